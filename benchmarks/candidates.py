@@ -17,7 +17,7 @@ import lmdb
 
 from benchmarks.samples import BODY_SIZE, body_of
 from benchmarks.witness import WitnessDisk
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     ARRIVAL_OF_ROW,
     CHANGE,
     MESSAGE,

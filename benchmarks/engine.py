@@ -37,7 +37,7 @@ from benchmarks.pipeline import run_pipelined
 from benchmarks.run import Run
 from benchmarks.samples import packets
 from benchmarks.witness import NotSynced
-from posthouse.engine.effects import Read
+from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.runtime.driver import Answer, Call
 

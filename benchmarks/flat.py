@@ -26,10 +26,10 @@ from benchmarks.meters import Stopwatch
 from benchmarks.pipeline import run_pipelined
 from benchmarks.run import Bar, Run
 from benchmarks.samples import packets
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.remote import Outbound
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.runtime.driver import Call
 
 NAME = "flat"

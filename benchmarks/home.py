@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from benchmarks.meters import Stopwatch
 from benchmarks.witness import WitnessDisk
-from posthouse.engine.books import books_of
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.ledger.books import books_of
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer, Call, Driver

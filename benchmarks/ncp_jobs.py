@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from threading import Thread
 from typing import NamedTuple
 
-from posthouse.client.ncp_calls import NcpCalls
-from posthouse.client.ncp_link import Transport
+from posthouse.client.ncp.calls import NcpCalls
+from posthouse.client.ncp.link import Transport
 from posthouse.model.bindery import NWOT_JOB_SERVER, NWOT_USER
 from posthouse.model.qms import NWQueueJobStruct
 

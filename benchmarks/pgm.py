@@ -21,7 +21,7 @@ from benchmarks.peers.server import serving
 from benchmarks.run import Run
 from posthouse.client.manager import connect
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.wire.pgm import RDATA
+from posthouse.wire.pgm.packets import RDATA
 
 NAME = "pgm"
 GROUP: Final = "239.77.113.1"

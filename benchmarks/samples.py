@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 
 BODY_SIZE = 1024
 _POOL_SIZE = 1 << 20

@@ -3,14 +3,17 @@
 The first byte chooses who reads: the server's stream, the client, or the decoder.
 """
 
-from posthouse.cli.ncp_view import is_ncp, view_ncp
+from posthouse.cli.decode.ncp import is_ncp, view_ncp
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.ncp_core import NcpConversation
+from posthouse.client.ncp.core import NcpConversation
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.wire import ncp, ncp_bindery_calls, ncp_functions, ncp_queue_calls
-from posthouse.wire.ncp import Request, Stream, frame_request, read_request, write_request
-from posthouse.wire.ncp_functions import CALLS
+from posthouse.wire.ncp import bindery_calls as ncp_bindery_calls
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp import functions as ncp_functions
+from posthouse.wire.ncp import queue_calls as ncp_queue_calls
+from posthouse.wire.ncp.framing import Request, Stream, frame_request, read_request, write_request
+from posthouse.wire.ncp.functions import CALLS
 
 QUEUE = 0x00015D03
 JOB = NWQueueJobStruct(job_type=3, job_description=b"x", queue_record=bytes(range(152)))

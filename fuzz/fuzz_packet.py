@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fuzz import scanner_probes
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.packet import Packet, drop_session_header, glance, patch, stamp
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet import Packet, drop_session_header, glance, patch, stamp
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors"
 PACKET_SIZE_AT = 8

@@ -8,7 +8,8 @@ from posthouse.protocols.pgm.receiver import ASKED_MAX, Holding, Receiver
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import Session, Source
 from posthouse.protocols.pgm.units import read_unit
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Options, Reset
+from posthouse.wire.pgm.packets import (
     NAK,
     NCF,
     ODATA,
@@ -22,7 +23,6 @@ from posthouse.wire.pgm import (
     pgm_extent,
     read_pgm,
 )
-from posthouse.wire.pgm_options import NO_OPTIONS, Fragment, Options, Reset
 
 TSI, PORT = Tsi(b"fuzzed", 7), 8001
 SOURCE, GROUP = "10.0.0.1", "234.1.1.1"

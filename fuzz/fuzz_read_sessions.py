@@ -13,9 +13,9 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from posthouse.engine.books import lines_of
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError
 from posthouse.model.message import DeliveryGuarantee, Message

@@ -6,7 +6,7 @@ with its siblings by `make fuzz`; alone, guided by coverage, by
 """
 
 from posthouse.client.packets import Options, PacketMaker
-from posthouse.client.remote_messages import rebuilt
+from posthouse.client.remote.messages import rebuilt
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
@@ -19,7 +19,7 @@ from posthouse.rpc import pdu, statuses
 from posthouse.rpc.client import BindRefused, ClientConnection
 from posthouse.rpc.ndr import BadStub
 from posthouse.rpc.syntax import NDR
-from posthouse.wire.read_packet import pack_trailers
+from posthouse.wire.packet.remote_read import pack_trailers
 
 ANSWER = METHODS[Opnum.START_RECEIVE].response
 NAME = r"DIRECT=OS:far\private$\q"

@@ -12,11 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from fuzz import scanner_probes
-from posthouse.cli import decode
+from posthouse.cli.decode import command as decode
 from posthouse.cli.output import json_line
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.headers import SessionHeader
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,
     read_connection_parameters,
@@ -24,7 +23,7 @@ from posthouse.wire.internal import (
     read_session_ack,
     session_ack,
 )
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FINAL_ACK_BODY,
     ORDER_ACK_BODY,
     FinalAck,
@@ -37,9 +36,10 @@ from posthouse.wire.order_acks import (
     read_final_ack,
     read_order_ack,
 )
-from posthouse.wire.packet import Packet
-from posthouse.wire.ping import ping_request, read_ping
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.ping import ping_request, read_ping
+from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.headers import SessionHeader
+from posthouse.wire.packet.packet import Packet
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors"
 PACKET_SIZE_AT = 8

@@ -11,16 +11,16 @@ from pathlib import Path
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.security.message_security import KeyRing
 from posthouse.security.xml_signatures import DRAFT, RSA_SHA1, verify
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_envelope import read_envelope, read_tree
-from posthouse.wire.srmp_mapping import packet_of
-from posthouse.wire.srmp_message import kind_of
-from posthouse.wire.srmp_parts import XML, Parts, read_parts
-from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
-from posthouse.wire.srmp_stored import stored_parts, without_srmp
-from posthouse.wire.srmp_values import U32_MAX
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.envelope import read_envelope, read_tree
+from posthouse.wire.srmp.mapping import packet_of
+from posthouse.wire.srmp.message import kind_of
+from posthouse.wire.srmp.parts import XML, Parts, read_parts
+from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
+from posthouse.wire.srmp.stored import stored_parts, without_srmp
+from posthouse.wire.srmp.values import U32_MAX
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "srmp"
 NOW_S = 1_800_000_000

@@ -12,8 +12,9 @@ number and nothing behind it.
 import struct
 
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
-from posthouse.wire.glance import Glance, glance
-from posthouse.wire.headers import (
+from posthouse.wire.binary.internal import ESTABLISH_CONNECTION_SIZE, establish_connection
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE,
     COMPOUND_MESSAGE_HEADER,
     SRMP_ENVELOPE,
@@ -21,9 +22,8 @@ from posthouse.wire.headers import (
     BaseFlags,
     UserFlags,
 )
-from posthouse.wire.internal import ESTABLISH_CONNECTION_SIZE, establish_connection
-from posthouse.wire.message import serialize
-from posthouse.wire.patch import BASE_FLAGS_AT, PACKET_SIZE_AT, USER_FLAGS_AT
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.patch import BASE_FLAGS_AT, PACKET_SIZE_AT, USER_FLAGS_AT
 
 U8, U16, U32 = (struct.Struct(form) for form in ("<B", "<H", "<I"))
 STRANGER = b"\x77" * 16

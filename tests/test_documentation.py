@@ -56,9 +56,10 @@ def test_the_tour_of_the_program_passes_every_file(package: str) -> None:
     rows = re.findall(
         r"^\| (`.+?`) \|", page.partition(TOURS[package])[2].partition("\n## ")[0], re.M
     )
-    named = [name for row in rows for name in re.findall(r"`([a-z_]+\.py)`", row)]
-    files = (ROOT / "src" / "posthouse" / package).glob("[a-z]*.py")
-    assert sorted(named) == sorted(file.name for file in files)
+    named = [name for row in rows for name in re.findall(r"`([a-z_/]+\.py)`", row)]
+    folder = ROOT / "src" / "posthouse" / package
+    files = folder.rglob("[a-z]*.py")
+    assert sorted(named) == sorted(file.relative_to(folder).as_posix() for file in files)
 
 
 def test_every_make_target_is_documented() -> None:

@@ -287,7 +287,7 @@ class TestMutants:
             assert all(any(root.glob(name)) for name in names), names
 
     def test_a_part_of_the_engine_has_a_few_test_files_of_its_own(self) -> None:
-        found = mutants.tests_of(mutants.ROOT, "src/posthouse/engine/sending.py")
+        found = mutants.tests_of(mutants.ROOT, "src/posthouse/engine/messages/enqueue.py")
         assert "tests/engine/test_sending_limits.py" in found
         assert "tests/engine/test_reading.py" not in found
         everything = mutants.tests_of(mutants.ROOT, "src/posthouse/engine/manager.py")

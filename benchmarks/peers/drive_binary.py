@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from benchmarks.peers.drive_posthouse import PosthouseDriver
 from benchmarks.peers.driver import Meter, host_and_port
 from benchmarks.peers.work import BATCH, Load, Mode
-from posthouse.client.binary_sender import BinarySender
+from posthouse.client.binary.sender import BinarySender
 from posthouse.client.packets import Options, PacketMaker
 from posthouse.model.message import TxSequenceId
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.patch import patch
+from posthouse.wire.packet.patch import patch
 
 TIMEOUT_S = 60.0
 

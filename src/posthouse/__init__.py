@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from posthouse.client.msmq import RemoteQueueManager as RemoteQueueManager
     from posthouse.client.msmq import msmq as msmq
     from posthouse.client.packets import Draft as Draft
-    from posthouse.client.remote_consuming import RemoteConsumer as RemoteConsumer
-    from posthouse.client.remote_queue import RemoteCursor as RemoteCursor
+    from posthouse.client.remote.consuming import RemoteConsumer as RemoteConsumer
+    from posthouse.client.remote.queue import RemoteCursor as RemoteCursor
     from posthouse.model import errors as errors
     from posthouse.model.errors import IoTimeout as IoTimeout
     from posthouse.model.errors import QueueError as QueueError
@@ -53,8 +53,8 @@ _PLACES = {
     "QueueExists": "posthouse.model.errors",
     "QueueManagerClient": "posthouse.client.manager",
     "QueueNotFound": "posthouse.model.errors",
-    "RemoteConsumer": "posthouse.client.remote_consuming",
-    "RemoteCursor": "posthouse.client.remote_queue",
+    "RemoteConsumer": "posthouse.client.remote.consuming",
+    "RemoteCursor": "posthouse.client.remote.queue",
     "RemoteQueue": "posthouse.client.msmq",
     "RemoteQueueManager": "posthouse.client.msmq",
     "ServerUnreachable": "posthouse.client.errors",

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posthouse.cli import decode, main
-from posthouse.cli.srmp_view import is_srmp
+from posthouse.cli import main
+from posthouse.cli.decode import command as decode
+from posthouse.cli.decode.srmp import is_srmp
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     Origin,

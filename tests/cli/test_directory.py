@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.cli.directory_file import read_file
-from posthouse.directory.document import Document, LinkPart, SitePart
-from posthouse.directory.document_text import written
+from posthouse.cli.directory.file import read_file
+from posthouse.directory.document.document import Document, LinkPart, SitePart
+from posthouse.directory.document.text import written
 from tests.cli.conftest import Posthouse
 
 GUIDS = {name: f"5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b{at}" for at, name in enumerate("BGH", 11)}

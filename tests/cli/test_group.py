@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import posthouse
-from posthouse.engine.claims import ClaimRange
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.pipelines.claims import ClaimRange
 from posthouse.model.group_names import GroupMode
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving

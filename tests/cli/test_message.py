@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import typer
 
-from posthouse.cli import message
+from posthouse.api.types import BulkJson, ErrorBody
 from posthouse.cli.connection import Remote
-from posthouse.protocols.admin.types import BulkJson, ErrorBody
+from posthouse.cli.messages import command as message
 from tests.cli.conftest import Posthouse
 from tests.formats.test_vectors import FOLDER
 

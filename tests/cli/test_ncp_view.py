@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.cli import main
-from posthouse.cli.ncp_view import is_ncp, ncp_extent, view_ncp
+from posthouse.cli.decode.ncp import is_ncp, ncp_extent, view_ncp
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.wire import ncp
-from posthouse.wire.ncp import Reply, Request, frame_reply, frame_request, write_reply
-from posthouse.wire.ncp_bindery_calls import LOGIN, ObjectPassword
-from posthouse.wire.ncp_queue_calls import CREATE_JOB, FINISH_JOB, FinishJob, QueueJobStructure
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp.bindery_calls import LOGIN, ObjectPassword
+from posthouse.wire.ncp.framing import Reply, Request, frame_reply, frame_request, write_reply
+from posthouse.wire.ncp.queue_calls import CREATE_JOB, FINISH_JOB, FinishJob, QueueJobStructure
 
 Q = 0x00015D03
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from posthouse.cli import main
-from posthouse.cli.pgm_view import is_pgm, pgm_of_capture
-from posthouse.wire.pgm import NAK, ODATA, RDATA, Tsi, pack_data, pack_nak, pack_spm
-from posthouse.wire.pgm_options import NO_OPTIONS, Fragment, Reset
+from posthouse.cli.decode.pgm import is_pgm, pgm_of_capture
+from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Reset
+from posthouse.wire.pgm.packets import NAK, ODATA, RDATA, Tsi, pack_data, pack_nak, pack_spm
 
 TSI, PORT = Tsi(b"\1\2\3\4\5\6", 7), 8001
 SOURCE, GROUP = "10.0.0.1", "234.1.1.1"

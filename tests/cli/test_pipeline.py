@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from posthouse.cli.connection import Remote
-from posthouse.cli.pipeline import moment
-from posthouse.cli.pipeline_access import interruptible, reached
+from posthouse.cli.pipelines.access import interruptible, reached
+from posthouse.cli.pipelines.command import moment
 from posthouse.model.errors import ServiceNotAvailable
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving

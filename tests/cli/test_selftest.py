@@ -7,8 +7,8 @@ import json
 import pytest
 
 from posthouse.cli.main import run
-from posthouse.engine.history import MessageHistory
-from posthouse.engine.receiving import Receiving
+from posthouse.engine.transfer.message_history import MessageHistory
+from posthouse.engine.transfer.receiving import Receiving
 from posthouse.sim.routed import RoutedTrial
 
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.cli import decode, main
+from posthouse.cli import main
+from posthouse.cli.decode import command as decode
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_mapping import packet_of
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.mapping import packet_of
 from tests.wire.srmp import EXAMPLES, example
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "srmp"

@@ -13,9 +13,9 @@ from time import monotonic
 from typing import TypeVar
 
 import posthouse
+from posthouse.api.transfer import OutgoingJson
+from posthouse.api.types import QueueJson
 from posthouse.engine.settings import EngineSettings
-from posthouse.protocols.admin.transfer_types import OutgoingJson
-from posthouse.protocols.admin.types import QueueJson
 from posthouse.protocols.binary.settings import BinarySettings
 from tests.client.serving import Serving, serving
 

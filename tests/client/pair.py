@@ -8,7 +8,7 @@ from posthouse.client.core import Core
 from posthouse.client.operations import Operation
 from posthouse.client.requests import Handle, Request
 from posthouse.model.enumerations import QueueAccessType
-from posthouse.protocols.admin.session import ClientSession
+from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.security.access import Caller
 from tests.protocols.admin.session_rig import SessionRig
 

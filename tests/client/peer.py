@@ -16,9 +16,8 @@ from posthouse.client.requests import (
 )
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import QueueError
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
-from posthouse.wire.frames import Delivered, Frame, Splitter
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.frames.frames import Delivered, Frame, Splitter
 
 ORDERS = r".\private$\orders"
 

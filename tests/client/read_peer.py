@@ -37,7 +37,7 @@ from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
 from posthouse.rpc.interface import Call, Interface
 from posthouse.rpc.security import Level
 from posthouse.rpc.settings import RpcSettings
-from posthouse.wire.read_packet import pack_trailers, read_packet
+from posthouse.wire.packet.remote_read import pack_trailers, read_packet
 
 IO_TIMEOUT = 0xC00E001B
 CANCELLED = 0xC00E0008

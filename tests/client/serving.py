@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.protocols.admin.connection import Connection
-from posthouse.protocols.admin.server import Admin, AdminServer, ControlSocket
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.http.connection import Connection
+from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
 from posthouse.runtime.home import Home, start_manager
 from posthouse.runtime.loop import Loop
 from posthouse.store.settings import StoreSettings

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.client.address import Address, resolve
-from posthouse.protocols.admin.control import default_home
+from posthouse.net.control_socket import default_home
 
 
 def test_the_home_that_is_named(tmp_path: Path) -> None:

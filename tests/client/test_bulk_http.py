@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 import posthouse
-from posthouse.client import bulk_http, bulk_read
-from posthouse.client.bulk_http import BulkHttp, segment
-from posthouse.client.bulk_read import Wanted, plan, read, split
+from posthouse.client import admin_http as bulk_http
+from posthouse.client import arrow_read as bulk_read
+from posthouse.client.admin_http import BulkHttp, segment
+from posthouse.client.arrow_read import Wanted, plan, read, split
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost
 from posthouse.model.errors import AccessDenied, QueueNotFound, ServiceNotAvailable
 from tests.client.serving import Serving, serving

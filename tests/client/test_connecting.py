@@ -16,7 +16,7 @@ import posthouse
 from posthouse.client.blocking import FRUITLESS_MAX, spread
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable
 from posthouse.model.errors import AccessDenied
-from posthouse.wire import frames
+from posthouse.wire.frames import frames
 from tests.client.peer import Peer
 from tests.client.serving import Serving
 

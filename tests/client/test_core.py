@@ -39,8 +39,7 @@ from posthouse.model.errors import (
     QueueNotFound,
     RemoteProtocolError,
 )
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
+from posthouse.wire.frames import frames, payloads
 from tests.client.peer import ORDERS, Peer, delivered, receiving
 
 # -- answers

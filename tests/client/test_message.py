@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from posthouse.client.message import Message
 from posthouse.client.packets import Options, PacketMaker
-from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
 from posthouse.model.message import Message as Content
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.wire.frames import MARK_IN_DOUBT, Delivered
-from posthouse.wire.message import serialize
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import stamp
+from posthouse.wire.frames.frames import MARK_IN_DOUBT, Delivered
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import stamp
 from tests.wire.strategies import messages
 
 QUEUE = r".\private$\orders"

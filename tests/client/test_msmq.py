@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import posthouse
-from posthouse.client.binary_session import SendingSession
+from posthouse.client.binary.session import SendingSession
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import (
     QueueError,
@@ -26,7 +26,7 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.internal import establish_connection_response, read_establish_connection
+from posthouse.wire.binary.internal import establish_connection_response, read_establish_connection
 from tests.client.serving import Serving, serving
 
 QUICK = BinarySettings(

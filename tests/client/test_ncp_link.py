@@ -9,15 +9,22 @@ from contextlib import contextmanager
 
 import pytest
 
-from posthouse.client.ncp_core import NcpLost
-from posthouse.client.ncp_link import NcpLink, refusal
+from posthouse.client.ncp.core import NcpLost
+from posthouse.client.ncp.link import NcpLink, refusal
 from posthouse.model.errors import QmsError
-from posthouse.wire import ncp
-from posthouse.wire.ncp import Reply, Request, Stream, frame_reply, read_request, write_reply
-from posthouse.wire.ncp_bindery_calls import CHANGE_PASSWORD, KEYED_LOGIN, LOGIN_KEY
-from posthouse.wire.ncp_calls import NOTHING
-from posthouse.wire.ncp_functions import LOGOUT, NEGOTIATE_SIZE, SERVER_CLOCK, AcceptedSize
-from posthouse.wire.ncp_queue_calls import REMOVE_JOB
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp.bindery_calls import CHANGE_PASSWORD, KEYED_LOGIN, LOGIN_KEY
+from posthouse.wire.ncp.calls import NOTHING
+from posthouse.wire.ncp.framing import (
+    Reply,
+    Request,
+    Stream,
+    frame_reply,
+    read_request,
+    write_reply,
+)
+from posthouse.wire.ncp.functions import LOGOUT, NEGOTIATE_SIZE, SERVER_CLOCK, AcceptedSize
+from posthouse.wire.ncp.queue_calls import REMOVE_JOB
 
 Answer = Callable[[Request], bytes | None]
 ACCEPTED = NEGOTIATE_SIZE.reply.write(AcceptedSize(2048, 0, 0))

@@ -18,9 +18,8 @@ from posthouse.model.errors import (
     QueueError,
     TransactionSequence,
 )
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
-from posthouse.wire.frames import Frame
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.frames.frames import Frame
 from tests.client.peer import ORDERS, Peer, delivered, receiving
 
 

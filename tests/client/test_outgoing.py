@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import posthouse
+from posthouse.api.types import QueueJson
 from posthouse.cli.main import run
-from posthouse.protocols.admin.types import QueueJson
 from posthouse.protocols.binary.settings import BinarySettings
 from tests.client.serving import Serving, serving
 

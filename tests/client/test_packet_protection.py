@@ -8,8 +8,8 @@ from posthouse.client.packets import Options, PacketMaker
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.security.message_security import privacy_wanted, requested_signature
 from posthouse.security.signing import SignatureKind
-from posthouse.wire.glance import glance
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet import Packet
 
 DESTINATION = "PRIVATE=5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11\\00000003"
 

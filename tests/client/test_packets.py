@@ -18,8 +18,8 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
-from posthouse.wire.headers import PACKET_SIZE_MAX
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.headers import PACKET_SIZE_MAX
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.rig import SEND, Rig
 
 DESTINATION = r"DIRECT=OS:ALPHA\private$\orders"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.client.remote_connecting import Login
+from posthouse.client.remote.connecting import Login
 from posthouse.rpc.security import Level
 
 

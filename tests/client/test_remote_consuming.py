@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import posthouse
-from posthouse.client import remote_consuming
 from posthouse.client.errors import MessageReturned
+from posthouse.client.remote import consuming as remote_consuming
 from posthouse.model.errors import (
     IoTimeout,
     MessageNotFound,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.client.remote_messages import CutMessage, rebuilt
+from posthouse.client.remote.messages import CutMessage, rebuilt
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Received, Section
-from posthouse.wire.read_packet import read_packet
+from posthouse.wire.packet.remote_read import read_packet
 from tests.client.read_peer import packet, with_trailers
 
 NAME = "there"

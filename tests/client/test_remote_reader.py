@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import posthouse
-from posthouse.client import remote_connecting
 from posthouse.client.errors import ServerUnreachable, SessionLost
-from posthouse.client.remote_reader import QueueReader
-from posthouse.client.remote_state import RECEIVE_ACCESS, Outage, Want
+from posthouse.client.remote import connecting as remote_connecting
+from posthouse.client.remote.reader import QueueReader
+from posthouse.client.remote.state import RECEIVE_ACCESS, Outage, Want
 from posthouse.client.rpc_link import LinkLost
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
@@ -582,7 +582,7 @@ def test_a_wait_goes_on_over_another_connection(empty: Peer) -> None:
 
 
 def test_a_peer_that_does_not_answer_is_given_up(peer: Peer, monkeypatch: Any) -> None:
-    monkeypatch.setattr("posthouse.client.remote_reader.GRACE_S", 0.1)
+    monkeypatch.setattr("posthouse.client.remote.reader.GRACE_S", 0.1)
     peer.instead[START] = lambda request, call: None
     with (
         reading(peer, timeout=0.1) as (_, queue),

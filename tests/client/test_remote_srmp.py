@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from posthouse.client.remote_messages import CutMessage, rebuilt
-from posthouse.engine.remote_reads import Particulars
+from posthouse.client.remote.messages import CutMessage, rebuilt
+from posthouse.engine.transfer.remote_reads import Particulars
 from posthouse.model.message import Message, TxSequenceId
 from posthouse.protocols.remote_read.sections import (
     FULL_PACKET,
@@ -16,11 +16,11 @@ from posthouse.protocols.remote_read.sections import (
     sections,
 )
 from posthouse.protocols.remote_read.stubs import Received
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import OVER_HTTP
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.read_packet import read_packet
-from posthouse.wire.srmp_stored import stored_parts
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import OVER_HTTP
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.remote_read import read_packet
+from posthouse.wire.srmp.stored import stored_parts
 from tests.engine.web import WebRig
 from tests.protocols.remote_read.packets import read_of
 

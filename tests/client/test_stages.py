@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import posthouse
-from posthouse.client import bulk_http, stages
-from posthouse.client.bulk_http import BulkHttp
+from posthouse.client import admin_http as bulk_http
+from posthouse.client import stages
+from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import QueueError, TransactionSequence
 from tests.client.serving import Serving, serving
 

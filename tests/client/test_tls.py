@@ -12,8 +12,8 @@ import pytest
 
 import posthouse
 from posthouse import ClientConnectionError
-from posthouse.client.bulk_http import BulkHttp
-from posthouse.client.bulk_read import read
+from posthouse.client.admin_http import BulkHttp
+from posthouse.client.arrow_read import read
 from tests.client.serving import Serving, serving
 
 DATA = Path(__file__).parent / "data"

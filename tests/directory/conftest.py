@@ -9,8 +9,8 @@ import pytest
 from posthouse.directory.embedded import EmbeddedDirectory
 from posthouse.directory.mirror import MirroredDirectory, Order, Stored, carry_out
 from posthouse.directory.objects import ConnectedNetwork
-from posthouse.runtime.directory_ldap import LdapAuthority
-from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.runtime.directory.ldap import LdapAuthority
+from posthouse.runtime.ldap.connection import LdapConnection
 from tests.process.openldap import OpenLdap, openldap
 
 from .world import Backing, Guids, Records, World

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.certificates import with_certificate
-from posthouse.directory.document import (
+from posthouse.directory.document.document import (
     AliasPart,
     Difference,
     Document,
@@ -30,8 +30,8 @@ from posthouse.directory.document import (
     difference,
     objects_of,
 )
-from posthouse.directory.document_fields import FIELDS
-from posthouse.directory.document_text import field_changes, parse_document, written
+from posthouse.directory.document.fields import FIELDS
+from posthouse.directory.document.text import field_changes, parse_document, written
 from posthouse.directory.objects import (
     ConnectedNetwork,
     DirectoryObject,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.directory.ldap_fields import FIELDS, directory_server_type, service_type
-from posthouse.directory.ldap_names import Dn
-from posthouse.directory.ldap_reading import (
+from posthouse.directory.ldap.fields import FIELDS, directory_server_type, service_type
+from posthouse.directory.ldap.names import Dn
+from posthouse.directory.ldap.reading import (
     MARK,
     MEMBER_MARK,
     Atlas,
@@ -18,8 +18,8 @@ from posthouse.directory.ldap_reading import (
     object_of,
     read_all,
 )
-from posthouse.directory.ldap_values import LdapEntry, of_octets, of_time
-from posthouse.directory.ldap_writing import (
+from posthouse.directory.ldap.values import LdapEntry, of_octets, of_time
+from posthouse.directory.ldap.writing import (
     OBJECT_CLASSES,
     Attributes,
     computer_attributes,

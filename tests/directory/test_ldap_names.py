@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.directory.ldap_names import (
+from posthouse.directory.ldap.names import (
     DN_DEPTH_MAX,
     DN_LENGTH_MAX,
     BadEntry,

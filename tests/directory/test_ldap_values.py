@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.directory.ldap_names import BadEntry, Dn
-from posthouse.directory.ldap_values import (
+from posthouse.directory.ldap.names import BadEntry, Dn
+from posthouse.directory.ldap.values import (
     OCTETS_MAX,
     TEXT_LENGTH_MAX,
     VALUES_MAX,

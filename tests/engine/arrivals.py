@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.directory import objects
-from posthouse.engine.remote import Peer, Verdict
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
-from posthouse.wire.glance import glance_all
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.message import serialize
 from tests.engine.letters import FAR_GUID, PostRig
 
 PEER = Peer(FAR_GUID, "192.0.2.7")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine import remote_reads
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.engine.transfer import remote_reads
 from posthouse.model.guids import NULL_GUID
 from posthouse.runtime.driver import Delivery
 from posthouse.security.enlistment import EnlistmentToken, pack_token

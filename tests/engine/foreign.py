@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from posthouse.directory import objects
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.guids import format_guid
 from posthouse.model.names import PrivateName
 from tests.engine.rig import RECEIVE

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.bindery_stations import Station
-from posthouse.engine.books import lines_of
-from posthouse.engine.queue import JOB_FILES
+from posthouse.engine.jobs.bindery.stations import Station
+from posthouse.engine.ledger.books import lines_of
+from posthouse.engine.queues.queue import JOB_FILES
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import (
     GROUP_MEMBERS,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Outgoing, Queue
-from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_REMOTE
+from posthouse.engine.queues.open_queues import QueueAccessType
+from posthouse.engine.queues.queue import Outgoing, Queue
 from posthouse.model.message import (
     ACK_RECEIVE,
     NACK_RECEIVE_REJECTED,
@@ -19,8 +19,8 @@ from posthouse.model.message import (
 from posthouse.security.access import Caller
 from posthouse.security.descriptors import SecurityDescriptor, unpack_descriptor
 from posthouse.security.sids import make_sid
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.order_acks import order_queue_of
+from posthouse.wire.binary.order_acks import order_queue_of
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.rig import RECEIVE, Rig
 
 JOURNAL = r".\system$;journal"

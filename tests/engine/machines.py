@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from posthouse.engine.effects import Ask, Event
+from posthouse.engine.ledger.effects import Ask, Event
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.runtime.driver import Answer
 from posthouse.security.access import Caller

@@ -7,11 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from posthouse.engine.books import lines_of
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
-from posthouse.engine.records import (
+from posthouse.engine.ledger.books import lines_of
+from posthouse.engine.ledger.records import (
     CHANGE,
     EXPRESS,
     FLAG_EXPRESS,
@@ -20,13 +17,16 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
+from posthouse.engine.ledger.state import QueueState, State
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import QueueState, State
-from posthouse.engine.transaction import OperationType
+from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 T = TypeVar("T")
 

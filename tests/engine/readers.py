@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.cursor import Cursor
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.effects import Read
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.runtime.driver import Delivery
 from posthouse.security.access import Caller
 from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import make_sid
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import MOVE, RECEIVE, Rig
 
 SUBQUEUE = r".\private$\q;poison"

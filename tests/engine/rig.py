@@ -10,12 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from posthouse.engine.books import lines_of
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
-from posthouse.engine.effects import Effects, Event, Read
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
-from posthouse.engine.records import (
+from posthouse.engine.ledger.books import lines_of
+from posthouse.engine.ledger.effects import Effects, Event, Read
+from posthouse.engine.ledger.records import (
     CHANGE,
     EXPRESS,
     MESSAGE,
@@ -23,16 +20,19 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
+from posthouse.engine.ledger.state import State
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer, Delivery, Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 T = TypeVar("T")
 SEND, RECEIVE, PEEK, MOVE = (

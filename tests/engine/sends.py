@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine.queue import Queue
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     FLAG_REMOTE,
 )
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.message import (
     Message,
     TxSequenceId,
 )
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.engine.rig import RECOVERABLE, START_UTC, Rig
 
 PEER = bytes(range(16))

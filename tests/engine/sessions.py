@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.remote import Outbound, Peer
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import Message
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.letters import FAR, FAR_GUID, PostRig
 
 EVERYTHING = 1 << 30

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     MESSAGE,
     NEVER,
     WANT_ARRIVAL,
@@ -14,8 +13,9 @@ from posthouse.engine.records import (
     Record,
     pack_arrival,
 )
-from posthouse.engine.rows import flags_of, row_of, span_of, wants_of
-from posthouse.engine.stage import (
+from posthouse.engine.ledger.rows import flags_of, row_of, span_of, wants_of
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.pipelines.stage import (
     ASKING,
     TRANSACTIONAL,
     Signature,
@@ -32,8 +32,8 @@ from posthouse.model.message import (
     MessageId,
     TxSequenceId,
 )
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
 from tests.engine.rig import Rig
 
 QUERY = "query"

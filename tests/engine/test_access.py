@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
@@ -37,7 +37,7 @@ from posthouse.security.sids import (
     EVERYONE,
     make_sid,
 )
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.engine.letters import (
     ALICE,
     BOB,

@@ -7,7 +7,7 @@ import gc
 import msgspec
 import pytest
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.errors import AccessDenied, IllegalUser
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Account

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from posthouse.engine.records import CHANGE, unpack_change
-from posthouse.engine.remote import Outbound, Peer
+from posthouse.engine.ledger.records import CHANGE, unpack_change
+from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import ACK_RECEIVE, NACK_QUEUE_PURGED, Message, TxSequenceId
 from posthouse.model.message_classes import ORDER_ACK
 from posthouse.model.names import PrivateName
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     LABEL,
     ack_class,
     order_queue_of,
     read_final_ack,
     read_order_ack,
 )
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet import Packet
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
@@ -300,7 +300,7 @@ def test_the_last_address_of_a_machine_is_remembered(rig: PeerRig) -> None:
 def test_of_a_great_many_callers_the_oldest_are_forgotten(
     rig: PeerRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.machines.CALLERS_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.machine_addresses.CALLERS_MAX", 2)
     for first, port in ((b"a", None), (b"b", 1801), (b"c", None), (b"d", None)):
         rig.run(lambda m, g=first * 16, p=port: m.transfer.reached(g, "10.0.0.3", p))
     for _ in range(2):

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from posthouse.engine.queue import Queue
-from posthouse.engine.remote import Peer, Verdict
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import ACK_POS_ARRIVAL, ACK_REACH_QUEUE, Message
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.glance import glance_all
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.letters import ALICE, FAR, PostRig
 from tests.engine.rig import PaperStore
 

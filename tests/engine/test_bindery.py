@@ -489,7 +489,7 @@ def test_accounts_of_older_stores_become_users_with_the_next_start(rig: JobRig) 
     rig.run(lambda m: m.accounts.add("ÄNNE"))
     assert objects.of_sid(rig.manager.accounts.find("änne").sid) is None  # no name for a bindery
     sid = rig.manager.accounts.find("ANNA").sid
-    from posthouse.engine.records import Change
+    from posthouse.engine.ledger.records import Change
 
     def forget(manager: Any) -> None:
         one, change = objects.of_sid(sid), Change()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from posthouse.engine.bindery_stations import Station
+from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import NWOT_JOB_SERVER, NWOT_USER
 from posthouse.security.accounts import Door

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from posthouse.engine.books import (
+from posthouse.engine.ledger.books import (
     Books,
     SenderBooks,
     books_of,
@@ -15,7 +15,7 @@ from posthouse.engine.books import (
     machine_books,
     sender_books_of,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from tests.engine.letters import DEAD_LETTERS, FAR, JOURNAL, RECEIVE_ADMIN, PostRig
 from tests.engine.rig import MOVE, RECEIVE
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine import calendar
-from posthouse.engine.calendar import STALE_MIN, Calendar
+from posthouse.engine.ledger import calendar
+from posthouse.engine.ledger.calendar import STALE_MIN, Calendar
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 1 << 63)), max_size=30)
 

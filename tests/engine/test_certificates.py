@@ -11,8 +11,8 @@ from posthouse.client.packets import PacketMaker, SendOptions
 from posthouse.client.packets import options as packet_options
 from posthouse.directory import objects
 from posthouse.directory.certificates import with_certificate
-from posthouse.engine.certificates import Certificates
-from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.accounts.certificates import Certificates
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     AccessDenied,
     CertificateNotProvided,
@@ -37,9 +37,9 @@ from posthouse.security.keys import (
 from posthouse.security.message_security import Verified
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE, make_sid
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import Packet
 from tests.engine.rig import RECEIVE, SEND, Rig
 from tests.security.key_ring import certificate, private_key, provider_key
 
@@ -140,7 +140,7 @@ def test_second_internal_certificate_and_the_same_one_twice_are_refused(rig: Rig
 def test_certificates_and_trusted_machines_have_an_end(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.certificates.CERTIFICATES_MAX", 1)
+    monkeypatch.setattr("posthouse.engine.accounts.certificates.CERTIFICATES_MAX", 1)
     certificates = rig.manager.accounts.certificates
     sids = [rig.run(lambda m, name=name: m.accounts.add(name)).sid for name in ("maria", "otto")]
     rig.run(lambda m: certificates.register(sids[0], certificate("alice")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from posthouse.engine.group import decode_group
-from posthouse.engine.records import TABLE_GROUP
+from posthouse.engine.ledger.records import TABLE_GROUP
+from posthouse.engine.pipelines.group import decode_group
 from tests.engine.group_rig import INVALID_PARAMETER, SHARING_VIOLATION, GroupRig
 
 

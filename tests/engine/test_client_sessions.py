@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.client_sessions import COMMITTED, ENDED, NamedSession, Result
-from posthouse.engine.records import CHANGE, MESSAGE, TABLE_CLIENT_SESSION, unpack_change
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import CHANGE, MESSAGE, TABLE_CLIENT_SESSION, unpack_change
+from posthouse.engine.ledger.state import State
+from posthouse.engine.sessions.resumable import COMMITTED, ENDED, NamedSession, Result
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from tests.engine.rig import RECEIVE, Rig
 from tests.engine.sends import packet_of

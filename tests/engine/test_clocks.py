@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.clocks import SLACK_S, ClockDifference
+from posthouse.engine.transfer.peer_clocks import SLACK_S, ClockDifference
 from posthouse.model.message_classes import NACK_REACH_QUEUE_TIMEOUT, class_name
-from posthouse.wire.glance import glance
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     Origin,
@@ -15,6 +14,7 @@ from posthouse.wire.order_acks import (
     order_ack,
     order_queue_of,
 )
+from posthouse.wire.packet.glance import glance
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.test_final_answers import at

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.connectors import MACHINES_MAX
-from posthouse.engine.descriptor import QueueAccessType
-from posthouse.engine.queue import QueueRole, QueueType
-from posthouse.engine.remote import Verdict
+from posthouse.engine.directory.connectors import MACHINES_MAX
+from posthouse.engine.queues.open_queues import QueueAccessType
+from posthouse.engine.queues.queue import QueueRole, QueueType
+from posthouse.engine.transfer.protocol_interface import Verdict
 from posthouse.model.errors import (
     AccessDenied,
     InvalidParameter,
@@ -34,7 +34,7 @@ from posthouse.model.names import PrivateName
 from posthouse.security.access import default_queue_descriptor
 from posthouse.security.rights import RECEIVE_MESSAGE, WRITE_MESSAGE
 from posthouse.security.sids import ADMINISTRATORS, EVERYONE
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.foreign import (
     CONNECTOR,
     HOME,

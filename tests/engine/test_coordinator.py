@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.coordinator import COMMITTED, PARTICIPANTS_MAX, UNDECIDED, UNKNOWN
-from posthouse.engine.effects import Ask
-from posthouse.engine.joint import Branch
-from posthouse.engine.records import CHANGE, TABLE_DECISION, TABLE_HEURISTIC, unpack_change
-from posthouse.engine.transaction import Transaction, TransactionState
+from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.records import CHANGE, TABLE_DECISION, TABLE_HEURISTIC, unpack_change
+from posthouse.engine.transactions.coordinator import (
+    COMMITTED,
+    PARTICIPANTS_MAX,
+    UNDECIDED,
+    UNKNOWN,
+)
+from posthouse.engine.transactions.joint import Branch
+from posthouse.engine.transactions.transaction import Transaction, TransactionState
 from posthouse.model.errors import (
     AccessDenied,
     QueueError,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from posthouse.engine.cursor import Cursor, CursorEvent, CursorState
-from posthouse.engine.order import START, Place
+from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.messages.cursor import Cursor, CursorEvent, CursorState
 from posthouse.model.errors import (
     IllegalCursorAction,
     InvalidHandle,

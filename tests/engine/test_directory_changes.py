@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from posthouse.directory.document import (
+from posthouse.directory.document.document import (
     Difference,
     Document,
     LinkPart,

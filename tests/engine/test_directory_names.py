@@ -6,9 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from posthouse.directory.document import AliasPart, Document, ListPart, MachinePart, QueuePart
-from posthouse.engine.descriptor import QueueAccessType
-from posthouse.engine.queue import Queue
+from posthouse.directory.document.document import (
+    AliasPart,
+    Document,
+    ListPart,
+    MachinePart,
+    QueuePart,
+)
+from posthouse.engine.queues.open_queues import QueueAccessType
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import (
     IllegalFormatName,
     MachineNotFound,

@@ -14,7 +14,7 @@ from posthouse.directory.authority import Changes, Refused
 from posthouse.directory.base import equals
 from posthouse.directory.mirror import Action
 from posthouse.directory.objects import DirectoryObject, QueueManager, RoutingLink, Site
-from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.directory.authority_calls import AuthorityNeeded
 from posthouse.engine.manager import QueueManager as Engine
 from posthouse.engine.manager import QueueManagerState
 from posthouse.model.errors import DsError, NoDs

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from posthouse.engine.effects import Effects, Read
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import (
+from posthouse.engine.ledger.effects import Effects, Read
+from posthouse.engine.ledger.records import (
     ARRIVAL_SIZE,
     CHANGE,
     DROP,
@@ -20,7 +19,8 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
+from posthouse.engine.manager import QueueManager
 from tests.engine.readers import JOURNAL, SUBQUEUE, readers
 from tests.engine.rig import MOVE, RECEIVE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.engine.empty_reads import claimed
+from posthouse.engine.queues.empty_reads import claimed
 from posthouse.model.properties import MessageSeekAction
 from tests.engine.group_rig import GroupRig
 from tests.engine.rig import RECEIVE

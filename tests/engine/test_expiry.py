@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.books import books_of
-from posthouse.engine.calendar import STALE_MIN
-from posthouse.engine.expiry import HELD_AGAIN_S
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.calendar import STALE_MIN
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.state import State
+from posthouse.engine.messages.expiry import HELD_AGAIN_S
 from posthouse.model.errors import IoTimeout
 from posthouse.model.message import NACK_RECEIVE_TIMEOUT
 from tests.engine.readers import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.remote import Peer, Verdict
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
     NACK_BAD_DEST_QUEUE,

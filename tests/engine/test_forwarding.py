@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.forwarding import REST_MS
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.forwarding import REST_MS
+from posthouse.engine.transfer.outgoing_cursor import Sender
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, class_name
 from posthouse.model.names import PrivateName
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     Origin,
@@ -19,8 +19,8 @@ from posthouse.wire.order_acks import (
     order_queue_of,
     read_final_ack,
 )
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import patch
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import patch
 from tests.engine.letters import FAR_GUID
 from tests.engine.test_receiving_forward import BEYOND, BEYOND_GUID, RoutingRig
 
@@ -245,7 +245,7 @@ def test_the_same_message_on_its_way_to_another_queue_is_no_copy() -> None:
 def test_copies_of_the_oldest_are_stored_where_very_many_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.forwarding.WAITING_MAX", 2)
     rig = CircleRig()
     packets = [numbered(rig, 1, 0), numbered(rig, 2, 1), numbered(rig, 3, 2)]
     rig.take(*packets)
@@ -258,7 +258,7 @@ def test_copies_of_the_oldest_are_stored_where_very_many_wait(
 def test_a_message_that_is_stored_again_is_among_the_latest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.forwarding.WAITING_MAX", 2)
     rig = CircleRig()
     again = patch(numbered(rig, 1, 0), hop_count=5)
     rig.take(numbered(rig, 1, 0), numbered(rig, 2, 1), again, numbered(rig, 3, 2))
@@ -267,7 +267,7 @@ def test_a_message_that_is_stored_again_is_among_the_latest(
 
 
 def test_only_so_many_sequences_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posthouse.engine.forwarding.WAITING_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.forwarding.WAITING_MAX", 2)
     rig = CircleRig()
     for sequence in range(4):
         rig.take(

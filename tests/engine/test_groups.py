@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.descriptor import QueueShareMode
-from posthouse.engine.records import CHANGE, TABLE_GROUP, unpack_change
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.records import CHANGE, TABLE_GROUP, unpack_change
+from posthouse.engine.queues.open_queues import QueueShareMode
 from posthouse.model.errors import OperationCancelled, QueueError, SharingViolation
 from posthouse.model.message import ACK_FULL_RECEIVE, ACK_RECEIVE, Message
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.engine.group_rig import (
     CONSUME,
     INVALID_PARAMETER,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine import remote_reads
-from posthouse.engine.books import books_of
-from posthouse.engine.client_calls import receive_several
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.effects import Unreadable
-from posthouse.engine.reading import MessageSeekAction
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.messages.reading import MessageSeekAction
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.sessions.calls import receive_several
+from posthouse.engine.transfer import remote_reads
 from posthouse.model.errors import MessageNotFound, QueueError, SharingViolation
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.properties import QueueAccessType

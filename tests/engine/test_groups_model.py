@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from posthouse.engine.claims import ClaimRange
-from posthouse.engine.descriptor import OpenQueueDescriptor
+from posthouse.engine.pipelines.claims import ClaimRange
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     InvalidParameter,
     IoTimeout,

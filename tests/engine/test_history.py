@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.history import MessageHistory
-from posthouse.engine.records import TABLE_HISTORY, Change
+from posthouse.engine.ledger.records import TABLE_HISTORY, Change
 from posthouse.engine.settings import EngineSettings
+from posthouse.engine.transfer.message_history import MessageHistory
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import Rig

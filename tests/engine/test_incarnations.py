@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine import incarnations as module
-from posthouse.engine.records import TABLE_INCARNATION
+from posthouse.engine.ledger import incarnations as module
+from posthouse.engine.ledger.records import TABLE_INCARNATION
 from posthouse.model.errors import MessageAlreadyReceived
 from tests.engine.rig import EXPRESS_DELIVERY, PaperStore, Rig
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.records import CHANGE, TABLE_COUNTER, Change, unpack_change
+from posthouse.engine.ledger.records import CHANGE, TABLE_COUNTER, Change, unpack_change
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import AccessDenied, InvalidParameter, QueueNotFound
 from posthouse.model.message import (

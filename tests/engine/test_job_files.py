@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.effects import Unreadable
-from posthouse.engine.job_files import PAGE_CHUNKS, JobFile
+from posthouse.engine.jobs.files import PAGE_CHUNKS, JobFile
+from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.records import PURGED
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import JOB_FILES
-from posthouse.engine.records import PURGED
+from posthouse.engine.queues.queue import JOB_FILES
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid

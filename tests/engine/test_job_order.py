@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.job import GAP, Job, JobEntry, JobQueue, JobState, QueueDefinition
-from posthouse.engine.job_files import JobFile
+from posthouse.engine.jobs.files import JobFile
+from posthouse.engine.jobs.job import GAP, Job, JobEntry, JobQueue, JobState, QueueDefinition
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.qms import (
     ANY_SERVER,

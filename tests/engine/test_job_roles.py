@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from posthouse.engine.bindery_stations import Station
+from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.model.errors import QmsError
 from posthouse.model.qms import NWQueueJobStruct
 from tests.engine.job_rig import JobRig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from posthouse.engine.logins import Logins
+from posthouse.engine.accounts.logins import Logins
 from posthouse.model.errors import CorruptedSecurityData, IllegalUser
 from posthouse.security.accounts import Account, Door, encode_record
 from posthouse.security.nt_hash import nt_hash

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.transaction import OperationType
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     IoTimeout,
     MessageAlreadyReceived,

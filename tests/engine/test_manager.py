@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from posthouse.directory.objects import Enterprise, Site
+from posthouse.engine.ledger.records import TABLE_MANAGER, Change
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager, QueueManagerState
-from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL
-from posthouse.engine.records import TABLE_MANAGER, Change
+from posthouse.engine.queues.queue import DEADLETTER, DEADXACT, JOURNAL
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.errors import OperationCancelled, ServiceNotAvailable
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties

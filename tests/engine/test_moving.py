@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.moving import ALIASES_MAX
-from posthouse.engine.records import CHANGE, unpack_change
-from posthouse.engine.transaction import OperationType
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.records import CHANGE, unpack_change
+from posthouse.engine.messages.moving import ALIASES_MAX
+from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     AccessDenied,
     IoTimeout,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.numbers import Numbers
+from posthouse.engine.ledger.number_ranges import Numbers
 
 OPERATIONS = st.lists(
     st.tuples(

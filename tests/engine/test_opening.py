@@ -8,8 +8,8 @@ from itertools import pairwise, product
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.descriptor import QueueAccessType, QueueShareMode
-from posthouse.engine.queue import OutgoingQueueState, QueueRole
+from posthouse.engine.queues.open_queues import QueueAccessType, QueueShareMode
+from posthouse.engine.queues.queue import OutgoingQueueState, QueueRole
 from posthouse.model.errors import (
     AccessDenied,
     IllegalFormatName,
@@ -27,7 +27,7 @@ from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import MessageSeekAction
 from posthouse.security.access import Caller
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
 from tests.engine.letters import (
     ALICE,

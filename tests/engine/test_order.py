@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.order import CHUNK, START, Lane, Order, Place, Stretch
+from posthouse.engine.ledger.order import CHUNK, START, Lane, Order, Place, Stretch
 
 # Runs of several chunks, then holes and late comers in them.
 STEPS = st.lists(

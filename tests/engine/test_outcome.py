@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.effects import Effects
-from posthouse.engine.records import (
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.effects import Effects
+from posthouse.engine.ledger.records import (
     CHANGE,
     FLAG_FIRST,
     FLAG_LAST,
@@ -17,7 +17,7 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.model.errors import OperationCancelled
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import (
@@ -50,8 +50,8 @@ from posthouse.model.message import (
 )
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
-from posthouse.wire.message import deserialize
-from posthouse.wire.order_acks import FINAL_ACK_BODY, FinalAck
+from posthouse.wire.binary.order_acks import FINAL_ACK_BODY, FinalAck
+from posthouse.wire.packet.message import deserialize
 from tests.engine.letters import (
     DEAD_LETTERS,
     DEAD_TRANSACTIONAL,

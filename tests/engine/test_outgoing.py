@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.books import sender_books_of
-from posthouse.engine.effects import Unreadable
-from posthouse.engine.queue import OutgoingQueueState
-from posthouse.engine.records import CHANGE, unpack_change
+from posthouse.engine.ledger.books import sender_books_of
+from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.records import CHANGE, unpack_change
+from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.model.errors import QueueNotFound, UnsupportedOperation
 from posthouse.model.message import NACK_REACH_QUEUE_TIMEOUT
-from posthouse.wire.glance import SESSION, glance
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.glance import SESSION, glance
+from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
 from tests.engine.letters import DEAD_LETTERS, FAR, JOURNAL, RECEIVE_ADMIN
 from tests.engine.sessions import SessionRig

@@ -14,9 +14,9 @@ from posthouse.model.names import PrivateName
 from posthouse.model.properties import ConnectionStatus
 from posthouse.security.keys import pack_provider_keys
 from posthouse.security.providers import AES_PROVIDER
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.packet import Packet
 from tests.engine.letters import DEAD_LETTERS, DEAD_TRANSACTIONAL, FAR
 from tests.engine.sessions import SessionRig, places
 from tests.security.key_ring import certificate, provider_key

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.calendar import Calendar
-from posthouse.engine.order import Lane
-from posthouse.engine.records import NEVER
-from posthouse.engine.state import State
+from posthouse.engine.ledger.calendar import Calendar
+from posthouse.engine.ledger.order import Lane
+from posthouse.engine.ledger.records import NEVER
+from posthouse.engine.ledger.state import State
 from posthouse.model.message import DeliveryGuarantee
 from tests.engine.letters import FAR
 from tests.engine.sends import packet_of, transactional_packet

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.books import sender_books_of
-from posthouse.engine.effects import Unreadable
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.records import CHANGE, TABLE_SEQUENCE, unpack_change
-from posthouse.engine.remote import Outbound, Peer
-from posthouse.engine.sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
-from posthouse.engine.state import State
+from posthouse.engine.ledger.books import sender_books_of
+from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.records import CHANGE, TABLE_SEQUENCE, unpack_change
+from posthouse.engine.ledger.state import State
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
+from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import (
     ACK_RECEIVE,
     NACK_ACCESS_DENIED,
@@ -24,8 +24,8 @@ from posthouse.model.message import (
     NACK_RECEIVE_TIMEOUT,
     Message,
 )
-from posthouse.wire.message import deserialize
-from posthouse.wire.places import place_of
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.cost import steps
 from tests.engine.letters import (
     DEAD_LETTERS,

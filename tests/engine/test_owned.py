@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.engine.ledger.owner_index import Owned
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.owned import Owned
 from posthouse.model.errors import OperationCancelled
 from tests.engine.cost import steps
 from tests.engine.rig import RECEIVE, Rig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.peers import PEERS_MAX
+from posthouse.engine.transactions.trusted_peers import PEERS_MAX
 from posthouse.model.errors import QueueError
 from posthouse.security.peers import Peer
 from tests.engine.rig import Rig

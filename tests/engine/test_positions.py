@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from posthouse.engine.books import books_of
-from posthouse.engine.order import START, Place
-from posthouse.engine.transaction import OperationType
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     IoTimeout,
 )

@@ -9,17 +9,17 @@ import pytest
 
 from posthouse.client.packets import PacketMaker, SendOptions
 from posthouse.client.packets import options as packet_options
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import FLAG_AUTHENTICATED
-from posthouse.engine.remote import Peer, Verdict
-from posthouse.engine.state import State
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.guids import format_guid
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.model.names import PrivateName
 from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import parse_rights
-from posthouse.wire.glance import glance_all
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.packet import Packet
 from tests.engine.rig import RECEIVE, SEND, Rig
 from tests.security.key_ring import certificate, private_key
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posthouse.engine.order import CHUNK
-from posthouse.engine.records import (
+from posthouse.engine.ledger.order import CHUNK
+from posthouse.engine.ledger.records import (
     FLAG_FIRST,
     FLAG_LAST,
     FLAG_TRANSACTIONAL,
@@ -26,8 +26,8 @@ from posthouse.engine.records import (
     skim_change,
     unpack_change,
 )
-from posthouse.engine.state import State
-from posthouse.engine.table import PAGE_ROWS
+from posthouse.engine.ledger.state import State
+from posthouse.engine.ledger.table import PAGE_ROWS
 from posthouse.model.errors import RemoteProtocolError
 
 QUEUE, OTHER, UTC = 16, 17, 2_000

@@ -9,9 +9,9 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.engine.books import machine_books
-from posthouse.engine.queue import NOTIFY_QUEUE, ORDER_QUEUE, QueueType
-from posthouse.engine.records import TABLE_QUEUE
+from posthouse.engine.ledger.books import machine_books
+from posthouse.engine.ledger.records import TABLE_QUEUE
+from posthouse.engine.queues.queue import NOTIFY_QUEUE, ORDER_QUEUE, QueueType
 from posthouse.model.errors import (
     AccessDenied,
     IllegalFormatName,
@@ -30,7 +30,7 @@ from posthouse.model.errors import (
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import NACK_QUEUE_DELETED
 from posthouse.model.properties import UNLIMITED, QueueProperties, QueueScope
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, PostRig
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND, START_UTC
 from tests.engine.sessions import SessionRig

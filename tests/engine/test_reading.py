@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.order import START
-from posthouse.engine.records import KEPT
-from posthouse.engine.transaction import OperationType
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.order import START
+from posthouse.engine.ledger.records import KEPT
+from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,

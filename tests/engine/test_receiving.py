@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.remote import Verdict
+from posthouse.engine.transfer.protocol_interface import Verdict
 from posthouse.model.message import MessageId
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE

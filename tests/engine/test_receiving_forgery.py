@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.queue import Queue
-from posthouse.engine.remote import Peer
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import ACK_NEG_ARRIVAL
 from posthouse.model.names import PrivateName
-from posthouse.wire.order_acks import order_queue_of
+from posthouse.wire.binary.order_acks import order_queue_of
 from tests.engine.arrivals import ORDERS, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.test_receiving_refusals import AnswerRig
@@ -90,7 +90,7 @@ def test_who_takes_no_answers_does_not_fill_the_disk_with_them(
 ) -> None:
     rig = PeerRig(send_insecure_nacks=True)
     rig.create("open", transactional=True)
-    monkeypatch.setattr("posthouse.engine.acks.ANSWERS_MAX", 3)
+    monkeypatch.setattr("posthouse.engine.messages.acknowledgments.ANSWERS_MAX", 3)
     missing = r"DIRECT=OS:ALPHA\private$\missing"
     for number in range(1, 9):
         rig.take(rig.transactional(number, 0, destination_queue_format_name=missing))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.records import FLAG_REMOTE, FLAG_TRANSACTIONAL
-from posthouse.engine.remote import Peer, Verdict
+from posthouse.engine.ledger.records import FLAG_REMOTE, FLAG_TRANSACTIONAL
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import DeliveryGuarantee
 from posthouse.model.message_classes import (
     NACK_BAD_DEST_QUEUE,
@@ -16,8 +16,8 @@ from posthouse.model.message_classes import (
     class_name,
 )
 from posthouse.model.names import PrivateName, PublicName
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import patch
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import patch
 from tests.engine.letters import DEAD_LETTERS, FAR_GUID, JOURNAL
 from tests.engine.test_receiving_refusals import AnswerRig
 

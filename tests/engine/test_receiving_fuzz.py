@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
 from posthouse.model.names import PrivateName
-from posthouse.wire.glance import glance_all
-from posthouse.wire.order_acks import FinalAck, OrderAck, Origin, final_ack, order_ack
-from posthouse.wire.order_acks import order_queue_of as order_queue
+from posthouse.wire.binary.order_acks import FinalAck, OrderAck, Origin, final_ack, order_ack
+from posthouse.wire.binary.order_acks import order_queue_of as order_queue
+from posthouse.wire.packet.glance import glance_all
 from tests.engine.arrivals import ORDERS, PEER
 from tests.engine.letters import FAR_GUID
 from tests.engine.test_receiving_forward import BEYOND, RoutingRig

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from posthouse.model.message_classes import CLASS_BITS, MESSAGE_CLASSES
-from posthouse.wire.headers import HOP_COUNT_MAX
-from posthouse.wire.patch import USER_FLAGS_AT
+from posthouse.wire.packet.headers import HOP_COUNT_MAX
+from posthouse.wire.packet.patch import USER_FLAGS_AT
 from tests.engine.arrivals import PeerRig
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.remote import Peer, Verdict
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import (
     ACK_FULL_RECEIVE,
     ACK_NEG_ARRIVAL,
@@ -28,8 +28,8 @@ from posthouse.model.message_classes import (
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
-from posthouse.wire.message import deserialize
-from posthouse.wire.order_acks import read_final_ack
+from posthouse.wire.binary.order_acks import read_final_ack
+from posthouse.wire.packet.message import deserialize
 from tests.engine.arrivals import ORDERS, PEER, PeerRig
 from tests.engine.letters import ANONYMOUS, DEAD_LETTERS, FAR_GUID
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.receiving import Receiving
-from posthouse.engine.remote import Verdict
+from posthouse.engine.transfer.protocol_interface import Verdict
+from posthouse.engine.transfer.receiving import Receiving
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
 from tests.engine.test_receiving_transactional import EastRig

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from posthouse.engine.records import FLAG_AUTHENTICATED, Change
-from posthouse.engine.remote import Verdict
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, Change
+from posthouse.engine.transfer.protocol_interface import Verdict
 from posthouse.model.message_classes import (
     ACK_REACH_QUEUE,
     NACK_ACCESS_DENIED,
@@ -26,9 +26,9 @@ from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE, make_sid
-from posthouse.wire.digest import content_digest
-from posthouse.wire.glance import glance
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.digest import content_digest
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet import Packet
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import START_UTC

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.remote import Verdict
+from posthouse.engine.transfer.protocol_interface import Verdict
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.model.message_classes import (
     NACK_BAD_DEST_QUEUE,
@@ -20,10 +20,10 @@ from posthouse.model.message_classes import (
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
-from posthouse.wire.glance import glance
-from posthouse.wire.order_acks import FinalAck, Origin, final_ack, order_queue_of
-from posthouse.wire.packet import Packet
-from posthouse.wire.places import place_of
+from posthouse.wire.binary.order_acks import FinalAck, Origin, final_ack, order_queue_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.arrivals import ORDERS
 from tests.engine.letters import FAR, FAR_GUID
 from tests.engine.rig import RECEIVE

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     ARRIVAL_SIZE,
     COLUMN_NAMES,
     COLUMNS,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine import remote_reads
-from posthouse.engine.effects import READ_IN_DOUBT
-from posthouse.engine.remote_reads import Particulars
+from posthouse.engine.ledger.effects import READ_IN_DOUBT
+from posthouse.engine.transfer import remote_reads
+from posthouse.engine.transfer.remote_reads import Particulars
 from posthouse.model.errors import (
     AccessDenied,
     InvalidHandle,

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine import remote_reads
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.engine.transfer import remote_reads
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.runtime.driver import Answer
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.conftest import SOAK
 from tests.engine.machines import HONEST, LOSSY, Died, Machine, World
 

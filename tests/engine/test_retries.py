@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.retries import Retries
+from posthouse.engine.ledger.retries import Retries
 
 
 def test_pauses_double_up_to_the_longest() -> None:

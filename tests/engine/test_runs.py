@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posthouse.engine.client_calls import receive_several
-from posthouse.engine.order import CHUNK, Lane, Order
-from posthouse.engine.records import (
+from posthouse.engine.ledger.order import CHUNK, Lane, Order
+from posthouse.engine.ledger.records import (
     COLUMNS,
     EXPIRED,
     FLAG_EXPRESS,
@@ -23,11 +22,12 @@ from posthouse.engine.records import (
     Row,
     unpack_arrival,
 )
-from posthouse.engine.state import State
-from posthouse.engine.table import PAGE_ROWS, MessageTable
+from posthouse.engine.ledger.state import State
+from posthouse.engine.ledger.table import PAGE_ROWS, MessageTable
+from posthouse.engine.sessions.calls import receive_several
 from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.message import ACK_POS_RECEIVE, ACK_RECEIVE, DeliveryGuarantee
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import RECEIVE, Rig
 from tests.engine.sends import packet_of, transactional_packet
 

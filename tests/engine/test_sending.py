@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     EXPRESS,
     FLAG_AUTHENTICATED,
@@ -16,6 +15,7 @@ from posthouse.engine.records import (
     FLAG_TRANSACTIONAL,
     MESSAGE,
 )
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     AccessDenied,
     MessageNotAuthenticated,
@@ -38,7 +38,7 @@ from posthouse.model.message import (
 )
 from posthouse.runtime.driver import Answer
 from posthouse.security.access import Caller
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import PEEK, RECEIVE, RECOVERABLE, START_UTC, Rig
 from tests.engine.sends import PEER, arrives, packet_of, size_of, transactional_packet
 

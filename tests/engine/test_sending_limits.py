@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.descriptor import OpenQueueDescriptor
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     MachineQuotaExceeded,
     QueueQuotaExceeded,
@@ -17,7 +17,7 @@ from posthouse.model.message import (
     TIME_TO_REACH_QUEUE_MAX,
     Message,
 )
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import RECEIVE, START_UTC, Rig
 from tests.engine.sends import arrives, packet_of, size_of
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     MESSAGE,
     unpack_arrival,
 )
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     MachineQuotaExceeded,
     QueueQuotaExceeded,
@@ -22,7 +22,7 @@ from posthouse.model.message import (
     Message,
     MessageId,
 )
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import RECEIVE, RECOVERABLE, Rig
 from tests.engine.sends import arrives, packet_of
 

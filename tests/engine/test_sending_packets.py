@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.descriptor import OpenQueueDescriptor
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     EXPRESS,
     MESSAGE,
     WANT_DEAD_LETTER,
     WANT_FINAL_ACK,
     WANT_JOURNAL,
 )
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     QueueError,
     QueueQuotaExceeded,
@@ -30,7 +30,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     MessageId,
 )
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.packet import Packet
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig
 from tests.engine.sends import PEER, arrives, packet_of, transactional_packet

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from posthouse.engine.remote import Peer, Verdict
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import NACK_BAD_SIGNATURE
 from posthouse.model.message_values import HashAlgorithm
@@ -19,12 +19,12 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import EVERYONE
 from posthouse.security.xml_signatures import sign
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import stamp
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import SrmpMessage
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import stamp
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID
 from tests.engine.test_receiving_security import SigningRig
 from tests.engine.test_srmp_signatures import SIGNED

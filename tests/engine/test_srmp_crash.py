@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.runtime.driver import Answer
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.rig import PaperStore
 from tests.engine.web import ADMIN, WebRig, arrival_of
 

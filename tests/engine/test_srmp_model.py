@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.queue import Queue
-from posthouse.engine.remote import Peer
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.names import parse_format_name
-from posthouse.wire.glance import glance
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_parts import read_parts
-from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.parts import read_parts
+from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.engine.letters import DEAD_TRANSACTIONAL, JOURNAL
 from tests.engine.web import WebRig, head_of
 

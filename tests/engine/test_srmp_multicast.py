@@ -8,9 +8,9 @@ from posthouse.model.errors import TransactionUsage
 from posthouse.model.message import Message, MessageId
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import ADMIN, WebRig, arrival_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.remote import Peer
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import (
@@ -22,7 +22,7 @@ from posthouse.model.message_classes import (
     NACK_RECEIVE_TIMEOUT,
 )
 from posthouse.security.sids import EVERYONE
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import DEAD_LETTERS, DEAD_TRANSACTIONAL, FAR_GUID
 from tests.engine.rig import MOVE, RECEIVE
 from tests.engine.web import (

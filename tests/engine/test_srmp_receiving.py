@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_REMOTE
-from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
@@ -27,11 +27,11 @@ from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import ANONYMOUS, EVERYONE
-from posthouse.wire.headers import HOP_COUNT_MAX
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import CommitmentReceipt, SrmpMessage
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.packet.headers import HOP_COUNT_MAX
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import CommitmentReceipt, SrmpMessage
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import ALICE, FAR_GUID
 from tests.engine.rig import RECEIVE
 from tests.engine.web import ORDERS, PEER, STRANGER, STREAMED, WebRig, arrival_of, head_of

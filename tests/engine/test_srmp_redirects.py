@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.incoming import NAMES_MAX
-from posthouse.engine.remote import Peer
 from posthouse.engine.settings import EngineSettings, RedirectSettings
-from posthouse.engine.srmp_redirects import host_of, is_link_local, url_text, web_name
+from posthouse.engine.transfer.incoming_sequences import NAMES_MAX
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.redirects import host_of, is_link_local, url_text, web_name
 from posthouse.model.errors import InvalidParameter
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import FAR, ORDERS, SEQUENCE, STREAMED, WebRig
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.srmp_receiving import SrmpReceiving
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.engine.transfer.srmp.receiving import SrmpReceiving
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
 from tests.engine.test_runs import contents

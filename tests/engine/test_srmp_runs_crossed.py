@@ -13,7 +13,7 @@ from posthouse.engine.settings import RedirectSettings
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
 from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.conftest import Dose
 from tests.engine.letters import ANONYMOUS, FAR_GUID
 from tests.engine.rig import RECEIVE, PaperStore

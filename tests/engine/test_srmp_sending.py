@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.remote import Peer
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import (
     ACK_RECEIVE,
@@ -23,8 +23,8 @@ from posthouse.model.message_classes import (
     NACK_RECEIVE_TIMEOUT,
 )
 from posthouse.model.names import PrivateName, parse_format_name
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_message import SrmpMessage, Stream
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.message import SrmpMessage, Stream
 from tests.engine.letters import DEAD_LETTERS, DEAD_TRANSACTIONAL, JOURNAL
 from tests.engine.web import AWAY, STRANGER, WebRig, stream_id
 

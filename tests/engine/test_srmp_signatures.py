@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.records import FLAG_AUTHENTICATED
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.message_values import HashAlgorithm
 from posthouse.security.message_security import Signer
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import ANONYMOUS, EVERYONE
 from posthouse.security.xml_signatures import sign
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import SrmpMessage
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import ORDERS, PEER, WebRig, head_of
 from tests.security.key_ring import certificate, private_key

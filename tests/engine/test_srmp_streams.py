@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.remote import Peer
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message_classes import ORDER_ACK
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import (
@@ -423,7 +423,7 @@ def test_receipts_nobody_takes_are_not_piled_up(rig: WebRig) -> None:
 
 
 def test_a_peer_has_so_many_receipts_waiting_and_no_more(rig: WebRig, monkeypatch: Any) -> None:
-    monkeypatch.setattr("posthouse.engine.srmp_streams.ANSWERS_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.srmp.streams.ANSWERS_MAX", 2)
     for at in range(3):
         guid = bytes([65 + at]) * 16
         rig.post_stream(1, guid=guid, source_guid=guid)
@@ -484,7 +484,7 @@ def test_a_stream_is_the_same_however_its_url_is_written(rig: WebRig) -> None:
 def test_receipts_that_wait_are_remembered_up_to_a_limit(
     rig: WebRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.srmp_streams.UNSENT_MAX", 3)
+    monkeypatch.setattr("posthouse.engine.transfer.srmp.streams.UNSENT_MAX", 3)
     for number in range(8):
         assert rig.post(rig.streamed(1, guid=bytes([number] * 16))) == [200]
         rig.advance(1)

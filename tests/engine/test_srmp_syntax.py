@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.remote import Peer
 from posthouse.engine.settings import RedirectSettings
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.message import HashAlgorithm
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_QUEUE_PURGED
 from posthouse.security.xml_signatures import sign
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import SrmpMessage
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
+from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import ADMIN, AWAY, FAR, ORDERS, PEER, WebRig, head_of
 from tests.security.test_xml_signatures import signer

@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from posthouse.engine import stages
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     FLAG_FIRST,
     FLAG_LAST,
     FLAG_TRANSACTIONAL,
@@ -18,15 +16,17 @@ from posthouse.engine.records import (
     TABLE_QUERY,
     TABLE_STAGE,
 )
-from posthouse.engine.stage import Signature, StageKey, Upload
-from posthouse.engine.stage_refusals import (
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.pipelines import stages
+from posthouse.engine.pipelines.stage import Signature, StageKey, Upload
+from posthouse.engine.pipelines.stage_refusals import (
     ASKING_MAX,
     BatchDiffers,
     BatchPast,
     StageMissing,
     TooManyAsk,
 )
-from posthouse.engine.stages import QUERY_SIZE_MAX, check_key
+from posthouse.engine.pipelines.stages import QUERY_SIZE_MAX, check_key
 from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyValue,
@@ -45,8 +45,8 @@ from posthouse.runtime.driver import Answer
 from posthouse.security.access import Caller
 from posthouse.security.acls import Acl
 from posthouse.security.descriptors import SecurityDescriptor
-from posthouse.wire.message import deserialize
-from posthouse.wire.places import place_of
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.cost import steps
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Read
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import (
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.ledger.records import (
     ACCEPTED,
     EXPIRED,
     FLAG_EXPRESS,
@@ -33,8 +31,10 @@ from posthouse.engine.records import (
     Span,
     unpack_change,
 )
-from posthouse.engine.state import BOOKS_KEY, State
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.ledger.state import BOOKS_KEY, State
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.records import CHANGE, unpack_change
-from posthouse.engine.steps import Allowance
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.records import CHANGE, unpack_change
+from posthouse.engine.ledger.steps import Allowance
 from posthouse.model.errors import OperationCancelled, QueueNotFound
 from posthouse.model.message import (
     ACK_FULL_RECEIVE,

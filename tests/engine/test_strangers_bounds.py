@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.incoming import NAMES_MAX
-from posthouse.engine.lineages import INSISTS_MS
-from posthouse.engine.records import Change
-from posthouse.engine.remote import Peer
-from posthouse.engine.shared_answers import HOSTS_MAX
+from posthouse.engine.ledger.records import Change
+from posthouse.engine.transfer.incoming_sequences import NAMES_MAX
+from posthouse.engine.transfer.lineages import INSISTS_MS
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.shared_answers import HOSTS_MAX
 from posthouse.model.bounded import Shared
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
@@ -105,7 +105,7 @@ def test_who_is_told_of_a_message_is_found_in_one_pass(rig: EastRig) -> None:
 def test_what_a_deleted_queue_leaves_behind_is_cut_in_one_pass(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.incoming.LEFT_MAX", 20)
+    monkeypatch.setattr("posthouse.engine.transfer.incoming_sequences.LEFT_MAX", 20)
     rig.take(rig.east(1))
     for n in range(1, 201):
         rig.take(rig.east(1, body=b"evil", source=bytes([n]) * 16), peer=STRANGER)
@@ -119,7 +119,7 @@ def test_callers_under_many_names_do_not_take_the_address_of_another_away(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine is away while its message is received, and is still told."""
-    monkeypatch.setattr("posthouse.engine.machines.CALLERS_MAX", 5)
+    monkeypatch.setattr("posthouse.engine.transfer.machine_addresses.CALLERS_MAX", 5)
     monkeypatch.setattr(rig.manager.transfer, "is_connected", lambda guid: False)
     rig.run(lambda m: m.transfer.reached(FAR_GUID, PEER.address, None))
     rig.take(rig.east(1, negative_journaling_requested=True))
@@ -177,7 +177,7 @@ def test_copies_of_answers_are_kept_for_few_hosts(rig: EastRig) -> None:
 def test_a_turn_copies_a_limited_number_of_answers(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.shared_answers.COPIES_MAX", 3)
+    monkeypatch.setattr("posthouse.engine.transfer.shared_answers.COPIES_MAX", 3)
     with_final_answers(rig, 5)
     share(rig, "10.6.6.6")
     assert waiting(rig)["10.6.6.6"] == 3

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from posthouse.engine.records import TABLE_HISTORY, Change
-from posthouse.engine.remote import Peer
+from posthouse.engine.ledger.records import TABLE_HISTORY, Change
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import ACK_POS_ARRIVAL, ACK_POS_RECEIVE
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE
-from posthouse.wire.digest import content_digest
-from posthouse.wire.glance import Glance, glance
-from posthouse.wire.patch import patch
+from posthouse.wire.packet.digest import content_digest
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.patch import patch
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE

@@ -8,14 +8,14 @@ import pytest
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
-from posthouse.engine.acks import ORDER_ACK_S
-from posthouse.engine.lineages import INSISTS_MS, LASTING_S
-from posthouse.engine.records import TABLE_INCOMING, TABLE_PLACES, Change
-from posthouse.engine.remote import Peer
-from posthouse.engine.shared_answers import AWAY_S
+from posthouse.engine.ledger.records import TABLE_INCOMING, TABLE_PLACES, Change
+from posthouse.engine.messages.acknowledgments import ORDER_ACK_S
+from posthouse.engine.transfer.lineages import INSISTS_MS, LASTING_S
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.shared_answers import AWAY_S
 from posthouse.model.message_classes import ACK_RECEIVE
-from posthouse.wire.glance import glance_all
-from posthouse.wire.order_acks import ack_class, read_final_ack, read_order_ack
+from posthouse.wire.binary.order_acks import ack_class, read_final_ack, read_order_ack
+from posthouse.wire.packet.glance import glance_all
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE, START_UTC
@@ -230,7 +230,7 @@ def test_what_is_forgotten_of_a_machine_that_moved_is_known_by_what_is_not(
 def test_a_flood_of_sequences_forgets_nothing_of_others(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.incoming.INCOMING_MAX", 20)
+    monkeypatch.setattr("posthouse.engine.transfer.incoming_sequences.INCOMING_MAX", 20)
     rig.take(rig.east(1), rig.east(2))
     for n in range(1, 60):
         rig.take(rig.east(1, body=b"evil", source=bytes([n]) * 16), peer=STRANGER)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import Row
-from posthouse.engine.table import PAGE_ROWS, MessageTable
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.table import PAGE_ROWS, MessageTable
 from tests.engine.test_records import ROWS
 
 # Few pages, so that they fill, empty and come back.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory import objects
-from posthouse.engine.remote import Peer
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.names import FormatName, PublicName, parse_format_name
 from tests.engine.letters import FAR_GUID
@@ -182,7 +182,7 @@ def test_a_peer_may_name_so_many_queues_of_its_own_in_an_hour(name: str) -> None
 
 
 def test_peers_beyond_measure_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posthouse.engine.targets.PEERS_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.connect_targets.PEERS_MAX", 2)
     rig = Rig(allowed_targets=("*",), targets_per_peer=1)
     for last in range(1, 5):
         assert allows(rig, direct("one", "OS"), Peer(FAR_GUID, f"192.0.2.{last}"))

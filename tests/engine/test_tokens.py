@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine import tokens as tokens_module
-from posthouse.engine.tokens import ADMINISTRATOR, Tokens
+from posthouse.engine.accounts import tokens as tokens_module
+from posthouse.engine.accounts.tokens import ADMINISTRATOR, Tokens
 from posthouse.model.errors import AccessDenied, IllegalUser, InsufficientResources
 from posthouse.security.accounts import Role
 from posthouse.security.rights import PEEK_MESSAGE

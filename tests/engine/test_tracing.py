@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.records import Change
-from posthouse.engine.tracing import time_date
+from posthouse.engine.ledger.records import Change
+from posthouse.engine.transfer.tracing import time_date
 from posthouse.model.guids import format_guid
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.message_classes import REPORT
 from posthouse.model.names import PrivateName, PublicName
 from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize
 from tests.engine.arrivals import ORDERS, PeerRig
 from tests.engine.letters import ANONYMOUS, FAR_GUID
 

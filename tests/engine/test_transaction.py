@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     FLAG_FIRST,
     FLAG_LAST,
@@ -15,7 +15,7 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.transaction import OperationType, TransactionState
+from posthouse.engine.transactions.transaction import OperationType, TransactionState
 from posthouse.model.errors import (
     InsufficientResources,
     IoTimeout,
@@ -30,8 +30,8 @@ from posthouse.model.message import (
     NACK_RECEIVE_REJECTED,
     DeliveryGuarantee,
 )
-from posthouse.wire.message import deserialize
-from posthouse.wire.places import place_of
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.cost import steps
 from tests.engine.paper import facts
 from tests.engine.rig import MOVE, RECEIVE, START_UTC, Rig

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.descriptor import QueueAccessType
-from posthouse.engine.queue import JOB_FILES
-from posthouse.engine.records import CHANGE, MESSAGE, TABLE_TRANSACTION
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.ledger.records import CHANGE, MESSAGE, TABLE_TRANSACTION
+from posthouse.engine.queues.open_queues import QueueAccessType
+from posthouse.engine.queues.queue import JOB_FILES
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueDeleted
 from posthouse.model.message import (
     ACK_FULL_RECEIVE,
@@ -18,7 +18,7 @@ from posthouse.model.message import (
     NACK_QUEUE_DELETED,
     Message,
 )
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.paper import Paper
 from tests.engine.rig import MOVE, RECEIVE, Rig
 

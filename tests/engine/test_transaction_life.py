@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.transaction import Transaction, TransactionState
+from posthouse.engine.transactions.transaction import Transaction, TransactionState
 from posthouse.model.errors import (
     InsufficientResources,
     IoTimeout,
@@ -18,7 +18,7 @@ from posthouse.model.message import (
     ACK_FULL_RECEIVE,
     NACK_QUEUE_PURGED,
 )
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import MOVE, RECEIVE, Rig
 
 ADMIN = r"DIRECT=OS:ALPHA\private$\admin"

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     MESSAGE,
     TABLE_INCOMING,
@@ -18,12 +17,13 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
-from posthouse.engine.state import State as EngineState
+from posthouse.engine.ledger.state import State as EngineState
+from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState
+from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
 from posthouse.model.errors import MessageNotFound, UnsupportedOperation
 from posthouse.model.message import ACK_RECEIVE, Message, MessageId, TxSequenceId
 from posthouse.model.properties import ConnectionStatus
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.letters import DEAD_LETTERS, FAR, FAR_GUID, RECEIVE_ADMIN, PostRig
 from tests.engine.rig import START_UTC
 
@@ -543,7 +543,7 @@ def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
 def test_of_a_great_many_sequences_those_are_forgotten_that_moved_longest_ago(
     rig: PostRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.incoming.INCOMING_MAX", 3)
+    monkeypatch.setattr("posthouse.engine.transfer.incoming_sequences.INCOMING_MAX", 3)
     rig.create("orders", transactional=True)
     for first in b"abcad":
         rig.advance(1)
@@ -574,7 +574,7 @@ def test_what_is_known_of_sequences_outlives_their_queue(rig: PostRig) -> None:
 def test_of_deleted_queues_so_many_sequences_are_known_and_no_more(
     rig: PostRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.incoming.LEFT_MAX", 2)
+    monkeypatch.setattr("posthouse.engine.transfer.incoming_sequences.LEFT_MAX", 2)
     for at in range(4):
         rig.create("orders", transactional=True)
         accept(rig, bytes([65 + at]) * 16, 77, at)

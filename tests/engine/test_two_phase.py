@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.records import CHANGE, MESSAGE, TABLE_TRANSACTION
-from posthouse.engine.transaction import OperationType, Transaction, TransactionState, Vote
+from posthouse.engine.ledger.records import CHANGE, MESSAGE, TABLE_TRANSACTION
+from posthouse.engine.transactions.transaction import (
+    OperationType,
+    Transaction,
+    TransactionState,
+    Vote,
+)
 from posthouse.model.errors import QueueQuotaExceeded, TransactionSequence
 from posthouse.model.message import ACK_POS_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.runtime.driver import Answer
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import MOVE, RECEIVE, START_UTC, Rig
 
 COORDINATOR = b"coordinator one"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine import waiting
-from posthouse.engine.books import books_of
-from posthouse.engine.cursor import CursorState
+from posthouse.engine.ledger.books import books_of
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.transaction import OperationType
-from posthouse.engine.waiting import STALE_MAX
+from posthouse.engine.messages import waiting
+from posthouse.engine.messages.cursor import CursorState
+from posthouse.engine.messages.waiting import STALE_MAX
+from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,

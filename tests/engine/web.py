@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine.incoming import IncomingTransactionalTransferInfo
-from posthouse.engine.queue import Queue
-from posthouse.engine.remote import Peer
-from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
-from posthouse.wire.glance import glance
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import (
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import (
     FOREVER,
     CommitmentReceipt,
     DeliveryReceipt,
@@ -21,11 +21,11 @@ from posthouse.wire.srmp_message import (
     Stream,
     StreamReceipt,
 )
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_receipts import StreamReceipt as Receipt
-from posthouse.wire.srmp_receipts import read_stream_receipt
-from posthouse.wire.srmp_serialize import SrmpContext, SrmpRequest, srmp_of
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.receipts import StreamReceipt as Receipt
+from posthouse.wire.srmp.receipts import read_stream_receipt
+from posthouse.wire.srmp.serialize import SrmpContext, SrmpRequest, srmp_of
+from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID, PostRig
 
 FAR = "192.0.2.7"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from posthouse.directory.ldap_names import Dn
-from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.directory.ldap.names import Dn
+from posthouse.runtime.ldap.connection import LdapConnection
 from posthouse.runtime.settings_ldap import LdapSection
 from tests.process.offices import wait_until
 

@@ -15,8 +15,8 @@ from typing import Self
 
 from posthouse.client.manager import QueueManagerClient
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
-from posthouse.wire.internal import connection_parameters, establish_connection
-from posthouse.wire.message import serialize
+from posthouse.wire.binary.internal import connection_parameters, establish_connection
+from posthouse.wire.packet.message import serialize
 
 SENT_AT_ONCE = 1 << 20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from posthouse.directory.mirror import Action, Order
 from posthouse.directory.objects import Site
-from posthouse.runtime.directory_file import FileAuthority
+from posthouse.runtime.directory.file import FileAuthority
 
 WAIT_S = 60.0
 

@@ -13,8 +13,8 @@ from typing import Self
 
 import posthouse
 from posthouse import qms
-from posthouse.client.ncp_calls import NcpCalls
-from posthouse.client.ncp_link import NcpLink, Transport
+from posthouse.client.ncp.calls import NcpCalls
+from posthouse.client.ncp.link import NcpLink, Transport
 from posthouse.model.bindery import NWOT_JOB_QUEUE, NWOT_JOB_SERVER, NWOT_USER
 from posthouse.model.qms import NWQueueJobStruct
 from tests.process.serving import Serving

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import posthouse
-from posthouse.protocols.admin.types import QueueJson
+from posthouse.api.types import QueueJson
 from tests.process.warm import WarmServer
 
 PATIENCE_S = 90.0

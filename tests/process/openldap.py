@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import posthouse.directory
 from benchmarks.peers.server import is_open
-from posthouse.directory.ldap_names import Dn
-from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.directory.ldap.names import Dn
+from posthouse.runtime.ldap.connection import LdapConnection
 from posthouse.runtime.settings_ldap import LdapSection
 from tests.process.nginx import make_certificate
 from tests.process.offices import free_port, wait_until

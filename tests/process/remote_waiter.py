@@ -26,8 +26,8 @@ from posthouse.protocols.remote_read.stubs import (
     StartReceive,
 )
 from posthouse.rpc.client import ClientConnection
-from posthouse.wire.message import deserialize
-from posthouse.wire.read_packet import read_packet
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.remote_read import read_packet
 
 PATIENCE_S = 120.0
 INFINITE = 0xFFFFFFFF

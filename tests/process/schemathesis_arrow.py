@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import schemathesis
 
-from posthouse.protocols.admin.routes import ARROW
+from posthouse.protocols.handlers.routes import ARROW
 
 SCHEMA = pa.schema([("body", pa.binary())])
 

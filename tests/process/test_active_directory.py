@@ -10,7 +10,7 @@ import pytest
 
 from posthouse.directory.authority import Refused
 from posthouse.directory.certificates import with_certificate, without_certificate
-from posthouse.directory.ldap_names import Dn
+from posthouse.directory.ldap.names import Dn
 from posthouse.directory.objects import (
     DirectoryObject,
     DistributionList,
@@ -23,8 +23,8 @@ from posthouse.directory.objects import (
     User,
 )
 from posthouse.model.guids import NULL_GUID, format_guid
-from posthouse.runtime.directory_ldap import LdapAuthority
-from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.runtime.directory.ldap import LdapAuthority
+from posthouse.runtime.ldap.connection import LdapConnection
 from posthouse.security.keys import certificate_digest
 from tests.directory.world import ALICE, NOW
 from tests.process.active_directory import ADMIN, ROOT, USERS, ActiveDirectory, active_directory

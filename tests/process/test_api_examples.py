@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from posthouse.model.filters import FIELDS
-from posthouse.protocols.admin.binary_metrics import binary_metrics
-from posthouse.protocols.admin.routes import PREFIX, ROUTES
 from posthouse.protocols.binary.protocol import Figures
+from posthouse.protocols.handlers.routes import PREFIX, ROUTES
+from posthouse.protocols.metrics.binary import binary_metrics
 from tests.protocols.admin.api_rig import ApiRig, with_api
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")

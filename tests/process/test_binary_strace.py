@@ -18,9 +18,13 @@ import pytest
 
 import posthouse
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
-from posthouse.wire.internal import connection_parameters, establish_connection, read_session_ack
-from posthouse.wire.message import serialize
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.internal import (
+    connection_parameters,
+    establish_connection,
+    read_session_ack,
+)
+from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.message import serialize
 from tests.process.offices import TIMERS, Office, free_port, wait_until
 from tests.process.test_strace_door import BYTES, CALLS, PATH, SOCKET_WRITES, START_S, unescaped
 from tests.store.faults.test_strace import Call, parsed

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from posthouse.model.message import Message, MessageId
-from posthouse.wire.internal import connection_parameters, establish_connection
-from posthouse.wire.message import serialize
+from posthouse.wire.binary.internal import connection_parameters, establish_connection
+from posthouse.wire.packet.message import serialize
 from tests.conftest import Dose
 from tests.process.offices import Office, wait_for_delivery, wait_until
 

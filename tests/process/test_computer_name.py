@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import posthouse
-from posthouse.engine.computer_name import OtherComputerName
+from posthouse.engine.machine.computer_name import OtherComputerName
 from tests.process.serving import Serving
 
 QUEUE = r".\private$\orders"

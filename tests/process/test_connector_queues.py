@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from posthouse.client.binary_sender import BinarySender
+from posthouse.client.binary.sender import BinarySender
 from posthouse.model.guids import parse_guid
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.connector.foreign_site import LEDGER, ORDERS, SITE, SYSTEM, document
 from tests.engine.foreign import addressed
 from tests.process.offices import Office, outgoing, wait_until

@@ -12,15 +12,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from posthouse.api.types import BooksListJson
 from posthouse.cli import main
-from posthouse.cli.demo_jobs import Serviced
-from posthouse.cli.demo_naming import Named
-from posthouse.cli.demo_pipeline import Piped
-from posthouse.cli.demo_posting import Posted
-from posthouse.cli.demo_server import DemoServer
-from posthouse.cli.demonstration import SHOPS, Arrived, Report
+from posthouse.cli.demo.demonstration import SHOPS, Arrived, Report
+from posthouse.cli.demo.jobs import Serviced
+from posthouse.cli.demo.naming import Named
+from posthouse.cli.demo.pipeline import Piped
+from posthouse.cli.demo.posting import Posted
+from posthouse.cli.demo.server import DemoServer
 from posthouse.model.errors import ServiceNotAvailable
-from posthouse.protocols.admin.types import BooksListJson
 from posthouse.runtime.home import lock_home
 
 POSTED = Posted(5, 5, 5, True, 1)

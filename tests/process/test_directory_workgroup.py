@@ -11,7 +11,7 @@ import pytest
 import posthouse
 from posthouse.directory.embedded import record_key
 from posthouse.directory.objects import Entry, encode_entry
-from posthouse.engine.records import TABLE_DIRECTORY
+from posthouse.engine.ledger.records import TABLE_DIRECTORY
 from posthouse.model.errors import MalformedPacket, NoDs, QueueError
 from posthouse.runtime.embedded import EmbeddedQueueManager
 from tests.connector.foreign_site import LEDGER, ORDERS, document

@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from posthouse.client import bulk_read, stages
-from posthouse.client.bulk_http import BulkHttp
-from posthouse.client.bulk_read import Wanted
+from posthouse.client import arrow_read as bulk_read
+from posthouse.client import stages
+from posthouse.client.admin_http import BulkHttp
+from posthouse.client.arrow_read import Wanted
 from posthouse.client.groups import Claim, GroupReader
 from posthouse.model.errors import InsufficientResources
 from tests.process.offices import wait_until

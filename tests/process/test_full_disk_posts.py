@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from posthouse.model.guids import format_guid
-from posthouse.wire.srmp_message import FOREVER, SrmpMessage
-from posthouse.wire.srmp_parts import write_parts
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.srmp.message import FOREVER, SrmpMessage
+from posthouse.wire.srmp.parts import write_parts
+from posthouse.wire.srmp.writer import write_envelope
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice, path_of
 from tests.process.test_full_disk_pipeline import disk as disk

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import posthouse
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.qms.door import Door
 from posthouse.qms.sessions import SessionDoor
 from tests.process.serving import Serving

@@ -20,8 +20,8 @@ import pytest
 
 import posthouse
 from posthouse.client.manager import QueueManagerClient
-from posthouse.wire.glance import Glance, glance
-from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.conftest import Dose
 from tests.process.crowd import LoopFigures, Prober, Stranger, made_up, packet
 from tests.process.offices import wait_until

@@ -23,14 +23,14 @@ from posthouse.model.enumerations import QueueAccessType
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc import pdu
 from posthouse.rpc.syntax import NDR
-from posthouse.wire import frames
-from posthouse.wire.frame_payloads import Hello, Open
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     CONNECTION_PARAMETERS_SIZE,
     ESTABLISH_CONNECTION_SIZE,
     connection_parameters,
     establish_connection,
 )
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.payloads import Hello, Open
 from tests.conftest import Dose
 from tests.process.flood import Flood, Kind, peak_mib
 from tests.process.serving import Serving

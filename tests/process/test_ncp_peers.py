@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
-from posthouse.client.ncp_core import NcpLost
+from posthouse.client.ncp.calls import NcpCalls
+from posthouse.client.ncp.core import NcpLost
 from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import QmsError
 from tests.process.ncp_house import HOST, NcpHouse, client, submit

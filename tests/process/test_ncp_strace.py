@@ -15,8 +15,8 @@ from typing import Final
 import pytest
 
 from posthouse.model.bindery import NWOT_JOB_SERVER
-from posthouse.wire import ncp
-from posthouse.wire.ncp_functions import CALLS as NCP_CALLS
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp.functions import CALLS as NCP_CALLS
 from tests.process.ncp_house import client, furnish, submit
 from tests.process.offices import wait_until
 from tests.process.test_remote_read_strace import READS, end

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.model.bindery import NWOT_JOB_QUEUE, NWOT_JOB_SERVER, NWOT_USER, SUPERVISOR
 from posthouse.model.errors import QmsError
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.wire import ncp_bindery_calls as bindery
-from posthouse.wire import ncp_functions as functions
-from posthouse.wire import ncp_queue_calls as queues
-from posthouse.wire.ncp_calls import NcpCall
-from posthouse.wire.ncp_functions import CALLS
+from posthouse.wire.ncp import bindery_calls as bindery
+from posthouse.wire.ncp import functions
+from posthouse.wire.ncp import queue_calls as queues
+from posthouse.wire.ncp.calls import NcpCall
+from posthouse.wire.ncp.functions import CALLS
 from tests.process.ncp_house import QUEUE, DatagramRecording, NcpHouse, client
 from tests.process.recording import Recording
 

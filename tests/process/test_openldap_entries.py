@@ -12,14 +12,14 @@ import pytest
 
 from posthouse.directory.authority import Refused
 from posthouse.directory.certificates import with_certificate
-from posthouse.directory.ldap_names import Dn
-from posthouse.directory.ldap_writing import required_of_accounts
+from posthouse.directory.ldap.names import Dn
+from posthouse.directory.ldap.writing import required_of_accounts
 from posthouse.directory.mirror import MirroredDirectory
 from posthouse.directory.objects import DistributionList, Queue, QueueManager, Site, User
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import DirectoryServerType
-from posthouse.runtime.directory_ldap import LdapAuthority
-from posthouse.runtime.ldap_connection import LdapConnection
+from posthouse.runtime.directory.ldap import LdapAuthority
+from posthouse.runtime.ldap.connection import LdapConnection
 from posthouse.security.keys import certificate_digest
 from tests.directory.world import ALICE, NOW, guid, link, machine, queue, site
 from tests.process.openldap import ROOT, OpenLdap, openldap

@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from posthouse.directory.authority import AuthorityAway
-from posthouse.directory.ldap_names import Dn
+from posthouse.directory.ldap.names import Dn
 from posthouse.directory.objects import Site
-from posthouse.runtime.directory_ldap import LdapAuthority
-from posthouse.runtime.ldap_connection import LdapConnection, LdapRefusal
+from posthouse.runtime.directory.ldap import LdapAuthority
+from posthouse.runtime.ldap.connection import LdapConnection, LdapRefusal
 from tests.directory.world import NOW, site
 from tests.process.hostile_ldap import BIND, Request, civil, done, hostile_ldap
 from tests.process.nginx import make_certificate

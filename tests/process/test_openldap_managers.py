@@ -13,7 +13,7 @@ import pytest
 
 import posthouse
 from posthouse.cli import main
-from posthouse.directory.ldap_names import Dn
+from posthouse.directory.ldap.names import Dn
 from posthouse.model.errors import NoDs
 from tests.process.offices import Office, wait_until
 from tests.process.openldap import ADMIN, OUR_SCHEMA, ROOT, OpenLdap, openldap

@@ -19,12 +19,12 @@ from posthouse.model.guids import format_guid
 from posthouse.model.names import MulticastName
 from posthouse.protocols.pgm.session import Place
 from posthouse.protocols.pgm.units import read_unit, write_unit
-from posthouse.wire.pgm import NAK, NCF, ODATA, RDATA, SPM
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import SrmpMessage
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_values import write_message_id
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, SPM
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.values import write_message_id
+from posthouse.wire.srmp.writer import write_envelope
 from tests.process.offices import wait_until
 from tests.process.test_binary_cable import START_S, inside, ip
 

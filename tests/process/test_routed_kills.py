@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.directory.document import Document, MachinePart, SitePart
-from posthouse.protocols.admin.types_directory import DirectoryImportBody
+from posthouse.api.directory import DirectoryImportBody
+from posthouse.directory.document.document import Document, MachinePart, SitePart
 from tests.conftest import Dose
 from tests.process import shop
 from tests.process.offices import ADMIN, JOURNAL, Office, wait_for_delivery

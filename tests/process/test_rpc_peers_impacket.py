@@ -13,7 +13,7 @@ from impacket.uuid import bin_to_uuidtup
 
 import posthouse
 from posthouse.client.message import body_of
-from posthouse.wire.read_packet import read_packet
+from posthouse.wire.packet.remote_read import read_packet
 from tests.process.offices import wait_until
 from tests.process.rpc_house import PASSWORD, USER, House
 from tests.protocols.remote_read import impacket_stubs as stubs

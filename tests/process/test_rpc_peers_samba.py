@@ -15,7 +15,7 @@ from posthouse.protocols.remote_read import stubs
 from posthouse.protocols.remote_read.queue_format import queue_format_of
 from posthouse.rpc.ept import EPT
 from posthouse.rpc.syntax import SyntaxId
-from posthouse.wire.read_packet import read_packet
+from posthouse.wire.packet.remote_read import read_packet
 from tests.process.rpc_house import PASSWORD, USER, House, add_user
 from tools.peers import PEERS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.embedded import EmbeddedQueueManager

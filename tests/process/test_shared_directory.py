@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.directory.document import objects_of
-from posthouse.directory.document_text import parse_document
+from posthouse.directory.document.document import objects_of
+from posthouse.directory.document.text import parse_document
 from posthouse.directory.objects import Queue
 from posthouse.model.errors import NoDs, QueueError, QueueExists
 from tests.conftest import Dose

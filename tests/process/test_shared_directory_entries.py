@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 import pytest
 
-from posthouse.client.binary_sender import BinarySender
+from posthouse.client.binary.sender import BinarySender
 from posthouse.model.errors import DsError, NoDs, QueueExists
 from posthouse.model.message import Message
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.certificates import make_certificate, make_private_key
 from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.sids import EVERYONE
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.process.offices import Office, wait_until
 from tests.process.test_shared_directory_faults import MACHINE, NEWS, OWN_QUEUE, SETTINGS
 

@@ -16,7 +16,7 @@ import pytest
 
 import posthouse
 from posthouse.model.errors import DsError, NoDs, QueueError
-from posthouse.wire.change_notification import Notification, pack_notification
+from posthouse.wire.binary.change_notification import Notification, pack_notification
 from tests.process.offices import Office, wait_until
 from tests.process.warm import Loaded
 

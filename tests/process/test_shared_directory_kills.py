@@ -6,8 +6,8 @@ import random
 import time
 from pathlib import Path
 
-from posthouse.directory.document import objects_of
-from posthouse.directory.document_text import parse_document
+from posthouse.directory.document.document import objects_of
+from posthouse.directory.document.text import parse_document
 from posthouse.directory.objects import Site
 from tests.conftest import Dose
 from tests.process.offices import wait_until

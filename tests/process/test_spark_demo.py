@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.cli import demo_pipeline, main
+from posthouse.cli import main
+from posthouse.cli.demo import pipeline as demo_pipeline
 
 
 def test_the_demonstration_pipes_its_orders_through_spark(

@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 
 from posthouse.client import stages
-from posthouse.client.bulk_http import BulkHttp
+from posthouse.client.admin_http import BulkHttp
 from posthouse.client.errors import ClientConnectionError
 from posthouse.model.errors import ServiceNotAvailable
 from tests.conftest import Dose

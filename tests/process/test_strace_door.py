@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import posthouse
-from posthouse.wire import frames
-from posthouse.wire.frames import Splitter
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.frames import Splitter
 from tests.process.shop import LEFT, NOTES, ORDERS, RIGHT, open_shop
 from tests.store.faults.test_strace import Call, parsed
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import posthouse
-from posthouse.client import bulk_read, stages
-from posthouse.client.bulk_http import BulkHttp
-from posthouse.client.bulk_read import Wanted
+from posthouse.client import arrow_read as bulk_read
+from posthouse.client import stages
+from posthouse.client.admin_http import BulkHttp
+from posthouse.client.arrow_read import Wanted
 from posthouse.client.groups import Claim, GroupReader
 from tests.process.shop import ORDERS
 from tests.process.test_strace_door import account, traced

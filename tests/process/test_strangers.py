@@ -19,18 +19,18 @@ from typing import Any
 import pytest
 
 import posthouse
-from posthouse.client.binary_sender import BinarySender
-from posthouse.client.binary_session import SendingSession
+from posthouse.client.binary.sender import BinarySender
+from posthouse.client.binary.session import SendingSession
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message import ACK_POS_ARRIVAL, Message
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.sids import make_sid, parse_sid
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
-from posthouse.wire.patch import stamp
-from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.patch import stamp
+from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.process.offices import Office, outgoing, wait_until
 from tests.process.serving import Serving
 from tests.security.key_ring import MemoryRing, certificate

@@ -11,7 +11,7 @@ import posthouse
 from posthouse import qms
 from posthouse.model.bindery import NWOT_USER
 from posthouse.model.errors import QmsError
-from posthouse.protocols.job_queue.settings import NcpSettings
+from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.qms import FileServer, JobQueue
 from tests.protocols.job_queue.rig import PASSWORD, NcpRig
 

@@ -8,7 +8,7 @@ from itertools import count
 import msgspec
 import pytest
 
-from posthouse.engine.logins import Logins
+from posthouse.engine.accounts.logins import Logins
 from posthouse.rpc.ntlm import NtlmAcceptor, NtlmInitiator, ServerNames
 from posthouse.rpc.providers import MECHANISMS, Acceptors, auth_type_of, initiator
 from posthouse.rpc.security import Authenticator, Identity, LoginRefused, SecurityContext

@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from posthouse.engine.books import lines_of
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.books import lines_of
+from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties

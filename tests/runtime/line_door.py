@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.protocols.desk import Answer
 from posthouse.runtime.serve import Service
 from posthouse.security.access import Caller
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 QUEUE = r".\private$\orders"
 ADMIN = Caller.administrator()

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from posthouse.directory.document import Holdings, described
-from posthouse.directory.document_text import written
+from posthouse.directory.document.document import Holdings, described
+from posthouse.directory.document.text import written
 from posthouse.directory.mirror import Action, Order, carry_out
 from posthouse.directory.objects import DirectoryObject
-from posthouse.engine.state import State
-from posthouse.runtime.directory_feed import PORTION, DirectoryFeed, need_now
-from posthouse.runtime.directory_file import FileAuthority
+from posthouse.engine.ledger.state import State
+from posthouse.runtime.directory.feed import PORTION, DirectoryFeed, need_now
+from posthouse.runtime.directory.file import FileAuthority
 from tests.engine.rig import Rig
 
 

@@ -10,9 +10,9 @@ from threading import Event
 import msgspec
 import pytest
 
-from posthouse.engine.books import machine_books
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import OperationCancelled, ServiceNotAvailable
 from posthouse.model.message import DeliveryGuarantee, Message
@@ -38,7 +38,7 @@ from posthouse.security.access import Caller
 from posthouse.store.disk import RealDisk
 from posthouse.store.doctor import check
 from posthouse.store.settings import StoreSettings
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 ADMIN = Caller.administrator()
 ORDERS = r".\private$\orders"

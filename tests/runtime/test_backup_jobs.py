@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from posthouse.engine.bindery_stations import Station
+from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.settings import EngineSettings, QmsSettings
 from posthouse.model.bindery import (
     NWOT_JOB_QUEUE,

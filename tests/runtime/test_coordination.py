@@ -15,11 +15,11 @@ import pytest
 from aiohttp import web
 
 import posthouse
-from posthouse.engine.effects import Ask
+from posthouse.engine.ledger.effects import Ask
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.protocols.admin.handlers_two_phase import PEER_CALL
-from posthouse.protocols.admin.server import AdminServer
+from posthouse.protocols.handlers.peers import PEER_CALL
+from posthouse.protocols.http.server import AdminServer
 from posthouse.runtime import coordination
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.driver import Driver

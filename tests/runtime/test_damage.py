@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
+from posthouse.engine.ledger.books import books_of
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.reading import MessageSeekAction
+from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.model.errors import IoTimeout, MessageStorageFailed, QueueNotFound
 from posthouse.model.message import (
     ACK_FULL_RECEIVE,
@@ -21,8 +21,7 @@ from posthouse.model.message import (
 from posthouse.runtime.driver import Answer
 from posthouse.sim import SimDisk
 from posthouse.store.settings import StoreSettings
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
+from posthouse.wire.frames import frames, payloads
 from tests.protocols.admin.session_rig import Client, TurnDesk
 from tests.runtime.disk_home import MOVE, PEEK, PLAIN, RECEIVE, SEND, Home
 

@@ -16,8 +16,8 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import NoDs
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.desk import Answer
-from posthouse.runtime.directory_authority import FollowedDirectory
-from posthouse.runtime.directory_file import FileAuthority
+from posthouse.runtime.directory.authority import FollowedDirectory
+from posthouse.runtime.directory.file import FileAuthority
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.settings_directory import DirectorySection

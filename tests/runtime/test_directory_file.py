@@ -21,7 +21,7 @@ from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.mirror import Action, Order, TakesTogether, carry_out
-from posthouse.runtime.directory_file import _take_over
+from posthouse.runtime.directory.file import _take_over
 from tests.runtime.sharing import HandyFile, file_of
 
 SITE = objects.Site(identifier=b"s" * 16, name="North")
@@ -302,7 +302,7 @@ def test_a_disk_that_is_full_refuses_and_leaves_nothing_behind(
 
 
 def test_a_huge_file_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posthouse.runtime.directory_file.FILE_SIZE_MAX", 10)
+    monkeypatch.setattr("posthouse.runtime.directory.file.FILE_SIZE_MAX", 10)
     path.write_text("# more than ten bytes\n")
     with pytest.raises(AuthorityAway, match="MiB"):
         opened(path).changes("")

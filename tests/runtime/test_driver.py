@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Event, Read
+from posthouse.engine.ledger.effects import Event, Read
+from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import FLAG_EXPRESS, FLAG_REMOTE
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.errors import (
     IoTimeout,
     MachineQuotaExceeded,
@@ -38,7 +38,7 @@ from posthouse.sim import SimClock, SimDisk
 from posthouse.store.errors import StoreFailed
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.message import deserialize, serialize
 
 T = TypeVar("T")
 ORDERS, PLAIN, POISON = r".\private$\orders", r".\private$\plain", r".\private$\orders;poison"

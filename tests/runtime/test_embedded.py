@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import IoTimeout, ServiceNotAvailable
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.embedded import EmbeddedQueueManager
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 ORDERS = r".\private$\orders"
 

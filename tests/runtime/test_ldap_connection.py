@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.authority import AuthorityAway
-from posthouse.runtime.ldap_connection import LdapConnection, LdapRefusal
-from posthouse.runtime.ldap_socket import ANSWER_SIZE_MAX, TimedSocket
+from posthouse.runtime.ldap.connection import LdapConnection, LdapRefusal
+from posthouse.runtime.ldap.socket import ANSWER_SIZE_MAX, TimedSocket
 from posthouse.runtime.settings_ldap import LdapSection
 
 BIND = bytes.fromhex("61070a010004000400")  # success

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from posthouse.directory.authority import AuthorityAway
-from posthouse.runtime.ldap_connection import LdapConnection, LdapRefusal
+from posthouse.runtime.ldap.connection import LdapConnection, LdapRefusal
 from posthouse.runtime.settings_ldap import LdapSection
 from posthouse.security.tls_certificates import make_tls_files
 from tests.process.hostile_ldap import (

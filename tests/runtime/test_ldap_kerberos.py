@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from posthouse.runtime.ldap_kerberos import end_point
+from posthouse.runtime.ldap.kerberos import end_point
 
 OLD = b64decode(  # signed with SHA-1, which nobody does any more
     "MIIBbjCCARSgAwIBAgIUAwMNFOPBvV3+AUdxkgQCf0r9/RQwCQYHKoZIzj0EATAMMQowCAYDVQQDDAFhMCAX"

@@ -12,8 +12,8 @@ import dns.rrset
 import pytest
 
 from posthouse.directory.authority import AuthorityAway
-from posthouse.runtime.ldap_connection import LdapConnection
-from posthouse.runtime.ldap_servers import looked_up
+from posthouse.runtime.ldap.connection import LdapConnection
+from posthouse.runtime.ldap.servers import looked_up
 from posthouse.runtime.settings_ldap import LdapSection, Server
 
 RECORDS = {

@@ -8,9 +8,9 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.ledger.records import Record
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import Record
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     IoTimeout,
@@ -22,8 +22,8 @@ from posthouse.model.errors import (
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.admin.session import ClientSession
 from posthouse.protocols.desk import Answer
+from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import (
     CALM_SYNCS,

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import TABLE_ACCOUNT, Change
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.runtime.embedded import EmbeddedQueueManager

@@ -11,17 +11,17 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.directory.document import Document, SitePart
+from posthouse.directory.document.document import Document, SitePart
 from posthouse.directory.mirror import Action, Order
-from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.directory.authority_calls import AuthorityNeeded
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import JOURNAL
+from posthouse.engine.queues.queue import JOURNAL
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import DsError, NoDs, QueueExists, QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import UNLIMITED, QueueProperties
-from posthouse.runtime.directory_authority import reached_at
+from posthouse.runtime.directory.authority import reached_at
 from tests.engine.rig import RECEIVE, RECOVERABLE, SEND, Rig
 from tests.runtime.sharing import SharingRig, file_of
 

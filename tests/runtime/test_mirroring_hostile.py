@@ -14,9 +14,9 @@ from posthouse.directory.authority import Changes
 from posthouse.directory.base import equals
 from posthouse.directory.certificates import with_certificate, without_certificate
 from posthouse.directory.mirror import Action, Order
-from posthouse.engine.asking import AuthorityNeeded
+from posthouse.engine.directory.authority_calls import AuthorityNeeded
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import NoDs, UnsupportedFormatNameOperation
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_classes import NORMAL

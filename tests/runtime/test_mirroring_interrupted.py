@@ -10,8 +10,8 @@ import pytest
 from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult
-from posthouse.directory.document import Difference
-from posthouse.directory.document_text import parse_document
+from posthouse.directory.document.document import Difference
+from posthouse.directory.document.text import parse_document
 from posthouse.directory.objects import DirectoryObject
 from posthouse.model.errors import DsError, NoDs, QueueError, QueueExists
 from tests.engine.rig import Rig

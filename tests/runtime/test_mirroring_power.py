@@ -16,8 +16,8 @@ import pytest
 from posthouse.directory import objects
 from posthouse.directory.mirror import Action, Order, carry_out
 from posthouse.model.properties import QueueProperties
-from posthouse.runtime.directory_feed import DirectoryFeed, need_now
-from posthouse.runtime.directory_file import FileAuthority
+from posthouse.runtime.directory.feed import DirectoryFeed, need_now
+from posthouse.runtime.directory.file import FileAuthority
 from posthouse.sim import SimDisk
 from posthouse.sim.faults import PowerLost
 from tests.runtime.disk_home import Home

@@ -12,9 +12,9 @@ from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Refused
 from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.mirror import Action, Order, Stored
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.properties import QueueProperties
-from posthouse.runtime.directory_file import FileAuthority
+from posthouse.runtime.directory.file import FileAuthority
 from tests.runtime.sharing import SharingRig, file_of
 
 ORDERS = "ALPHA\\orders"

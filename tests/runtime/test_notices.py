@@ -8,20 +8,20 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.directory.document import Document, MachinePart, QueuePart, SitePart
-from posthouse.engine.queue import NOTIFY_QUEUE
-from posthouse.engine.remote import Peer
+from posthouse.directory.document.document import Document, MachinePart, QueuePart, SitePart
+from posthouse.engine.queues.queue import NOTIFY_QUEUE
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import NoDs
 from posthouse.model.guids import format_guid
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.model.names import parse_format_name
-from posthouse.wire.change_notification import (
+from posthouse.wire.binary.change_notification import (
     Notification,
     pack_notification,
     unpack_notification,
 )
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.runtime.sharing import SharingRig, file_of
 
 OTHER = b"o" * 16

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.engine.books import machine_books
+from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import QueueExists, ServiceNotAvailable
 from posthouse.model.properties import QueueProperties

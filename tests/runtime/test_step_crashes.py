@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.runtime.disk_home import PLAIN, RECEIVE, Home
 
 DEAD_LETTERS = r".\system$;deadletter"

@@ -35,11 +35,11 @@ from posthouse.security.sealing import encrypt, wrap_key
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
 from posthouse.security.signing import SignatureKind, sign
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import SecurityFlags
-from posthouse.wire.message import serialize
-from posthouse.wire.optional import Provider, Security
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import SecurityFlags
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.packet import Packet
 from tests.security.key_ring import MemoryRing, certificate, next_cleanup, private_key, provider_key
 from tests.security.test_signing import ADDRESS, SOURCE, sample
 from tests.wire.strategies import messages

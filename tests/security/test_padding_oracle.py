@@ -23,10 +23,10 @@ from posthouse.security.providers import RC2, RC4
 from posthouse.security.rewriting import with_protection
 from posthouse.security.sealing import _rsa_decrypted
 from posthouse.security.settings import MessageSecuritySettings
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
-from posthouse.wire.optional import Provider
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.optional import Provider
+from posthouse.wire.packet.packet import Packet
 from tests.security.key_ring import MemoryRing, private_key, provider_key
 
 ALPHA, BETA = b"A" * 16, b"B" * 16

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from posthouse.model.errors import InsufficientResources
 from posthouse.model.message import MESSAGE_SIZE_MAX, Message
 from posthouse.security.rewriting import signature_of_list, with_list_signature, with_protection
-from posthouse.wire.headers import SecurityFlags
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.optional import Provider, Security
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.headers import SecurityFlags
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.packet import Packet
 from tests.wire.strategies import messages
 
 items = st.binary(max_size=30)

@@ -9,9 +9,9 @@ import pytest
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.security.xml_signatures import DRAFT, verify
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.writer import write_envelope
 from tests.security.test_xml_signatures import (
     BODY,
     GUID,

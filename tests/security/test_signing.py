@@ -17,10 +17,10 @@ from posthouse.security.signing import (
     sign,
     verify,
 )
-from posthouse.wire.glance import glance
 from posthouse.wire.layout import encode_text
-from posthouse.wire.message import serialize
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import Packet
 from tests.security.key_ring import private_key
 from tests.wire.strategies import messages
 

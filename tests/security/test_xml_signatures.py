@@ -30,11 +30,11 @@ from posthouse.security.xml_signatures import (
     sign,
     verify,
 )
-from posthouse.wire.headers import SecurityFlags
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import SrmpMessage
-from posthouse.wire.srmp_parts import Parts, read_parts, write_parts
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.packet.headers import SecurityFlags
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.writer import write_envelope
 from tests.security.key_ring import UTC_S, MemoryRing, certificate, private_key
 
 GUID_TEXT = "6a74a825-57b2-43e5-9d34-f1d8b2b8950a"

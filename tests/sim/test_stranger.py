@@ -12,15 +12,17 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine import arriving, receiving, srmp_receiving
-from posthouse.engine.speakers import Speakers
+from posthouse.engine.transfer import arrivals as arriving
+from posthouse.engine.transfer import receiving
+from posthouse.engine.transfer.source_check import Speakers
+from posthouse.engine.transfer.srmp import receiving as srmp_receiving
 from posthouse.protocols.binary.handshake import Terms
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import Session
 from posthouse.sim.stranger import Stranger
 from posthouse.sim.stranger_trial import StrangerRoutedTrial, StrangerTrial
 from posthouse.sim.trial import Failed, Summary
-from posthouse.wire.internal import EstablishConnection
+from posthouse.wire.binary.internal import EstablishConnection
 from tests.conftest import Dose
 
 WAYS: dict[str, Callable[[int], StrangerTrial]] = {

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from posthouse.client.bulk_read import Identity
-from posthouse.engine import groups
-from posthouse.engine.stage import Published, Query
-from posthouse.engine.stages import Stages
-from posthouse.protocols.admin import handlers_plan
-from posthouse.spark import course, places, sink
-from posthouse.spark.course import Course
+from posthouse.client.arrow_read import Identity
+from posthouse.engine.pipelines import groups
+from posthouse.engine.pipelines.stage import Published, Query
+from posthouse.engine.pipelines.stages import Stages
+from posthouse.protocols.handlers import read_plans as handlers_plan
+from posthouse.spark import places, sink
+from posthouse.spark import stream_planner as course
 from posthouse.spark.offsets import StreamOffset
+from posthouse.spark.stream_planner import Course
 
 Patch = pytest.MonkeyPatch
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.client import bulk_http
+from posthouse.client import admin_http as bulk_http
 from tests.spark.change_history import History, Town
 from tests.spark.change_readers import Drivers
 from tests.spark.change_servers import Server, ServerThread

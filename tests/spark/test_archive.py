@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound, SharingViolation
-from posthouse.spark.archiving import Archived, archive
-from posthouse.spark.lake_disk import locked
-from posthouse.spark.lake_files import LakeFiles
-from posthouse.spark.lake_table import lake
+from posthouse.spark.lake.archiving import Archived, archive
+from posthouse.spark.lake.disk import locked
+from posthouse.spark.lake.files import LakeFiles
+from posthouse.spark.lake.table import lake
 from posthouse.spark.progress import Progress
 from tests.process.spark_office import SparkOffice, path_of
 

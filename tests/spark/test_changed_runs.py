@@ -19,11 +19,11 @@ import posthouse
 from posthouse.model.errors import InvalidParameter, QueueError, SharingViolation
 from posthouse.spark import leases as leases_module
 from posthouse.spark import settle
-from posthouse.spark.course import Course
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset, offset_of
 from posthouse.spark.options import source_options
 from posthouse.spark.portions import DataLoss, read_portion
+from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 
 ORDERS = "ALPHA\\private$\\orders"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from posthouse.model import message_classes as classes
 from posthouse.model.message_classes import MESSAGE_CLASSES, is_negative
 from posthouse.spark.body_shapes import LOOKED_AT_MAX, PARTS_MAX, likeness, shape_of
-from posthouse.spark.clusters import (
+from posthouse.spark.remedies import reason_of
+from posthouse.spark.reports.clusters import (
     ShapeCount,
     clusters_of,
     count_shapes,
@@ -21,7 +22,6 @@ from posthouse.spark.clusters import (
     with_clusters,
     with_shapes,
 )
-from posthouse.spark.remedies import reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

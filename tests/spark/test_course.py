@@ -18,11 +18,11 @@ from posthouse.model.errors import (
     SharingViolation,
 )
 from posthouse.spark import settle
-from posthouse.spark.course import Course
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import source_options
 from posthouse.spark.portions import DataLoss, Portion, read_portion
+from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 
 Options = Callable[..., dict[str, str]]
@@ -484,7 +484,7 @@ def test_several_queue_managers_are_one_stream(
 def test_a_queue_that_comes_later_is_read_from_its_beginning(
     office: SparkOffice, queue: MakeQueue, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.spark.course.LOOK_S", 0.0)
+    monkeypatch.setattr("posthouse.spark.stream_planner.LOOK_S", 0.0)
     name = queue()
     office.send(name, [b"old"])
     pattern = f"{path_of(name)}*"

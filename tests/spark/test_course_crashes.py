@@ -15,11 +15,11 @@ from random import Random
 import pytest
 
 from posthouse.spark import settle
-from posthouse.spark.course import Course
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset, offset_of
 from posthouse.spark.options import source_options
 from posthouse.spark.portions import read_portion
+from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 
 STEPS = 30

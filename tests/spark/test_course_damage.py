@@ -11,10 +11,10 @@ import pytest
 from posthouse.model.errors import InvalidParameter, MessageAlreadyReceived
 from posthouse.spark import settle
 from posthouse.spark.checkpoints import check_checkpoint
-from posthouse.spark.course import Course
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset, offset_of
 from posthouse.spark.options import source_options
+from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice
 from tests.spark.test_course_crashes import Driver
 

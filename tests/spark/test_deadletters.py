@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from posthouse.client.bulk_http import BulkHttp
+from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.dead_letters import SCHEMAS, DeadLetters, deadletters
-from posthouse.spark.reports import deadletters_page
+from posthouse.spark.reports.common import deadletters_page
+from posthouse.spark.reports.dead_letters import SCHEMAS, DeadLetters, deadletters
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:

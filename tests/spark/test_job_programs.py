@@ -21,8 +21,8 @@ from posthouse.qms import namespaces
 from posthouse.qms.objects import FileServer, ServicedJob
 from posthouse.qms.serving import JobFailed, Task
 from posthouse.qms.sessions import SessionDoor
-from posthouse.spark import job_programs
-from posthouse.spark.job_programs import Programs
+from posthouse.spark.jobs import programs as job_programs
+from posthouse.spark.jobs.programs import Programs
 from tests.process.spark_office import SparkOffice
 
 NOBODY = pwd.getpwnam("nobody")

@@ -21,10 +21,10 @@ from posthouse.model.job_types import PIPELINE, SQL
 from posthouse.qms.objects import ServicedJob
 from posthouse.qms.serving import JobGone, Pulse, QueueServer, Task
 from posthouse.qms.sessions import SessionDoor
-from posthouse.spark import job_worker
-from posthouse.spark.archiving import archive
-from posthouse.spark.job_lakes import http_with, seen_queues
-from posthouse.spark.job_worker import SparkWorker, _shown
+from posthouse.spark.jobs import worker as job_worker
+from posthouse.spark.jobs.lakes import http_with, seen_queues
+from posthouse.spark.jobs.worker import SparkWorker, _shown
+from posthouse.spark.lake.archiving import archive
 from posthouse.spark.progress import Progress
 from posthouse.spark.replaying import replay
 from tests.process.spark_office import SparkOffice, path_of

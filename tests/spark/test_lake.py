@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
 from posthouse.model.message_columns import NAMES
-from posthouse.spark.compaction import Compacted, compact, packs
-from posthouse.spark.lake_files import KEEP_S, LakeFiles
-from posthouse.spark.lake_rows import add_batch
-from posthouse.spark.lake_table import LAKE_SCHEMA, lake
-from posthouse.spark.manifest import LakeFile
+from posthouse.spark.lake.compaction import Compacted, compact, packs
+from posthouse.spark.lake.files import KEEP_S, LakeFiles
+from posthouse.spark.lake.manifest import LakeFile
+from posthouse.spark.lake.rows import add_batch
+from posthouse.spark.lake.table import LAKE_SCHEMA, lake
 from posthouse.spark.schema import message_schema
 
 ORDERS = "ALPHA\\private$\\orders"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from posthouse.client.bulk_http import BulkHttp
-from posthouse.engine.tracing import time_date
+from posthouse.client.admin_http import BulkHttp
+from posthouse.engine.transfer.tracing import time_date
 from posthouse.model.message import MessageId
-from posthouse.spark.latencies import Latencies, journeys, latency, message_key
-from posthouse.spark.reports import latency_page
-from posthouse.spark.row_values import rows_of
-from posthouse.spark.sql_tables import told_queues
+from posthouse.spark.reports.common import latency_page
+from posthouse.spark.reports.latencies import Latencies, journeys, latency, message_key
+from posthouse.spark.rows.values import rows_of
+from posthouse.spark.sql.tables import told_queues
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:

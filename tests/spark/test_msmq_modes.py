@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.message_columns import BY_NAME
 from posthouse.protocols.remote_read.stubs import Opnum
-from posthouse.spark.msmq_source import Listed, MsmqStreamReader, Whole, reader, stream_reader
+from posthouse.spark.msmq.source import Listed, MsmqStreamReader, Whole, reader, stream_reader
 from posthouse.spark.schema import message_schema
 from tests.client.read_peer import Break, Peer, packet
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.msmq_offsets import Marks, offset_of, queues_of, read_ids, write_ids
+from posthouse.spark.msmq.offsets import Marks, offset_of, queues_of, read_ids, write_ids
 
 IDS = st.integers(1, (8 << 56) - 1) | st.integers(1, 30)
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter
-from posthouse.spark.msmq_sink import Straight
+from posthouse.spark.msmq.sink import Straight
 from posthouse.spark.schema import message_schema
 from posthouse.spark.sink import Sink, stream_writer, writer
 from tests.process.spark_office import SparkOffice

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import posthouse
 from posthouse.model.errors import InvalidParameter, IoTimeout, SharingViolation
 from posthouse.model.message_columns import NAMES
-from posthouse.spark.msmq_options import msmq_source
-from posthouse.spark.msmq_source import stream_reader
+from posthouse.spark.msmq.options import msmq_source
+from posthouse.spark.msmq.source import stream_reader
 from posthouse.spark.schema import message_schema
 from tests.process.rpc_house import PASSWORD, USER
 from tests.spark.msmq_office import MsmqOffice

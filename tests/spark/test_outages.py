@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 import pytest
 
-from posthouse.client import bulk_http
+from posthouse.client import admin_http as bulk_http
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import QueueNotFound
-from posthouse.spark import course, leases, reach
-from posthouse.spark.course import Course
+from posthouse.spark import leases, reach
+from posthouse.spark import stream_planner as course
 from posthouse.spark.data_loss import DataLoss
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import source_options
 from posthouse.spark.portions import Portion, read_portion
+from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 
 BODIES = [b"%d" % number for number in range(6)]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.spark.charts import bars, figure, lines
-from posthouse.spark.dead_letters import DeadLetters
-from posthouse.spark.latencies import LEGS, Latencies
-from posthouse.spark.page_text import escaped, visible
-from posthouse.spark.report_page import ROWS_MAX, Page
-from posthouse.spark.reports import deadletters_page, latency_page
+from posthouse.spark.reports.charts import bars, figure, lines
+from posthouse.spark.reports.common import deadletters_page, latency_page
+from posthouse.spark.reports.dead_letters import DeadLetters
+from posthouse.spark.reports.latencies import LEGS, Latencies
+from posthouse.spark.reports.page import ROWS_MAX, Page
+from posthouse.spark.reports.page_text import escaped, visible
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTILE = [

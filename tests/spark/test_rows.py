@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from posthouse.client.packets import Options, PacketMaker
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter, QueueError
 from posthouse.model.message import MESSAGE_SIZE_MAX
-from posthouse.spark.row_columns import STAGE_COLUMNS, Form
-from posthouse.spark.rows import IGNORED, Checked, RowMap
+from posthouse.spark.rows.columns import STAGE_COLUMNS, Form
+from posthouse.spark.rows.rows import IGNORED, Checked, RowMap
 
 
 def checked(table: dict[str, Any], constants: dict[str, Any] | None = None, **how: Any) -> Checked:

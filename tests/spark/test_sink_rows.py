@@ -11,9 +11,9 @@ import pytest
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter
 from posthouse.model.text import utf16_length
 from posthouse.spark import sink
-from posthouse.spark.bad_rows import VALUE_MAX, Place, dead_letters, refuse
-from posthouse.spark.row_columns import Fault
-from posthouse.spark.rows import RowMap
+from posthouse.spark.rows.bad_rows import VALUE_MAX, Place, dead_letters, refuse
+from posthouse.spark.rows.columns import Fault
+from posthouse.spark.rows.rows import RowMap
 from posthouse.spark.sink import AGAIN_MAX, PIECE_MAX, StageRows, _sent_again
 from posthouse.spark.sink_options import Writing, sink_options
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from posthouse.client.bulk_http import BulkHttp
+from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.row_values import rows_of
-from posthouse.spark.sql_query import sql
-from posthouse.spark.sql_tables import LiveTables
+from posthouse.spark.rows.values import rows_of
+from posthouse.spark.sql.query import sql
+from posthouse.spark.sql.tables import LiveTables
 from posthouse.spark.table_files import csv_lines, json_rows, text_rows, write_file
 from tests.process.spark_office import SparkOffice, path_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     DROP,
     EXPRESS,
@@ -28,7 +28,7 @@ from posthouse.engine.records import (
     Span,
     pack_arrival,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.store.base import Recovered, Store
 
 TABLE = 3  # any table but the books'

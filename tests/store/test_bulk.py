@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.records import ROW as PACKED_ROW
-from posthouse.engine.records import Row
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import ROW as PACKED_ROW
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.state import State
 from posthouse.store.bulk import Pinned, Records
 from posthouse.store.bulk_rows import Look, cuts_of, look, rest, rows_of, within
 from posthouse.store.bulk_rows import sizes as sizes_of

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from posthouse.engine.records import MESSAGE
+from posthouse.engine.ledger.records import MESSAGE
 from posthouse.sim import SimDisk
 from posthouse.store.doctor import check
 from posthouse.store.errors import StoreDamaged

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import COPY, MESSAGE
+from posthouse.engine.ledger.records import COPY, MESSAGE
 from posthouse.sim import SimDisk
 from posthouse.store import upkeep
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import TABLE_BOOKS, Change, Define, End, Row, Settle, skim_change
+from posthouse.engine.ledger.records import (
+    TABLE_BOOKS,
+    Change,
+    Define,
+    End,
+    Row,
+    Settle,
+    skim_change,
+)
 from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, Ledger
 from posthouse.store.segment import Segment
 

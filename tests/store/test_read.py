@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.effects import Unreadable
+from posthouse.engine.ledger.effects import Unreadable
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.log import LogStore

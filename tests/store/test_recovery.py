@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-from posthouse.engine.records import MARK
+from posthouse.engine.ledger.records import MARK
 from posthouse.sim import SimDisk
 from posthouse.store.errors import FormatUnknown, StoreDamaged
 from posthouse.store.format import (

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from posthouse.engine.records import ACCEPTED, LOST_EXPRESS
+from posthouse.engine.ledger.records import ACCEPTED, LOST_EXPRESS
 from posthouse.engine.settings import EngineSettings
 from posthouse.security.access import Caller
 from posthouse.sim import PowerLost, SimDisk

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from posthouse.engine.records import RECEIVED, TABLE_QUEUE, Change, Define, End
+from posthouse.engine.ledger.records import RECEIVED, TABLE_QUEUE, Change, Define, End
 from posthouse.sim import SimDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import CHANGE, MESSAGE
+from posthouse.engine.ledger.records import CHANGE, MESSAGE
 from posthouse.store.format import SEGMENT_HEADER_SIZE, pack_record
 from posthouse.store.salvage import Piece, filler, pieces
 

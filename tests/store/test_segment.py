@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import CHANGE, MARK, MESSAGE
+from posthouse.engine.ledger.records import CHANGE, MARK, MESSAGE
 from posthouse.store.format import MARK_PAYLOAD, pack_record
 from posthouse.store.segment import Scanner, find_marks
 

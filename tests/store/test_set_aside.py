@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from posthouse.engine.records import COPY, MARK, MESSAGE
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import COPY, MARK, MESSAGE
+from posthouse.engine.ledger.state import State
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import HEADER_SIZE

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.wire.change_notification import (
+from posthouse.wire.binary.change_notification import (
     Notification,
     OldUpdate,
     pack_notification,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import MalformedPacket, QueueNotFound, RemoteProtocolError
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
+from posthouse.wire.frames import frames, payloads
 
 STRUCTURES: dict[int, payloads.Payload] = {
     frames.HELLO: payloads.Hello(1, bytes(16), "test"),

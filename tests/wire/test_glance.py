@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError, Truncated
 from posthouse.model.message import Message
-from posthouse.wire.glance import body_is_longer, glance_all
-from posthouse.wire.message import serialize
-from posthouse.wire.packet import Glance, glance
+from posthouse.wire.packet.glance import body_is_longer, glance_all
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import Glance, glance
 
 from .strategies import messages
 from .vectors import (

@@ -3,7 +3,8 @@
 import pytest
 
 from posthouse.model.errors import Truncated
-from posthouse.wire.headers import (
+from posthouse.wire.layout import Flags, Layout, bits
+from posthouse.wire.packet.headers import (
     BASE_HEADER,
     DEBUG_HEADER,
     MESSAGE_PROPERTIES_HEADER,
@@ -22,7 +23,6 @@ from posthouse.wire.headers import (
     TransactionFlags,
     UserFlags,
 )
-from posthouse.wire.layout import Flags, Layout, bits
 
 from .vectors import USER_MESSAGE, vector
 

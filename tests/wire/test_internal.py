@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.headers import BASE_HEADER, BaseFlags, SessionHeader
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     ConnectionParameters,
     ConnectionParametersHeader,
     EstablishConnection,
@@ -26,6 +25,7 @@ from posthouse.wire.internal import (
     read_session_ack,
     session_ack,
 )
+from posthouse.wire.packet.headers import BASE_HEADER, BaseFlags, SessionHeader
 
 from .strategies import U16, U32
 from .vectors import SESSION, edited, vector, with_base_flags

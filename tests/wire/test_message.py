@@ -20,7 +20,7 @@ from posthouse.model.message import (
     SenderIdentifierType,
     TxSequenceId,
 )
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.message import deserialize, serialize
 
 from .strategies import messages
 from .vectors import (

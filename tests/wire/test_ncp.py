@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError, Truncated
-from posthouse.wire import ncp
-from posthouse.wire.ncp import Reply, Request, Stream
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp.framing import Reply, Request, Stream
 
 U8, U16 = st.integers(0, 0xFF), st.integers(0, 0xFFFF)
 ATTACH = bytes.fromhex("2222 02 01 07 01 17 0005 6f 00015d03")

@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.wire import ncp_bindery_calls as bindery
-from posthouse.wire import ncp_functions as functions
-from posthouse.wire import ncp_queue_calls as queues
-from posthouse.wire.ncp import REQUEST, Request, read_request, read_subfunction, write_request
-from posthouse.wire.ncp_calls import NOTHING, NcpCall
-from posthouse.wire.ncp_functions import CALLS
-from posthouse.wire.ncp_jobs import NEW_JOB, OLD_JOB
+from posthouse.wire.ncp import bindery_calls as bindery
+from posthouse.wire.ncp import functions
+from posthouse.wire.ncp import queue_calls as queues
+from posthouse.wire.ncp.calls import NOTHING, NcpCall
+from posthouse.wire.ncp.framing import (
+    REQUEST,
+    Request,
+    read_request,
+    read_subfunction,
+    write_request,
+)
+from posthouse.wire.ncp.functions import CALLS
+from posthouse.wire.ncp.jobs import NEW_JOB, OLD_JOB
 
 Q = 0x00015D03
 JOB = NWQueueJobStruct(

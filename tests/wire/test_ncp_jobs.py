@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from posthouse.model.errors import Truncated
 from posthouse.model.qms import NWQueueJobStruct
 from posthouse.wire.layout import Reader
-from posthouse.wire.ncp_jobs import (
+from posthouse.wire.ncp.jobs import (
     HANDLE,
     NEW_JOB,
     NEW_REPLY,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import IllegalPropertyValue, MalformedPacket, RemoteProtocolError
 from posthouse.model.names import ELEMENTS_MAX, DistributionListName, PublicName, parse_format_name
-from posthouse.wire.headers import SecurityFlags
 from posthouse.wire.layout import Reader
-from posthouse.wire.optional import (
+from posthouse.wire.packet.headers import SecurityFlags
+from posthouse.wire.packet.optional import (
     MultiQueue,
     Provider,
     Security,

@@ -15,9 +15,7 @@ from posthouse.model.message_classes import (
     NORMAL,
     ORDER_ACK,
 )
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import INFINITE, BaseFlags
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     OrderQueue,
@@ -29,8 +27,10 @@ from posthouse.wire.order_acks import (
     read_final_ack,
     read_order_ack,
 )
-from posthouse.wire.packet import Packet
-from posthouse.wire.stream import PacketKind, packet_kind
+from posthouse.wire.binary.stream import PacketKind, packet_kind
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import INFINITE, BaseFlags
+from posthouse.wire.packet.packet import Packet
 
 from .strategies import U32
 from .vectors import DESTINATION, SESSION, SOURCE, TRANSACTIONAL, edited, resized, with_base_flags

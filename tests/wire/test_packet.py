@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.model.message import MessageId, TxSequenceId
 from posthouse.model.names import PrivateName, PublicName, parse_format_name
-from posthouse.wire.headers import SessionHeader
-from posthouse.wire.optional import Soap
-from posthouse.wire.packet import Packet, glance, is_encrypted
+from posthouse.wire.packet.headers import SessionHeader
+from posthouse.wire.packet.optional import Soap
+from posthouse.wire.packet.packet import Packet, glance, is_encrypted
 
 from .vectors import (
     DESTINATION,

@@ -6,7 +6,7 @@ import pytest
 
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
-from posthouse.wire.packet import Packet, drop_session_header, glance, patch, stamp
+from posthouse.wire.packet.packet import Packet, drop_session_header, glance, patch, stamp
 
 from .vectors import (
     MINIMAL,

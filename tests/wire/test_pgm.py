@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.options import (
+    NAK_LIST_MAX,
+    NO_OPTIONS,
+    Fragment,
+    Options,
+    Reset,
+    pack_options,
+    read_options,
+)
+from posthouse.wire.pgm.packets import (
     ACK,
     DATA_OVERHEAD,
     IP_PROTOCOL,
@@ -40,15 +49,6 @@ from posthouse.wire.pgm import (
     pgm_extent,
     read_pgm,
     unpack_nla,
-)
-from posthouse.wire.pgm_options import (
-    NAK_LIST_MAX,
-    NO_OPTIONS,
-    Fragment,
-    Options,
-    Reset,
-    pack_options,
-    read_options,
 )
 
 TSI = Tsi(bytes.fromhex("a1a2a3a4a5a6"), 0x1234)

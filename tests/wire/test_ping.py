@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.ping import PING_SIGNATURE, Ping, PingFlags, ping_request, ping_response
-from posthouse.wire.ping import read_ping as read
+from posthouse.wire.binary.ping import PING_SIGNATURE, Ping, PingFlags, ping_request, ping_response
+from posthouse.wire.binary.ping import read_ping as read
 
 from .strategies import U16, U32
 from .vectors import edited, vector

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.places import Finder, place_of, placed, transaction_header_at
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.sequence_places import Finder, place_of, placed, transaction_header_at
 
 GUID = bytes(range(16))
 NAMES = [

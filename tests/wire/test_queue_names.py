@@ -15,9 +15,9 @@ from posthouse.model.names import (
     PublicName,
     parse_format_name,
 )
-from posthouse.wire.headers import UserFlags
 from posthouse.wire.layout import Reader
-from posthouse.wire.queue_names import (
+from posthouse.wire.packet.headers import UserFlags
+from posthouse.wire.packet.queue_names import (
     QueueNames,
     administration_type,
     append_element,

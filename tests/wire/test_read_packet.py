@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import Message
-from posthouse.wire.headers import PACKET_SIZE_MAX
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.patch import USER_FLAGS_AT
-from posthouse.wire.read_packet import (
+from posthouse.wire.packet.headers import PACKET_SIZE_MAX
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.patch import USER_FLAGS_AT
+from posthouse.wire.packet.remote_read import (
     Trailers,
     pack_trailers,
     read_packet,

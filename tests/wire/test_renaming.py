@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from posthouse.model.message import Message, TxSequenceId
 from posthouse.model.names import PrivateName
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.packet import Packet
-from posthouse.wire.renaming import with_private_administration
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.renaming import with_private_administration
 
 OWN, OTHER = bytes(range(16)), bytes(range(16, 32))
 NAMES = [

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import Truncated
-from posthouse.wire.sequence import SEQUENCE_INFO, SequenceInfo, TxSequenceId
+from posthouse.wire.packet.sequence import SEQUENCE_INFO, SequenceInfo, TxSequenceId
 
 U32 = st.integers(0, 0xFFFFFFFF)
 IDS = st.builds(TxSequenceId, U32, U32)

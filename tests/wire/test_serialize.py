@@ -14,9 +14,9 @@ from posthouse.model.errors import (
     QueueError,
 )
 from posthouse.model.message import Message, MessageId, TxSequenceId
-from posthouse.wire.headers import PACKET_SIZE_MAX
-from posthouse.wire.message import construct, deserialize, serialize
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.headers import PACKET_SIZE_MAX
+from posthouse.wire.packet.message import construct, deserialize, serialize
+from posthouse.wire.packet.packet import Packet
 
 from .strategies import messages
 

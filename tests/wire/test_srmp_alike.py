@@ -9,11 +9,14 @@ from __future__ import annotations
 from random import Random
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire import srmp_mapping, srmp_parts, srmp_plain, srmp_values
-from posthouse.wire.srmp_envelope import read_envelope, read_tree
-from posthouse.wire.srmp_mapping import packet_of
-from posthouse.wire.srmp_parts import XML, read_parts, write_parts
-from posthouse.wire.srmp_plain import read_plain
+from posthouse.wire.srmp import mapping as srmp_mapping
+from posthouse.wire.srmp import parts as srmp_parts
+from posthouse.wire.srmp import plain as srmp_plain
+from posthouse.wire.srmp import values as srmp_values
+from posthouse.wire.srmp.envelope import read_envelope, read_tree
+from posthouse.wire.srmp.mapping import packet_of
+from posthouse.wire.srmp.parts import XML, read_parts, write_parts
+from posthouse.wire.srmp.plain import read_plain
 from tests.conftest import Dose
 from tests.wire.srmp import (
     ADMIN,

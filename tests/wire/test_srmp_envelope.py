@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import SrmpMessage
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.writer import write_envelope
 from tests.wire.srmp import (
     ADMIN,
     BODY,

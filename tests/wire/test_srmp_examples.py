@@ -10,17 +10,17 @@ from __future__ import annotations
 import pytest
 
 from posthouse.model.guids import parse_guid
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize
-from posthouse.wire.order_acks import Origin
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_mapping import packet_of
-from posthouse.wire.srmp_parts import read_parts, write_parts
-from posthouse.wire.srmp_receipts import stream_receipt
-from posthouse.wire.srmp_serialize import SrmpContext, SrmpRequest, request_target, srmp_of
-from posthouse.wire.srmp_stored import without_srmp
-from posthouse.wire.srmp_writer import write_envelope
-from posthouse.wire.srmp_xml import Element, read_xml
+from posthouse.wire.binary.order_acks import Origin
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.mapping import packet_of
+from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.receipts import stream_receipt
+from posthouse.wire.srmp.serialize import SrmpContext, SrmpRequest, request_target, srmp_of
+from posthouse.wire.srmp.stored import without_srmp
+from posthouse.wire.srmp.writer import write_envelope
+from posthouse.wire.srmp.xml import Element, read_xml
 from tests.wire.srmp import EXAMPLES, NOW_S, example
 
 Difference = dict[str, tuple[str | None, str | None]]

@@ -17,15 +17,15 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
 )
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import INFINITE, PACKET_SIZE_MAX, SecurityFlags
-from posthouse.wire.message import deserialize
-from posthouse.wire.optional import Security
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_mapping import packet_of
-from posthouse.wire.srmp_parts import Parts, read_parts, write_parts
-from posthouse.wire.srmp_stored import came_over_http, stored_parts, without_srmp
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import INFINITE, PACKET_SIZE_MAX, SecurityFlags
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.optional import Security
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.mapping import packet_of
+from posthouse.wire.srmp.parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.stored import came_over_http, stored_parts, without_srmp
 from tests.wire.srmp import (
     ADMIN,
     EXAMPLES,

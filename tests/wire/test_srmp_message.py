@@ -17,9 +17,9 @@ from posthouse.model.message_classes import (
     NORMAL,
     ORDER_ACK,
 )
-from posthouse.wire.headers import INFINITE
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_message import (
+from posthouse.wire.packet.headers import INFINITE
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import (
     FOREVER,
     CommitmentReceipt,
     DeliveryReceipt,

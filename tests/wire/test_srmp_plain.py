@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.wire.srmp_envelope import read_tree
-from posthouse.wire.srmp_message import SrmpMessage, Stream
-from posthouse.wire.srmp_plain import SIZE_MAX, read_plain
-from posthouse.wire.srmp_writer import write_envelope
+from posthouse.wire.srmp.envelope import read_tree
+from posthouse.wire.srmp.message import SrmpMessage, Stream
+from posthouse.wire.srmp.plain import SIZE_MAX, read_plain
+from posthouse.wire.srmp.writer import write_envelope
 from tests.wire.srmp import (
     ADMIN,
     EXAMPLES,

@@ -6,11 +6,11 @@ import pytest
 
 from posthouse.model.message import Message, MessageId
 from posthouse.model.message_classes import ACK_RECEIVE, NACK_PURGED, ORDER_ACK
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
-from posthouse.wire.order_acks import FinalAck, OrderAck, Origin, order_ack, order_queue_of
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_receipts import (
+from posthouse.wire.binary.order_acks import FinalAck, OrderAck, Origin, order_ack, order_queue_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.receipts import (
     StreamReceipt,
     final_stream_receipt,
     read_stream_receipt,

@@ -28,17 +28,17 @@ from posthouse.model.message_classes import (
     ORDER_ACK,
 )
 from posthouse.model.names import FormatName, MulticastName, parse_format_name
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import INFINITE
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.order_acks import FinalAck, Origin
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_mapping import packet_of
-from posthouse.wire.srmp_message import SrmpKind, SrmpMessage, kind_of
-from posthouse.wire.srmp_parts import Parts, read_parts, write_parts
-from posthouse.wire.srmp_receipts import final_stream_receipt, stream_receipt
-from posthouse.wire.srmp_serialize import (
+from posthouse.wire.binary.order_acks import FinalAck, Origin
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import INFINITE
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.mapping import packet_of
+from posthouse.wire.srmp.message import SrmpKind, SrmpMessage, kind_of
+from posthouse.wire.srmp.parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.receipts import final_stream_receipt, stream_receipt
+from posthouse.wire.srmp.serialize import (
     SrmpContext,
     SrmpRequest,
     message_of,
@@ -46,7 +46,7 @@ from posthouse.wire.srmp_serialize import (
     srmp_of,
     url_of_web_name,
 )
-from posthouse.wire.srmp_stored import without_srmp
+from posthouse.wire.srmp.stored import without_srmp
 from tests.wire.srmp import (
     ADMIN,
     GUID,

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import Message, MessageId
 from posthouse.model.names import DirectName, parse_format_name
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import OVER_HTTP
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import PACKET_SIZE_AT, USER_FLAGS_AT, stamp
-from posthouse.wire.renaming import with_direct_administration, with_direct_destination
-from posthouse.wire.srmp_stored import (
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import OVER_HTTP
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT, stamp
+from posthouse.wire.packet.renaming import with_direct_administration, with_direct_destination
+from posthouse.wire.srmp.stored import (
     came_over_http,
     document_form,
     pack_srmp,

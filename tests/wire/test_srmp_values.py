@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import format_guid
-from posthouse.wire.srmp_message import FOREVER
-from posthouse.wire.srmp_values import (
+from posthouse.wire.srmp.message import FOREVER
+from posthouse.wire.srmp.values import (
     escape,
     is_url,
     read_correlation,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.wire.srmp_xml import (
+from posthouse.wire.srmp.xml import (
     ATTRIBUTES_MAX,
     DEPTH_MAX,
     ELEMENTS_MAX,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError, Truncated
-from posthouse.wire.headers import PACKET_SIZE_MAX, BaseFlags, SessionHeader
-from posthouse.wire.internal import read_session_ack
-from posthouse.wire.packet import Packet
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.internal import read_session_ack
+from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.headers import PACKET_SIZE_MAX, BaseFlags, SessionHeader
+from posthouse.wire.packet.packet import Packet
 
 from .vectors import (
     MINIMAL,

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from posthouse.api.types import BackupBody, BackupJson
 from posthouse.cli.command import Home, Json, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, say
 from posthouse.cli.progress import bar, spinner
-from posthouse.protocols.admin.control import default_home
-from posthouse.protocols.admin.types import BackupBody, BackupJson
+from posthouse.net.control_socket import default_home
 from posthouse.runtime.backup import restore as restore_home
 
 

@@ -10,13 +10,7 @@ from typing import Annotated
 import typer
 from msgspec import UNSET
 
-from posthouse.cli.command import Yes, confirm, group, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_pairs, print_table, say
-from posthouse.cli.user import read_password
-from posthouse.model.bindery import LOGGED_IN, SUPERVISOR_LEVEL
-from posthouse.protocols.admin.types import Done
-from posthouse.protocols.admin.types_bindery import (
+from posthouse.api.bindery import (
     MemberBody,
     ObjectCreateBody,
     ObjectJson,
@@ -28,6 +22,12 @@ from posthouse.protocols.admin.types_bindery import (
     PropertyListJson,
     PropertySetBody,
 )
+from posthouse.api.types import Done
+from posthouse.cli.command import Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.cli.user import read_password
+from posthouse.model.bindery import LOGGED_IN, SUPERVISOR_LEVEL
 
 LEVELS = ("anyone", "logged-in", "object", "supervisor", "netware")
 SECURITY = SUPERVISOR_LEVEL << 4 | LOGGED_IN

@@ -10,13 +10,7 @@ from typing import Annotated, Final, Literal, cast
 import msgspec
 import typer
 
-from posthouse.cli.cert_tls import make_tls
-from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_table, say
-from posthouse.model.errors import StatusNotFound
-from posthouse.protocols.admin.types import Done
-from posthouse.protocols.admin.types_certificates import (
+from posthouse.api.certificates import (
     DAYS_MAX,
     FILE_SIZE_MAX,
     CertificateImportBody,
@@ -27,6 +21,12 @@ from posthouse.protocols.admin.types_certificates import (
     MachineKeysJson,
     UserKeysJson,
 )
+from posthouse.api.types import Done
+from posthouse.cli.cert_tls import make_tls
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.model.errors import StatusNotFound
 
 KEY_BITS: Final = (1024, 2048, 3072, 4096)
 PASSWORD_LENGTH_MAX: Final = 1024

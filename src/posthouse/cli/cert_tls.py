@@ -11,7 +11,7 @@ import typer
 
 from posthouse.cli.connection import Remote
 from posthouse.cli.output import print_json, say
-from posthouse.protocols.admin.control import default_home
+from posthouse.net.control_socket import default_home
 from posthouse.security.tls_certificates import make_tls_files
 
 FOLDER: Final = "keys"

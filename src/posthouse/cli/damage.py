@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import DryRun, Yes, confirm, group, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_table, say
-from posthouse.model.errors import InvalidParameter
-from posthouse.protocols.admin.types import Done
-from posthouse.protocols.admin.types_status import (
+from posthouse.api.status import (
     DamageAcceptBody,
     DamagedRecordJson,
     DamageListJson,
     RecordPlaceJson,
 )
+from posthouse.api.types import Done
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.model.errors import InvalidParameter
 
 COLUMNS = ("file", "offset", "bytes", "queue", "lookup id", "message", "reason")
 

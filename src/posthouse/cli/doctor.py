@@ -15,7 +15,7 @@ import typer
 from posthouse.cli.command import Home
 from posthouse.cli.output import complain, print_json, say
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
-from posthouse.protocols.admin.control import default_home
+from posthouse.net.control_socket import default_home
 from posthouse.runtime.home import STORE, lock_home
 from posthouse.store.disk import RealDisk
 from posthouse.store.doctor import Report, check

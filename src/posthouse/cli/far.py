@@ -15,10 +15,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from posthouse.api.directory_names import QueuePlaceJson
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import complain
 from posthouse.client.msmq import RemoteQueueManager, msmq
-from posthouse.client.remote_connecting import Authentication, Mechanism
+from posthouse.client.remote.connecting import Authentication, Mechanism
 from posthouse.model.names import (
     DirectName,
     FormatName,
@@ -28,7 +29,6 @@ from posthouse.model.names import (
     PublicName,
     parse_name,
 )
-from posthouse.protocols.admin.types_directory_names import QueuePlaceJson
 
 PASSWORD_LENGTH_MAX = 256
 _LOOKED_UP = PublicName, PrivateName, MachineName  # names that say nothing about a host

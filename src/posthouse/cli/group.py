@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_pairs, print_table, say
-from posthouse.protocols.admin.types import Done
-from posthouse.protocols.admin.types_groups import (
+from posthouse.api.groups import (
     Begin,
     GroupJson,
     GroupListJson,
     PositionBody,
     ReleasedJson,
 )
+from posthouse.api.types import Done
+from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_pairs, print_table, say
 
 _PAGE = 200
 _POSITION_MAX = (1 << 63) - 1

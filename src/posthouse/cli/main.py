@@ -21,7 +21,7 @@ from posthouse.cli.output import complain, say
 from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
-# The files, in the order of the help, and the commands in each.
+# The modules, in the order of the help, and the commands in each.
 NOUNS = {
     "serve": ("serve",),
     "status": ("status", "books", "online", "offline"),
@@ -29,25 +29,25 @@ NOUNS = {
     "damage": ("damage",),
     "stage": ("stage",),
     "peer": ("peer",),
-    "directory": ("directory",),
+    "directory.command": ("directory",),
     "backup": ("backup", "restore"),
     "rename": ("rename",),
-    "queue": ("queue",),
+    "queues.command": ("queue",),
     "group": ("group",),
     "send": ("send",),
     "receive": ("receive", "peek"),
-    "message": ("message",),
-    "job": ("job",),
+    "messages.command": ("message",),
+    "jobs.command": ("job",),
     "bindery": ("bindery",),
-    "pipeline": ("pipeline",),
+    "pipelines.command": ("pipeline",),
     "user": ("user",),
     "token": ("token",),
     "cert": ("cert",),
     "doctor": ("doctor",),
-    "decode": ("decode",),
+    "decode.command": ("decode",),
     "selftest": ("selftest",),
     "bench": ("bench",),
-    "demo": ("demo",),
+    "demo.command": ("demo",),
     "completion": ("completion",),
 }
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from posthouse.api.types import QueueListJson
 from posthouse.cli.connection import Remote, path_of
 from posthouse.model.errors import (
     IllegalFormatName,
@@ -19,7 +20,6 @@ from posthouse.model.errors import (
     QueueNotFound,
 )
 from posthouse.model.paths import PathName
-from posthouse.protocols.admin.types import QueueListJson
 
 MISNAMED: Final = (QueueNotFound, IllegalQueuePathname, IllegalFormatName)
 LIKENESS: Final = 0.6

@@ -9,17 +9,17 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import complain, print_json, print_table, say
-from posthouse.model.errors import StatusNotFound
-from posthouse.protocols.admin.types import Done
-from posthouse.protocols.admin.types_two_phase import (
+from posthouse.api.peers import (
     PeerAddBody,
     PeerAddedJson,
     PeerJson,
     PeerListJson,
 )
+from posthouse.api.types import Done
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.model.errors import StatusNotFound
 
 KEY = re.compile(r"phk_[0-9a-f]{64}", re.ASCII)
 KEY_FILE_MAX = 4096

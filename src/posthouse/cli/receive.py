@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
+from posthouse.api.types import LOOKUP_ID_MAX, WAIT_MAX_MS
 from posthouse.cli.command import REFUSED, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
-from posthouse.cli.message_output import (
+from posthouse.cli.messages.output import (
     Handler,
     Hex,
     Out,
@@ -26,11 +27,10 @@ from posthouse.cli.output import complain
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
 from posthouse.client.msmq import RemoteQueue
-from posthouse.client.remote_consuming import RemoteConsumer
+from posthouse.client.remote.consuming import RemoteConsumer
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.model.message_json import MessageJson
 from posthouse.model.paths import PathName
-from posthouse.protocols.admin.types import LOOKUP_ID_MAX, WAIT_MAX_MS
 
 BATCH = 100
 

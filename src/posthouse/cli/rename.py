@@ -10,7 +10,7 @@ import typer
 from posthouse.cli.command import Home, Json, Yes, confirm
 from posthouse.cli.output import print_json, say
 from posthouse.cli.start_errors import opening
-from posthouse.protocols.admin.control import default_home
+from posthouse.net.control_socket import default_home
 from posthouse.runtime.rename import Renamed, current_name
 from posthouse.runtime.rename import rename as rename_home
 

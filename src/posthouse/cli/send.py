@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO, Final, get_args
 
 import typer
 
+from posthouse.api.types import BODY_SIZE_MAX, U32_MAX, Acknowledgment
 from posthouse.cli.command import talking, words
 from posthouse.cli.connection import Remote
 from posthouse.cli.formatting import Formatting, check_formatting
@@ -19,7 +20,6 @@ from posthouse.cli.progress import bar
 from posthouse.client.manager import Queue
 from posthouse.client.packets import SendOptions
 from posthouse.model.message_json import text_body
-from posthouse.protocols.admin.types import BODY_SIZE_MAX, U32_MAX, Acknowledgment
 
 ACKNOWLEDGMENTS: Final = get_args(Acknowledgment)
 AT_ONCE: Final = 1000  # messages between two looks at the progress, and of one transaction

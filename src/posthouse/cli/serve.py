@@ -12,7 +12,7 @@ import typer
 from posthouse import __version__
 from posthouse.cli.output import complain, print_json, print_pairs, say
 from posthouse.cli.start_errors import opening
-from posthouse.protocols.admin.control import default_home
+from posthouse.net.control_socket import default_home
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import NotStarted, Options, run
 

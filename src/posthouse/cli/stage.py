@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import DryRun, Yes, confirm, group, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_table, say
-from posthouse.protocols.admin.types import Done
-from posthouse.protocols.admin.types_stages import (
+from posthouse.api.stages import (
     DiscardedJson,
     QueryJson,
     StageJson,
     StageListJson,
 )
+from posthouse.api.types import Done
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
 
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query that `stage list` shows.")]
 Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="The number of its batch.")]

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_pairs, print_table, say
-from posthouse.protocols.admin.types import (
+from posthouse.api.types import (
     BooksJson,
     CountedJson,
     DirectoryStatusJson,
     OnlineJson,
     StatusJson,
 )
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_pairs, print_table, say
 
 UNBALANCED = 1
 WRONG = 1

@@ -8,12 +8,7 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.command import DryRun, Yes, confirm, group, talking
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import complain, print_json, print_table, say
-from posthouse.model.errors import IllegalPropertyValue, StatusNotFound
-from posthouse.model.message_json import parse_time, time_text
-from posthouse.protocols.admin.types import (
+from posthouse.api.types import (
     Done,
     RoleWord,
     TokenCreateBody,
@@ -21,6 +16,11 @@ from posthouse.protocols.admin.types import (
     TokenJson,
     TokenListJson,
 )
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.model.errors import IllegalPropertyValue, StatusNotFound
+from posthouse.model.message_json import parse_time, time_text
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 SPAN = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from posthouse.api.types import Done, TransactionListJson
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.model.errors import TransactionSequence
-from posthouse.protocols.admin.types import Done, TransactionListJson
 
 Identifier = Annotated[
     str, typer.Argument(metavar="ID", help="The identifier that `transaction list` shows.")

@@ -9,10 +9,7 @@ from typing import Annotated, get_args
 import typer
 from msgspec import UNSET
 
-from posthouse.cli.command import DryRun, Yes, confirm, group, talking, words
-from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.output import print_json, print_table, say
-from posthouse.protocols.admin.types import (
+from posthouse.api.types import (
     Done,
     DoorWord,
     PasswordBody,
@@ -22,6 +19,9 @@ from posthouse.protocols.admin.types import (
     UserListJson,
     UserSetBody,
 )
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking, words
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import print_json, print_table, say
 
 DOORS = get_args(DoorWord)
 PASSWORD_LENGTH_MAX = 1024

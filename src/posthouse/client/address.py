@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from posthouse.model.text import excerpt
-from posthouse.protocols.admin import control
-from posthouse.protocols.admin.control import default_home
+from posthouse.net import control_socket as control
+from posthouse.net.control_socket import default_home
 
 ADMIN_PORT: Final = 8816
 TOKEN_FILE: Final = "POSTHOUSE_TOKEN_FILE"

@@ -11,6 +11,14 @@ from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from posthouse.api.directory_names import PublicQueueJson
+from posthouse.api.types import (
+    BooksListJson,
+    Privacy,
+    QueueCreateBody,
+    QueueJson,
+    StatusJson,
+)
 from posthouse.client import management
 from posthouse.client import operations as ops
 from posthouse.client.address import Address, resolve
@@ -29,14 +37,6 @@ from posthouse.client.packets import Draft, SendOptions
 from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
-from posthouse.protocols.admin.types import (
-    BooksListJson,
-    Privacy,
-    QueueCreateBody,
-    QueueJson,
-    StatusJson,
-)
-from posthouse.protocols.admin.types_directory_names import PublicQueueJson
 
 
 def connect(

@@ -22,7 +22,7 @@ from posthouse.client.requests import (
 )
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import IoTimeout, QueueError
-from posthouse.wire import frames
+from posthouse.wire.frames import frames
 
 END_AFTER_S: Final = 0.05  # the longest that the end of a message waits for others
 ENDS_MAX: Final = 16  # under way

@@ -36,8 +36,9 @@ from posthouse.model.errors import (
     QueueError,
     QueueNotAvailable,
 )
-from posthouse.wire import frames
-from posthouse.wire.frame_payloads import (
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.frames import Frame, Splitter
+from posthouse.wire.frames.payloads import (
     Begin,
     Begun,
     Cancel,
@@ -49,7 +50,6 @@ from posthouse.wire.frame_payloads import (
     Refusal,
     Welcome,
 )
-from posthouse.wire.frames import Frame, Splitter
 
 UNANSWERED_MAX: Final = 64  # requests with an id; the queue manager may allow fewer
 _HELLO_NUMBER: Final = 1

@@ -16,20 +16,20 @@ from posthouse.client.blocking import Channel
 from posthouse.client.courier import Courier
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import CONNECT_TIMEOUT_S, QueueManagerClient
+from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.tokens import Tokens
-from posthouse.protocols.admin.api import Api
-from posthouse.protocols.admin.context import Services
-from posthouse.protocols.admin.rates import Rates
-from posthouse.protocols.admin.session import ClientSession, Finish
 from posthouse.protocols.desk import Call, Release
-from posthouse.runtime.directory_authority import (
+from posthouse.protocols.handlers.context import Services
+from posthouse.protocols.handlers.dispatch import Api
+from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.sessions.protocol import ClientSession, Finish
+from posthouse.runtime.directory.authority import (
     FIRST_WAIT_S,
     open_authority,
     refresh_pause_s,
 )
-from posthouse.runtime.directory_feed import DirectoryFeed, need_now
+from posthouse.runtime.directory.feed import DirectoryFeed, need_now
 from posthouse.runtime.embedded import EmbeddedQueueManager
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.runtime.settings_file import SETTINGS_NAME, read_settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from posthouse.model.errors import QueueError, error_for
-from posthouse.wire.frame_payloads import Refusal
+from posthouse.wire.frames.payloads import Refusal
 
 
 class ClientConnectionError(ConnectionError):

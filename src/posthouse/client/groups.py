@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.model.group_names import GroupMode
 
 Begin = int | Literal["earliest", "latest"]

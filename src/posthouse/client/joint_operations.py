@@ -9,8 +9,8 @@ from posthouse.client.core import Core
 from posthouse.client.operations import Operation, ask
 from posthouse.client.requests import Ask, TransactionHandle
 from posthouse.model.guids import NULL_GUID
-from posthouse.wire import frames
-from posthouse.wire.frame_payloads import (
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.payloads import (
     Begin,
     Begun,
     Confirm,

@@ -8,14 +8,14 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from posthouse.api import types as t
+from posthouse.api.directory_names import PublicQueueJson, PublicQueueListJson
 from posthouse.client import operations
 from posthouse.client.core import Core
 from posthouse.client.errors import refused
 from posthouse.client.operations import Operation
 from posthouse.model.errors import QueueError
-from posthouse.protocols.admin import types as t
-from posthouse.protocols.admin.types_directory_names import PublicQueueJson, PublicQueueListJson
-from posthouse.wire.frame_payloads import Called
+from posthouse.wire.frames.payloads import Called
 
 PREFIX = "/api/v1"
 T = TypeVar("T", bound=msgspec.Struct)

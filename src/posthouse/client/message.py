@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from posthouse.client.bodies import decode_json, decode_text
-from posthouse.engine.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
 from posthouse.model.message import INFINITE, ack_words, class_name
-from posthouse.wire.frames import MARK_IN_DOUBT, Delivered
-from posthouse.wire.glance import body_is_longer, glance
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import SENT_TIME_AT, USER_FLAGS_AT
+from posthouse.wire.frames.frames import MARK_IN_DOUBT, Delivered
+from posthouse.wire.packet.glance import body_is_longer, glance
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import SENT_TIME_AT, USER_FLAGS_AT
 
 if TYPE_CHECKING:
     from posthouse.formats import Decoded
@@ -251,8 +251,8 @@ class Message:
 
     def to_json(self) -> MessageJson:
         """The message as the API and the command line show it."""
-        from posthouse.engine.effects import Read
-        from posthouse.protocols.admin.message_json import message_json
+        from posthouse.engine.ledger.effects import Read
+        from posthouse.protocols.handlers.message_json import message_json
 
         d = self._delivered
         read = Read(

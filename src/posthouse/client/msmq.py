@@ -14,12 +14,12 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from posthouse.client.binary_sender import BinarySender
+from posthouse.client.binary.sender import BinarySender
 from posthouse.client.bodies import Body
 from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, PacketMaker, SendOptions, options
-from posthouse.client.remote_connecting import (
+from posthouse.client.remote.connecting import (
     EPM_PORT,
     LEVELS,
     Authentication,
@@ -27,10 +27,10 @@ from posthouse.client.remote_connecting import (
     Mechanism,
     Place,
 )
-from posthouse.client.remote_consuming import WINDOW_MAX
-from posthouse.client.remote_queue import ReadableQueue
-from posthouse.client.remote_reader import QueueReader, RemoteReader
-from posthouse.client.remote_state import Identity, identity_of_a_program
+from posthouse.client.remote.consuming import WINDOW_MAX
+from posthouse.client.remote.queue import ReadableQueue
+from posthouse.client.remote.reader import QueueReader, RemoteReader
+from posthouse.client.remote.state import Identity, identity_of_a_program
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
 from posthouse.model.guids import parse_guid

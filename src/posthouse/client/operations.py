@@ -37,8 +37,8 @@ from posthouse.client.requests import (
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.guids import format_guid
-from posthouse.wire import frames
-from posthouse.wire.frame_payloads import (
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.payloads import (
     Abort,
     Begin,
     Begun,

@@ -26,8 +26,8 @@ from posthouse.model.message import (
 )
 from posthouse.model.names import PathName, PublicName, parse_name
 from posthouse.security.sids import ANONYMOUS
-from posthouse.wire.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX, SecurityFlags
-from posthouse.wire.serialize import construct
+from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX, SecurityFlags
+from posthouse.wire.packet.serialize import construct
 
 _TEMPLATES_MAX: Final = 256  # of one queue
 _PACKET_SIZE_AT: Final = 8  # [MS-MQMQ] 2.2.19.1

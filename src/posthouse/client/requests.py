@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.message import ACK_RECEIVE
-from posthouse.wire import frames
-from posthouse.wire.frame_payloads import Commit, Lookup, Payload
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.payloads import Commit, Lookup, Payload
 
 
 class Handle:

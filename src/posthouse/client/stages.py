@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.model.errors import StatusNotFound
 
 

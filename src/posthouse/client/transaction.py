@@ -11,7 +11,7 @@ from posthouse.client import operations as ops
 from posthouse.client.blocking import Channel
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
 from posthouse.client.joining import Joined, run_steps
-from posthouse.client.remote_parts import Begin, Reader, RemoteParts
+from posthouse.client.remote.parts import Begin, Reader, RemoteParts
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from posthouse.api.types import ErrorJson
 from posthouse.client.address import Address
 from posthouse.client.errors import (
     CertificateNotTrusted,
@@ -17,8 +18,7 @@ from posthouse.client.errors import (
     refused,
 )
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
-from posthouse.protocols.admin.types import ErrorJson
-from posthouse.wire.frames import UPGRADE
+from posthouse.wire.frames.frames import UPGRADE
 
 PATH: Final = "/api/v1/session"
 HEAD_MAX: Final = 8192

@@ -11,7 +11,7 @@ from posthouse.client.message import Message
 from posthouse.client.operations import Operation
 from posthouse.client.requests import EndRequest, Handle, ReadRequest
 from posthouse.connector.parcels import Parcel
-from posthouse.wire import frames
+from posthouse.wire.frames import frames
 
 
 class Batch(NamedTuple):

@@ -9,53 +9,53 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from posthouse.directory.queue_path import QueuePath
-from posthouse.engine.accounts import Accounts
-from posthouse.engine.acks import Acks
-from posthouse.engine.admission import Admission
-from posthouse.engine.bindery import Bindery
-from posthouse.engine.bindery_stations import Stations
-from posthouse.engine.client_sessions import ClientSessions
-from posthouse.engine.connectors import Connectors
-from posthouse.engine.core import Core
-from posthouse.engine.descriptor import (
+from posthouse.engine.accounts.accounts import Accounts
+from posthouse.engine.directory.change_notices import Notices
+from posthouse.engine.directory.changes import DirectoryChanges
+from posthouse.engine.directory.connectors import Connectors
+from posthouse.engine.directory.entries import DirectoryEntries
+from posthouse.engine.directory.mirroring import Mirroring
+from posthouse.engine.directory.public_queues import DirectoryOfQueues
+from posthouse.engine.jobs.bindery.calls import Bindery
+from posthouse.engine.jobs.bindery.stations import Stations
+from posthouse.engine.jobs.queues import JobQueues
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.effects import Effects
+from posthouse.engine.ledger.incarnations import Incarnations
+from posthouse.engine.ledger.state import State
+from posthouse.engine.ledger.steps import Work
+from posthouse.engine.machine.identity import ManagerRecord, provision, store
+from posthouse.engine.manager_reads import ManagerReads
+from posthouse.engine.messages.acknowledgments import Acks
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.enqueue import Sending
+from posthouse.engine.messages.expiry import Expiry
+from posthouse.engine.messages.fetching import Fetching, ReadPackets
+from posthouse.engine.messages.moving import Moving
+from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.messages.waiting import Waiting
+from posthouse.engine.pipelines.groups import Groups
+from posthouse.engine.pipelines.stages import Stages
+from posthouse.engine.queues.collection import Queues
+from posthouse.engine.queues.open_queues import (
     OpenQueueDescriptor,
     QueueAccessType,
     QueueShareMode,
 )
-from posthouse.engine.directory_changes import DirectoryChanges
-from posthouse.engine.directory_entries import DirectoryEntries
-from posthouse.engine.effects import Effects
-from posthouse.engine.expiry import Expiry
-from posthouse.engine.fetching import Fetching, ReadPackets
-from posthouse.engine.groups import Groups
-from posthouse.engine.incarnations import Incarnations
-from posthouse.engine.job_queues import JobQueues
-from posthouse.engine.machine import ManagerRecord, provision, store
-from posthouse.engine.manager_reads import ManagerReads
-from posthouse.engine.mirroring import Mirroring
-from posthouse.engine.moving import Moving
-from posthouse.engine.notices import Notices
-from posthouse.engine.opening import Opening
-from posthouse.engine.outcome import Outcomes
-from posthouse.engine.public_queues import DirectoryOfQueues
-from posthouse.engine.queue import Queue
-from posthouse.engine.queue_properties import checked_properties
-from posthouse.engine.queues import Queues
-from posthouse.engine.receiving import Receiving
-from posthouse.engine.remote import Peer, Verdict
-from posthouse.engine.sending import Sending
+from posthouse.engine.queues.opening import Opening
+from posthouse.engine.queues.properties import checked_properties
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.sessions.resumable import ClientSessions
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.srmp import Srmp
-from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
-from posthouse.engine.stages import Stages
-from posthouse.engine.state import State
-from posthouse.engine.steps import Work
-from posthouse.engine.tracing import Tracing
-from posthouse.engine.transaction import Transaction
-from posthouse.engine.transactions import Transactions
-from posthouse.engine.transfer import Transfer
-from posthouse.engine.two_phase import TwoPhase
-from posthouse.engine.waiting import Waiting
+from posthouse.engine.transactions.collection import Transactions
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.engine.transactions.two_phase import TwoPhase
+from posthouse.engine.transfer.outgoing_queues import Transfer
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
+from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.srmp.state import Srmp
+from posthouse.engine.transfer.tracing import Tracing
 from posthouse.model.errors import (
     AccessDenied,
     OperationCancelled,
@@ -74,7 +74,7 @@ from posthouse.security.rights import (
     QUEUE_GENERIC_ALL,
     SET_QUEUE_PROPERTIES,
 )
-from posthouse.wire.glance import Glance
+from posthouse.wire.packet.glance import Glance
 
 Name = str | PathName | FormatName
 

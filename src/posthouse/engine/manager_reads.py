@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from posthouse.engine.cursor import Cursor
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Read
-from posthouse.engine.fetching import Fetching
-from posthouse.engine.moving import Moving
-from posthouse.engine.opening import Opening
-from posthouse.engine.reading import MessageSeekAction
-from posthouse.engine.transaction import Transaction
-from posthouse.engine.waiting import Waiting
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.messages.fetching import Fetching
+from posthouse.engine.messages.moving import Moving
+from posthouse.engine.messages.reading import MessageSeekAction
+from posthouse.engine.messages.waiting import Waiting
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.opening import Opening
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     AccessDenied,
     OperationCancelled,

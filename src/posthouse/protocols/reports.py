@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteMachineNotAvailable, ServiceNotAvailable
 from posthouse.protocols.desk import Desk

@@ -67,6 +67,6 @@ def NWAttachToServerPlatform(
     host: str, port: int = NCP_PORT, transport: Literal["tcp", "udp"] = "tcp"
 ) -> Door:
     """Connects to a file server over NCP, by `tcp` or `udp`."""
-    from posthouse.client.ncp_calls import NcpCalls
+    from posthouse.client.ncp.calls import NcpCalls
 
     return NcpCalls.connect(host, port, transport=transport)

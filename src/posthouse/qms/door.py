@@ -1,7 +1,7 @@
 """What a station can ask of a file server: one method for each call of the document.
 
 Over client sessions and embedded that is `posthouse.qms.sessions.SessionDoor`, over NCP
-`posthouse.client.ncp_calls.NcpCalls`. Queues are object ids, jobs their numbers, and job files
+`posthouse.client.ncp.calls.NcpCalls`. Queues are object ids, jobs their numbers, and job files
 handles, which are good on the station that got them. A refusal is a `QmsError`.
 """
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, Self
 
+from posthouse.api.jobs import RESULT_MAX
 from posthouse.client.manager import QueueManagerClient
 from posthouse.model.completion_codes import (
     NO_Q_JOB,
@@ -24,7 +25,6 @@ from posthouse.model.completion_codes import (
 )
 from posthouse.model.errors import InvalidHandle, QmsError, QueueError
 from posthouse.model.qms import NWCF_SERVICE_RESTART
-from posthouse.protocols.admin.types_jobs import RESULT_MAX
 from posthouse.qms.objects import FileServer, JobQueue, ServicedJob
 from posthouse.qms.sessions import SessionDoor
 

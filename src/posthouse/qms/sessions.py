@@ -9,6 +9,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from posthouse.api import bindery as tb
+from posthouse.api import jobs as tj
+from posthouse.api.types import Done
 from posthouse.client.manager import QueueManagerClient
 from posthouse.model.bindery import (
     DYNAMIC,
@@ -37,9 +40,6 @@ from posthouse.model.qms import (
     NWQueueJobStruct,
     QueueStatus,
 )
-from posthouse.protocols.admin import types_bindery as tb
-from posthouse.protocols.admin import types_jobs as tj
-from posthouse.protocols.admin.types import Done
 
 T = TypeVar("T")
 PIECE: Final = tj.PIECE_MAX

@@ -41,7 +41,7 @@ class Proof(Protocol):
 
 
 class Logins(Protocol):
-    """The accounts behind a server; posthouse.engine.logins has them."""
+    """The accounts behind a server; posthouse.engine.accounts.logins has them."""
 
     def nt_hash(self, user: str, address: str) -> bytes | None:
         """What to compare a proof with; None where no proof would do."""

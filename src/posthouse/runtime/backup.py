@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from posthouse.engine.ledger.records import TABLE_OUTGOING
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import TABLE_OUTGOING
-from posthouse.engine.sequences import SEQUENCE_NUMBER_MAX, OutgoingTransferInfo
 from posthouse.engine.settings import EngineSettings
+from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, OutgoingTransferInfo
 from posthouse.model.errors import InvalidParameter, OperationCancelled
 from posthouse.model.guids import format_guid
 from posthouse.runtime.driver import Driver

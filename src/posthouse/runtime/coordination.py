@@ -14,8 +14,8 @@ from typing import Final
 
 import aiohttp
 
-from posthouse.engine.effects import Ask
-from posthouse.protocols.admin.handlers_two_phase import PEER_CALL
+from posthouse.engine.ledger.effects import Ask
+from posthouse.protocols.handlers.peers import PEER_CALL
 from posthouse.runtime.logs import Log
 from posthouse.runtime.loop import Loop
 from posthouse.security.peer_calls import Verb

@@ -6,21 +6,21 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from posthouse.protocols.admin.memory_metrics import memory_metrics
-from posthouse.protocols.admin.metrics import AskMetrics
-from posthouse.protocols.admin.ncp_metrics import ncp_metrics
-from posthouse.protocols.admin.pgm_metrics import pgm_metrics
-from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
-from posthouse.protocols.admin.session_handles import SessionLimits
-from posthouse.protocols.admin.srmp_metrics import srmp_metrics
-from posthouse.protocols.admin.turn_metrics import turn_metrics
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
-from posthouse.protocols.job_queue.server import NcpNode, NcpServer
+from posthouse.protocols.http.server import Admin, AdminServer, AdminSettings, ControlSocket
+from posthouse.protocols.metrics.exposition import AskMetrics
+from posthouse.protocols.metrics.memory import memory_metrics
+from posthouse.protocols.metrics.ncp import ncp_metrics
+from posthouse.protocols.metrics.pgm import pgm_metrics
+from posthouse.protocols.metrics.srmp import srmp_metrics
+from posthouse.protocols.metrics.turns import turn_metrics
+from posthouse.protocols.ncp.server import NcpNode, NcpServer
 from posthouse.protocols.remote_read.server import (
     EndpointMapperServer,
     RemoteReadNode,
     RemoteReadServer,
 )
+from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.runtime.backup import backup

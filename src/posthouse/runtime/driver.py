@@ -12,17 +12,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from posthouse.engine.asking import Answered, AuthorityNeeded
-from posthouse.engine.effects import Ask, Effects, Event, Read, Wake
+from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
+from posthouse.engine.ledger.effects import Ask, Effects, Event, Read, Wake
+from posthouse.engine.ledger.steps import Work
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.steps import Work
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message import Message
 from posthouse.protocols.desk import Answer as Answer
 from posthouse.protocols.desk import Call as Call
 from posthouse.protocols.desk import Release as Release
 from posthouse.store.base import Store
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 T = TypeVar("T")
 

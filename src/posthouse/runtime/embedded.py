@@ -9,10 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Read
+from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.message import Message, MessageId
 from posthouse.model.properties import QueueProperties

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from posthouse.engine.computer_name import chosen_name
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.effects import Event
+from posthouse.engine.machine.computer_name import chosen_name
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable

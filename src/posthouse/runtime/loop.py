@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled, RemoteProtocolError, ServiceNotAvailable
-from posthouse.protocols.admin.pacing import Busy
 from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.protocols.pacing import Busy
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.turns import TurnMeter, TurnTimes
 

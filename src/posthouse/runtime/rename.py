@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from posthouse.directory.base import equals
 from posthouse.directory.objects import QueueManager as QueueManagerObject
-from posthouse.engine.computer_name import checked_name, first_name, kept_name
+from posthouse.engine.machine.computer_name import checked_name, first_name, kept_name
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import QueueRole
+from posthouse.engine.queues.queue import QueueRole
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.properties import QueueType
 from posthouse.runtime.home import STORE, Home, Started, start_manager

@@ -18,14 +18,14 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.effects import Event
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
 from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
 from posthouse.runtime.coordination import Coordination
-from posthouse.runtime.directory_authority import (
+from posthouse.runtime.directory.authority import (
     FollowedDirectory,
     open_authority,
     tell_addresses,

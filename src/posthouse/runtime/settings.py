@@ -13,9 +13,9 @@ from msgspec import Meta, Struct, field
 
 from posthouse.engine.settings import EngineSettings
 from posthouse.net.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
-from posthouse.protocols.admin.pacing import SHARE
-from posthouse.protocols.admin.scan_limits import SCANS_PER_USER
+from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
+from posthouse.protocols.pacing import SHARE
 from posthouse.runtime.ports import PortSet, own_ports
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.runtime.settings_kinds import (

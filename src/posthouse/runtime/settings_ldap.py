@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Meta, Struct
 
-from posthouse.directory.ldap_names import BadEntry, Dn
+from posthouse.directory.ldap.names import BadEntry, Dn
 from posthouse.model.text import excerpt
 from posthouse.runtime.settings_kinds import SIZE, SIZE_MAX
 from posthouse.store.settings import MIB

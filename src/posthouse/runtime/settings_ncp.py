@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from posthouse.protocols.job_queue.settings import NcpSettings
+from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.runtime.settings_kinds import DAY_MS, SIZE, Name, Port
 from posthouse.store.settings import KIB, MIB
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from posthouse.engine.settings import EngineSettings, RedirectSettings
-from posthouse.engine.srmp_redirects import host_of
+from posthouse.engine.transfer.srmp.redirects import host_of
 from posthouse.model.text import excerpt
 from posthouse.protocols.srmp.settings import SrmpSettings, resend_table
 from posthouse.runtime.settings_kinds import DAY_MS, SIZE, Names, Port

@@ -29,7 +29,7 @@ from cryptography.x509.oid import NameOID
 from posthouse.model.errors import CorruptedSecurityData, InvalidCertificate
 from posthouse.security.keys import certificate_digest
 from posthouse.security.providers import RSA_BITS_MAX, RSA_BITS_MIN, RSA_BITS_MIN_WEAK
-from posthouse.wire.headers import SENDER_CERTIFICATE_SIZE_MAX
+from posthouse.wire.packet.headers import SENDER_CERTIFICATE_SIZE_MAX
 
 FILE_SIZE_MAX: Final = 1 << 20
 DAYS_MAX: Final = 36_500

@@ -55,11 +55,11 @@ from posthouse.security.signing import (
     sign,
     verify,
 )
-from posthouse.wire.glance import SECURITY_SIZES, Glance
-from posthouse.wire.headers import QUEUE_DIRECT, QUEUE_NONE, SecurityFlags, UserFlags
-from posthouse.wire.optional import Provider, Security
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import U16, U32, UNVERIFIED
+from posthouse.wire.packet.glance import SECURITY_SIZES, Glance
+from posthouse.wire.packet.headers import QUEUE_DIRECT, QUEUE_NONE, SecurityFlags, UserFlags
+from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import U16, U32, UNVERIFIED
 
 SENDER_IS_USER: Final = int(SenderIdentifierType.SID)
 SENDER_IS_QUEUE_MANAGER: Final = int(SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER)

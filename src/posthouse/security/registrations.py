@@ -24,7 +24,7 @@ from posthouse.security.sids import (
     format_sid,
     is_sid,
 )
-from posthouse.wire.headers import SENDER_CERTIFICATE_SIZE_MAX
+from posthouse.wire.packet.headers import SENDER_CERTIFICATE_SIZE_MAX
 
 MACHINE_NAME_LENGTH_MAX: Final = 256
 _NOBODY: Final = frozenset((*PRINCIPALS.values(), LOCAL_SYSTEM, OWNER_RIGHTS))

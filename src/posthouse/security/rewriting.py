@@ -6,8 +6,9 @@
 from typing import Final
 
 from posthouse.model.errors import InsufficientResources
-from posthouse.wire.glance import SECURITY, Glance
-from posthouse.wire.headers import (
+from posthouse.wire.layout import Reader, align4
+from posthouse.wire.packet.glance import SECURITY, Glance
+from posthouse.wire.packet.headers import (
     MESSAGE_PROPERTIES_HEADER,
     MQF_ADDRESS_HEADER,
     MQF_SIGNATURE,
@@ -16,10 +17,9 @@ from posthouse.wire.headers import (
     MessagePropertiesHeader,
     MqfSignatureHeader,
 )
-from posthouse.wire.layout import Reader, align4
-from posthouse.wire.optional import Security, padded
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import PACKET_SIZE_AT, U32, USER_FLAGS_AT
+from posthouse.wire.packet.optional import Security, padded
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, U32, USER_FLAGS_AT
 
 MQF_ADDRESS_LISTS: Final = 3
 

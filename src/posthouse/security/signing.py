@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from posthouse.model.message_values import WEAK_HASH_ALGORITHMS, AuthenticationLevel, HashAlgorithm
-from posthouse.wire.glance import ACKNOWLEDGMENTS
 from posthouse.wire.layout import encode_text
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.glance import ACKNOWLEDGMENTS
+from posthouse.wire.packet.packet import Packet
 
 _WEAK: Final = frozenset(map(int, WEAK_HASH_ALGORITHMS))
 _MESSAGE_FIELDS: Final = struct.Struct("<BBBBHI")

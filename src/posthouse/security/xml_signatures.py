@@ -27,11 +27,11 @@ from posthouse.security.certificates import key_in_certificate
 from posthouse.security.message_security import KeyRing, Signer
 from posthouse.security.providers import RSA_BITS_MAX, RSA_BITS_MIN
 from posthouse.security.signing import signed_digest
-from posthouse.wire.headers import SENDER_CERTIFICATE_SIZE_MAX, SecurityFlags
-from posthouse.wire.optional import Security
-from posthouse.wire.srmp_message import Reference, SignatureElement, SrmpMessage
-from posthouse.wire.srmp_parts import BODY, EXTENSION, Parts
-from posthouse.wire.srmp_values import write_guid
+from posthouse.wire.packet.headers import SENDER_CERTIFICATE_SIZE_MAX, SecurityFlags
+from posthouse.wire.packet.optional import Security
+from posthouse.wire.srmp.message import Reference, SignatureElement, SrmpMessage
+from posthouse.wire.srmp.parts import BODY, EXTENSION, Parts
+from posthouse.wire.srmp.values import write_guid
 
 DRAFT: Final = "http://www.w3.org/2000/02/xmldsig#"
 PUBLISHED: Final = "http://www.w3.org/2000/09/xmldsig#"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from posthouse.engine.books import lines_of, sender_books_of
-from posthouse.engine.queue import DEADLETTER, DEADXACT, JOURNAL, Queue
+from posthouse.engine.ledger.books import lines_of, sender_books_of
+from posthouse.engine.queues.queue import DEADLETTER, DEADXACT, JOURNAL, Queue
 from posthouse.model.message import (
     ACK_NEG_ARRIVAL,
     ACK_NEG_RECEIVE,
@@ -20,7 +20,7 @@ from posthouse.model.message import (
 from posthouse.sim.errands import home
 from posthouse.sim.letters import ADMIN, JOURNALED, PLAIN, SEQUENCED, End, Letter, Told
 from posthouse.sim.managers import SimManager
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.packet import Packet
 
 
 class Traces(NamedTuple):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.effects import Read
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
-from posthouse.engine.records import FLAG_AUTHENTICATED
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.names import parse_name
 from posthouse.protocols.desk import Answer
 from posthouse.security.access import Caller
 from posthouse.sim.letters import STRANGE, End, Letter, Told
 from posthouse.sim.managers import Errand, SimManager
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.packet import Packet
 
 BOSS = Caller.administrator()
 SEND, RECEIVE = QueueAccessType.SEND, QueueAccessType.RECEIVE

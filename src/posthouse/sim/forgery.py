@@ -8,10 +8,10 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from posthouse.engine.queue import Queue
-from posthouse.engine.records import Row
-from posthouse.engine.sequences import SEQUENCED as SEQUENCED_LANE
-from posthouse.engine.sequences import is_numbered
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.outgoing_sequences import SEQUENCED as SEQUENCED_LANE
+from posthouse.engine.transfer.outgoing_sequences import is_numbered
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.message_classes import (
     ACK_RECEIVE,
@@ -23,8 +23,7 @@ from posthouse.model.names import parse_format_name
 from posthouse.protocols.srmp.http_writer import request
 from posthouse.sim.letters import STRANGE, Kind
 from posthouse.sim.managers import SimManager
-from posthouse.wire.glance import glance
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     OrderQueue,
@@ -34,9 +33,10 @@ from posthouse.wire.order_acks import (
     order_queue_at,
     order_queue_of,
 )
-from posthouse.wire.serialize import serialize
-from posthouse.wire.srmp_receipts import final_stream_receipt, stream_id_of, stream_receipt
-from posthouse.wire.srmp_serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.serialize import serialize
+from posthouse.wire.srmp.receipts import final_stream_receipt, stream_id_of, stream_receipt
+from posthouse.wire.srmp.serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
 
 HUGE = (1 << 64) - 1, (1 << 32) - 1  # the last sequence there can be, and its last number
 CLASSES = (ACK_RECEIVE, NACK_BAD_DEST_QUEUE, NACK_QUEUE_PURGED, NACK_RECEIVE_REJECTED)

@@ -13,7 +13,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
 )
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.packet import Packet
 
 Kind = Literal["express", "recoverable", "transactional"]
 End = Literal["received", "rejected", "purged", "expired"]

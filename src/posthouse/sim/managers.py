@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from posthouse.engine.effects import Effects, Event
+from posthouse.engine.ledger.effects import Effects, Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.protocol import BinaryProtocol

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final, NamedTuple
 
-from posthouse.directory.document import (
+from posthouse.directory.document.document import (
     Document,
     LinkPart,
     MachinePart,

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 
 from posthouse.directory.routing import HOPS_MAX
-from posthouse.engine.effects import Effects, Event
-from posthouse.engine.records import EXPRESS, MESSAGE
+from posthouse.engine.ledger.effects import Effects, Event
+from posthouse.engine.ledger.records import EXPRESS, MESSAGE
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import ACK_NEG_ARRIVAL, ACK_REACH_QUEUE, ACK_RECEIVE
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, NORMAL
 from posthouse.sim.account import Account, Traces
 from posthouse.sim.letters import STRANGE, End, Letter, Told
 from posthouse.sim.managers import SimManager
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import HOPS
-from posthouse.wire.order_acks import ack_class
-from posthouse.wire.packet import Packet
+from posthouse.wire.binary.order_acks import ack_class
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import HOPS
+from posthouse.wire.packet.packet import Packet
 
 Sheet = tuple[str, int]
 """A message and what tells of it have one label; their classes tell them apart."""

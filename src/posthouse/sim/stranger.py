@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from posthouse.model.guids import NULL_GUID
-from posthouse.protocols.binary.counting import ReceivedCounts
+from posthouse.protocols.binary.ack_window import ReceivedCounts
 from posthouse.protocols.binary.resolving import STANDARD_PORT
 from posthouse.sim.forgery import (
     HUGE,
@@ -30,18 +30,18 @@ from posthouse.sim.letters import PLAIN, SEQUENCED, STRANGE, Kind, Told
 from posthouse.sim.managers import SimManager, World
 from posthouse.sim.network import Address, Connection, Reason
 from posthouse.sim.posts import HTTP_PORT
-from posthouse.wire.glance import INTERNAL, RECOVERABLE, glance
-from posthouse.wire.headers import SessionHeader
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,
     establish_connection_response,
     read_establish_connection,
     session_ack,
 )
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import BASE_FLAGS_AT
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.glance import INTERNAL, RECOVERABLE, glance
+from posthouse.wire.packet.headers import SessionHeader
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import BASE_FLAGS_AT
 
 ADDRESSES = ("10.66.0.1", "10.66.0.2", "10.66.0.3")
 SESSIONS_MAX = 12

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.guids import format_guid
 from posthouse.model.message import ACK_NONE
 from posthouse.protocols.binary.settings import BinarySettings

@@ -9,10 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from posthouse.spark.archiving import archive as archive
-    from posthouse.spark.compaction import compact as compact
     from posthouse.spark.java import JavaNotFound as JavaNotFound
-    from posthouse.spark.lake_table import lake as lake
+    from posthouse.spark.lake.archiving import archive as archive
+    from posthouse.spark.lake.compaction import compact as compact
+    from posthouse.spark.lake.table import lake as lake
+    from posthouse.spark.last_batch import Settled as Settled
+    from posthouse.spark.last_batch import settle as settle
     from posthouse.spark.pipelines import deadletters as deadletters
     from posthouse.spark.pipelines import latency as latency
     from posthouse.spark.pipelines import run as run
@@ -20,18 +22,16 @@ if TYPE_CHECKING:
     from posthouse.spark.replaying import replay as replay
     from posthouse.spark.sessions import SparkMissing as SparkMissing
     from posthouse.spark.sessions import session as session
-    from posthouse.spark.settling import Settled as Settled
-    from posthouse.spark.settling import settle as settle
 
 _PLACES = {
     "JavaNotFound": "posthouse.spark.java",
     "SparkMissing": "posthouse.spark.sessions",
     "session": "posthouse.spark.sessions",
-    "Settled": "posthouse.spark.settling",
-    "settle": "posthouse.spark.settling",
-    "archive": "posthouse.spark.archiving",
-    "compact": "posthouse.spark.compaction",
-    "lake": "posthouse.spark.lake_table",
+    "Settled": "posthouse.spark.last_batch",
+    "settle": "posthouse.spark.last_batch",
+    "archive": "posthouse.spark.lake.archiving",
+    "compact": "posthouse.spark.lake.compaction",
+    "lake": "posthouse.spark.lake.table",
     "replay": "posthouse.spark.replaying",
     "deadletters": "posthouse.spark.pipelines",
     "latency": "posthouse.spark.pipelines",

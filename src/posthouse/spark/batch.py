@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from posthouse.client.bulk_read import Cut, QueuePlan
+from posthouse.client.arrow_read import Cut, QueuePlan
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options

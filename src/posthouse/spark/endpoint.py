@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from posthouse.client import bulk_read
-from posthouse.client.bulk_http import RETRY_S, BulkHttp, segment
-from posthouse.client.bulk_read import Cut, QueuePlan, Wanted
+from posthouse.client import arrow_read as bulk_read
+from posthouse.client.admin_http import RETRY_S, BulkHttp, segment
+from posthouse.client.arrow_read import Cut, QueuePlan, Wanted
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueDeleted, QueueNotFound
 from posthouse.spark.options import Manager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from posthouse.client.bulk_http import AWAY
+from posthouse.client.admin_http import AWAY
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.groups import Claim, GroupReader, GroupState
 from posthouse.model.errors import ServiceNotAvailable, SharingViolation

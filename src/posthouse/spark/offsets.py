@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from posthouse.client.bulk_read import Identity
+from posthouse.client.arrow_read import Identity
 from posthouse.model.errors import InvalidParameter
 
 VERSION: Final = 2

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from posthouse.client.bulk_http import BulkHttp
-from posthouse.spark import dead_letters, latencies, running, sql_query
+from posthouse.client.admin_http import BulkHttp
+from posthouse.spark import running
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Watch
+from posthouse.spark.reports import dead_letters, latencies
 from posthouse.spark.sessions import session
-from posthouse.spark.sql_tables import LiveTables, lake_loader, told_queues
+from posthouse.spark.sql import query as sql_query
+from posthouse.spark.sql.tables import LiveTables, lake_loader, told_queues
 
 PathLike = str | os.PathLike[str]
 

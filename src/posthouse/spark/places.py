@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from math import ceil
 from typing import NamedTuple
 
-from posthouse.client.bulk_read import QueuePlan, Wanted
+from posthouse.client.arrow_read import QueuePlan, Wanted
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import Position, SourceOptions

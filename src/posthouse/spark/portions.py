@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from posthouse.client import bulk_read
-from posthouse.client.bulk_read import Cut, Wanted
+from posthouse.client import arrow_read as bulk_read
+from posthouse.client.arrow_read import Cut, Wanted
 from posthouse.spark.data_loss import DataLoss as DataLoss
 from posthouse.spark.data_loss import check_loss as check_loss
 from posthouse.spark.endpoint import Endpoint, borrowed

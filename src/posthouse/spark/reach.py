@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from posthouse.client.bulk_http import AWAY, Retries
+from posthouse.client.admin_http import AWAY, Retries
 from posthouse.client.errors import ClientConnectionError
 from posthouse.spark.endpoint import Endpoint
 

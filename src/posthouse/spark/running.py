@@ -23,8 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.failures import cause_of
 from posthouse.spark.flows import Step, steps_of
+from posthouse.spark.last_batch import settle
 from posthouse.spark.progress import Meter, Watch
-from posthouse.spark.settling import settle
 
 CHECKPOINTS: Final = "_checkpoints"
 LOOK_S: Final = 1

@@ -31,11 +31,22 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from posthouse.client import stages
-from posthouse.client.bulk_http import BulkHttp
+from posthouse.client.admin_http import BulkHttp
 from posthouse.client.errors import ClientConnectionError, refused
 from posthouse.client.stages import Signature
 from posthouse.model.errors import InvalidParameter, QueueError
-from posthouse.spark.bad_rows import (
+from posthouse.spark.checkpoints import batch_content, sync_checkpoint
+from posthouse.spark.endpoint import http_now
+from posthouse.spark.msmq.options import MsmqSink, is_msmq, msmq_sink
+from posthouse.spark.msmq.sink import (
+    Straight,
+    StraightBatch,
+    StraightStream,
+    check,
+    with_direct_names,
+)
+from posthouse.spark.options import Manager
+from posthouse.spark.rows.bad_rows import (
     NOT_PUBLISHED,
     Place,
     dead_letter_batch,
@@ -44,18 +55,7 @@ from posthouse.spark.bad_rows import (
     good_rows,
     refuse,
 )
-from posthouse.spark.checkpoints import batch_content, sync_checkpoint
-from posthouse.spark.endpoint import http_now
-from posthouse.spark.msmq_options import MsmqSink, is_msmq, msmq_sink
-from posthouse.spark.msmq_sink import (
-    Straight,
-    StraightBatch,
-    StraightStream,
-    check,
-    with_direct_names,
-)
-from posthouse.spark.options import Manager
-from posthouse.spark.rows import RowMap
+from posthouse.spark.rows.rows import RowMap
 from posthouse.spark.sink_options import QUERY_LENGTH_MAX, SinkOptions, Writing, sink_options
 
 SEPARATOR: Final = "\\"

@@ -19,7 +19,7 @@ from posthouse.spark.options import (
     text,
     texts,
 )
-from posthouse.spark.rows import XML_ROOT
+from posthouse.spark.rows.rows import XML_ROOT
 
 DEAD_LETTER: Final = "deadletter"
 QUERY_LENGTH_MAX: Final = 200

@@ -32,7 +32,7 @@ class PosthouseSource(DataSource):
     def schema(self) -> StructType:
         """The columns that the options ask for; what is wrong with the options is said here."""
         if self._is_msmq():
-            from posthouse.spark.msmq_source import source_columns
+            from posthouse.spark.msmq.source import source_columns
 
             return message_schema(source_columns(self.options))
         options = source_options(self.options)
@@ -42,7 +42,7 @@ class PosthouseSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
         if self._is_msmq():
-            from posthouse.spark import msmq_source
+            from posthouse.spark.msmq import source as msmq_source
 
             return msmq_source.reader(self.options, schema)
         from posthouse.spark.batch import batch_reader
@@ -52,7 +52,7 @@ class PosthouseSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream."""
         if self._is_msmq():
-            from posthouse.spark import msmq_source
+            from posthouse.spark.msmq import source as msmq_source
 
             return msmq_source.stream_reader(self.options, schema)
         from posthouse.spark.stream import StreamReader

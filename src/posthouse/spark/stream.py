@@ -14,12 +14,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.course import Course
 from posthouse.spark.limits import default_limit, limits_of
 from posthouse.spark.offsets import offset_of
 from posthouse.spark.options import LATEST, source_options
 from posthouse.spark.portions import read_portion
 from posthouse.spark.schema import check_schema, never_null
+from posthouse.spark.stream_planner import Course
 
 if TYPE_CHECKING:
     import pyarrow

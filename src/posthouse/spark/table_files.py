@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, VariantType
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.row_values import Values, cells_of, plain
+from posthouse.spark.rows.values import Values, cells_of, plain
 
 # How texts begin that spreadsheets take for formulas, and what is one of these only by its sign.
 _FORMULA: Final = frozenset("=+-@\t\r")

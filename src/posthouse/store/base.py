@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from posthouse.engine.records import Record
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import Record
+from posthouse.engine.ledger.state import State
 
 
 class Recovered(NamedTuple):
@@ -54,7 +54,7 @@ class Store(Protocol):
     def read(self, number: int) -> bytes:
         """The packet of a message appended, until the end of it has been synced and tidied.
 
-        `posthouse.engine.effects.Unreadable` when that one packet cannot be had.
+        `posthouse.engine.ledger.effects.Unreadable` when that one packet cannot be had.
         """
 
     def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:

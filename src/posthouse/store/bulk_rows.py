@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from posthouse.engine.records import ROW_SIZE
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import ROW_SIZE
+from posthouse.engine.ledger.state import State
 
 ROW: Final = np.dtype(
     {
@@ -37,7 +37,7 @@ ROW: Final = np.dtype(
         "itemsize": ROW_SIZE,
     }
 )
-"""`posthouse.engine.records.Row`, packed."""
+"""`posthouse.engine.ledger.records.Row`, packed."""
 _NEAR: Final = 8  # numbers so close to each other are fetched with what lies between
 
 Numbers = NDArray[np.uint64]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.state import Snapshot, State
+from posthouse.engine.ledger.state import Snapshot, State
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged

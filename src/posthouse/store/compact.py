@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     COPY,
     KEPT,
@@ -36,7 +36,7 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, HEADER_SIZE, RELEASE, RELEASE_PAYLOAD
 from posthouse.store.index import Entry, SegmentIndex

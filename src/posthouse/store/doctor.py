@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.store.checkpoint import (
     checkpoint_name,
     checkpoint_names,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.engine.effects import Unreadable
+from posthouse.engine.ledger.effects import Unreadable
 
 
 class StoreError(Exception):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.records import Row
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.state import State
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged, StoreError
 from posthouse.store.format import (

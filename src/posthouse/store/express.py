@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.records import EXPRESS, Record
+from posthouse.engine.ledger.records import EXPRESS, Record
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, write_file
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File

@@ -19,7 +19,7 @@ from posthouse.store.errors import FormatUnknown, StoreDamaged
 
 FORMAT_VERSION = 1
 
-# Kinds of records that only the store knows; the engine's are in posthouse.engine.records.
+# Kinds of records that only the store knows; the engine's are in posthouse.engine.ledger.records.
 SEGMENTS = 0x40  # first in a segment: which other segments belong to the log
 CARRY = 0x41  # what a compacted segment still had to say: a CHANGE that the books do not count
 RELEASE = 0x42  # a segment no longer belongs to the log

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from posthouse.engine.records import ARRIVAL_SIZE, COPY, MESSAGE, Record
+from posthouse.engine.ledger.records import ARRIVAL_SIZE, COPY, MESSAGE, Record
 from posthouse.store.checksum import crc32
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head, index_name

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.engine.damaged_records import DamagedRecord, decode_damaged
-from posthouse.engine.records import (
+from posthouse.engine.ledger.damaged_records import DamagedRecord, decode_damaged
+from posthouse.engine.ledger.records import (
     ROW_SIZE,
     TABLE_BOOKS,
     TABLE_DAMAGE,

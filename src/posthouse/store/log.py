@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     DROP,
     EXPRESS,
@@ -15,7 +15,7 @@ from posthouse.engine.records import (
     skim_change,
     unpack_arrival,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.store.base import Recovered
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged, StoreFailed

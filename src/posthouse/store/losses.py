@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posthouse.engine.damaged_records import DamagedRecord, decode_damaged, encode_damaged
-from posthouse.engine.records import (
+from posthouse.engine.ledger.damaged_records import DamagedRecord, decode_damaged, encode_damaged
+from posthouse.engine.ledger.records import (
     ACCEPTED,
     COLUMNS,
     COPY,
@@ -16,7 +16,7 @@ from posthouse.engine.records import (
     Change,
     Define,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.store.format import segment_name
 from posthouse.store.recovery import Found
 from posthouse.store.set_aside import Aside

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from posthouse.engine.records import ARRIVAL_SIZE
+from posthouse.engine.ledger.records import ARRIVAL_SIZE
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from posthouse.engine.records import COPY, MESSAGE
-from posthouse.engine.state import State
+from posthouse.engine.ledger.records import COPY, MESSAGE
+from posthouse.engine.ledger.state import State
 from posthouse.store.checkpoint import (
     TEMPORARY_SUFFIX,
     Checkpoint,

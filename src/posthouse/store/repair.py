@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     COPY,
     MESSAGE,

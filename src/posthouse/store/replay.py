@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     ARRIVAL_SIZE,
     CHANGE,
     COPY,
@@ -25,7 +25,7 @@ from posthouse.engine.records import (
     Row,
     unpack_change,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, HEADER_SIZE, LOST, RELEASE, RELEASE_PAYLOAD, SEGMENTS

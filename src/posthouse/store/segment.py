@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from posthouse.engine.records import MARK
+from posthouse.engine.ledger.records import MARK
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import File
 from posthouse.store.format import (

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from posthouse.engine.records import ARRIVAL_SIZE, CHANGE, COPY, MARK, MESSAGE
+from posthouse.engine.ledger.records import ARRIVAL_SIZE, CHANGE, COPY, MARK, MESSAGE
 from posthouse.store.checksum import crc32
 from posthouse.store.format import (
     CARRY,

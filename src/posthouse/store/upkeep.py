@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from errno import EDQUOT, ENOSPC
 
-from posthouse.engine.damaged_records import damage_key
-from posthouse.engine.records import TABLE_DAMAGE
-from posthouse.engine.state import State
+from posthouse.engine.ledger.damaged_records import damage_key
+from posthouse.engine.ledger.records import TABLE_DAMAGE
+from posthouse.engine.ledger.state import State
 from posthouse.store.checkpoint import (
     TEMPORARY_SUFFIX,
     Checkpointer,

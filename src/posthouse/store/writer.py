@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from errno import EDQUOT, ENOSPC
 from threading import Lock
 
-from posthouse.engine.records import CHANGE, COPY, MARK, MESSAGE, Record
+from posthouse.engine.ledger.records import CHANGE, COPY, MARK, MESSAGE, Record
 from posthouse.store.checkpoint import checkpoint_names
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Buffer, Disk, File

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.properties import MessageSeekAction, QueueProperties
 from posthouse.security.access import default_queue_descriptor
 from posthouse.security.rights import QUEUE_GENERIC_ALL, WRITE_MESSAGE

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from operator import attrgetter
 
-from posthouse.engine.books import lines_of
-from posthouse.engine.order import START
-from posthouse.engine.queue import OutgoingQueueState
-from posthouse.engine.queue import Queue as EngineQueue
+from posthouse.engine.ledger.books import lines_of
+from posthouse.engine.ledger.order import START
+from posthouse.engine.queues.queue import OutgoingQueueState
+from posthouse.engine.queues.queue import Queue as EngineQueue
 from posthouse.engine.settings import UNLIMITED
 from tests.engine.model.model import Model
 from tests.engine.model.parts import COLUMNS, Cursor, Letter, Queue

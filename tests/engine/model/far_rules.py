@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from posthouse.engine import remote_reads
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.transfer import remote_reads
 from posthouse.model.guids import NULL_GUID
 from tests.engine.model.actions import (
     SUBQUEUES,

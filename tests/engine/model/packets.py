@@ -17,7 +17,7 @@ from posthouse.model.message import (
 )
 from posthouse.security.access import Caller
 from posthouse.security.sids import make_sid
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.engine.model.parts import OUT, Letter
 
 COMPUTER = "ALPHA"

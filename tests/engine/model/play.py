@@ -10,14 +10,14 @@ from typing import Any
 from hypothesis import note
 from hypothesis.stateful import RuleBasedStateMachine
 
-from posthouse.engine.effects import READ_IN_DOUBT, Read
+from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read
+from posthouse.engine.ledger.records import LOST_EXPRESS
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import LOST_EXPRESS
 from posthouse.model.errors import QueueError
 from posthouse.runtime.driver import Answer
 from posthouse.sim.disk import Policy
 from posthouse.sim.faults import PowerLost
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.packet import Packet
 from tests.engine.model.compare import Different, Identifiers, check
 from tests.engine.model.ground import Got, Shared
 from tests.engine.model.model import Kept, Model, fresh

@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue, QueueRole
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     DOOMED_DELETED,
     DOOMED_PURGED,
     FLAG_COPY,
@@ -19,8 +17,10 @@ from posthouse.engine.records import (
     TABLE_QUEUE,
     Row,
 )
+from posthouse.engine.ledger.state import State
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.runtime.driver import Driver
 from posthouse.security.rights import RECEIVE_MESSAGE
 from posthouse.sim.clock import SimClock
@@ -30,7 +30,7 @@ from posthouse.store.checkpoint import CHECKPOINT_PREFIX
 from posthouse.store.express import CLEAN_NAME
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
-from posthouse.wire.packet import Packet
+from posthouse.wire.packet.packet import Packet
 from tests.engine.model.packets import CALLERS
 from tests.engine.model.parts import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED, OUT
 

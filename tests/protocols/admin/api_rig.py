@@ -12,11 +12,11 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from posthouse.engine.books import machine_books
+from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.admin.server import Admin, AdminServer, AdminSettings, ControlSocket
+from posthouse.protocols.http.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.runtime.driver import Clock, Driver
 from posthouse.runtime.home import real_clock
 from posthouse.runtime.key_file import key_file

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from posthouse.engine.reading import read_of_row
-from posthouse.engine.records import ROW as PACKED_ROW
-from posthouse.engine.records import Row, pack_arrival
-from posthouse.engine.rows import span_of
+from posthouse.engine.ledger.records import ROW as PACKED_ROW
+from posthouse.engine.ledger.records import Row, pack_arrival
+from posthouse.engine.ledger.rows import span_of
+from posthouse.engine.messages.reading import read_of_row
 from posthouse.model.message_columns import BODY_TEXT, BY_NAME, COLUMNS
 from posthouse.model.message_json import MessageJson
-from posthouse.protocols.admin.arrow_gather import Gatherer
-from posthouse.protocols.admin.message_json import message_json
+from posthouse.protocols.arrow.record_batches import Gatherer
+from posthouse.protocols.handlers.message_json import message_json
 from posthouse.store.bulk import Records
 from posthouse.store.bulk_rows import ROW
-from posthouse.wire.glance import glance
+from posthouse.wire.packet.glance import glance
 
 ALL = (*COLUMNS, BODY_TEXT)
 QUEUE = r"ALPHA\private$\orders"

@@ -8,14 +8,13 @@ from typing import Any, TypeVar
 from posthouse.engine.manager import QueueManager
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
-from posthouse.protocols.admin.session import Api, ClientSession
-from posthouse.protocols.admin.session_handles import SessionLimits
 from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.protocols.sessions.protocol import Api, ClientSession
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.rig import Rig
 
 SEND, RECEIVE, PEEK, MOVE = (

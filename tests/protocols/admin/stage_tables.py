@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from posthouse.engine.stage import Target
-from posthouse.protocols.admin.stage_packets import Maker
+from posthouse.engine.pipelines.stage import Target
+from posthouse.protocols.arrow.stage_packets import Maker
 
 TYPES: dict[str, pa.DataType] = {
     "destination": pa.string(),

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from posthouse.client.bulk_http import BulkHttp, segment
-from posthouse.client.bulk_read import read
+from posthouse.api.types import SendBody
+from posthouse.client.admin_http import BulkHttp, segment
+from posthouse.client.arrow_read import read
 from posthouse.client.errors import SessionLost
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import AccessDenied, InvalidParameter, MessageStorageFailed, QueueError
@@ -21,11 +22,10 @@ from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.admin import arrow_read
-from posthouse.protocols.admin.handlers_messages import begin
-from posthouse.protocols.admin.message_json import message_of
-from posthouse.protocols.admin.streaming import Streaming
-from posthouse.protocols.admin.types import SendBody
+from posthouse.protocols.arrow import read as arrow_read
+from posthouse.protocols.handlers.message_json import message_of
+from posthouse.protocols.handlers.messages import begin
+from posthouse.protocols.http.answer_streams import Streaming
 from posthouse.protocols.memory import Buffer
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
@@ -240,9 +240,9 @@ def test_without_pyarrow_the_remedy_is_told(
         assert reply.status == 501
         assert "pip install 'posthouse[spark]'" in reply.json["error"]["remedy"]
 
-    for name in ("posthouse.protocols.admin.arrow_gather", "pyarrow"):
+    for name in ("posthouse.protocols.arrow.record_batches", "pyarrow"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delattr("posthouse.protocols.admin.arrow_gather", raising=False)
+    monkeypatch.delattr("posthouse.protocols.arrow.record_batches", raising=False)
     with_api(tmp_path, work)
 
 

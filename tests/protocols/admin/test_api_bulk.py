@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.protocols.admin import scanning
+from posthouse.engine.ledger.books import books_of
+from posthouse.protocols.handlers import scanning
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 POISON = ORDERS + ";poison"

@@ -13,8 +13,9 @@ from posthouse.model.errors import (
     QueueError,
     RemoteProtocolError,
 )
-from posthouse.protocols.admin.context import on_the_spot
-from posthouse.protocols.admin.conversation import (
+from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.handlers.context import on_the_spot
+from posthouse.protocols.handlers.conversation import (
     AHEAD_MAX,
     Ahead,
     Conversation,
@@ -25,7 +26,6 @@ from posthouse.protocols.admin.conversation import (
     at_once,
     looked_at,
 )
-from posthouse.protocols.desk import Call, Release
 from tests.engine.rig import Rig
 from tests.protocols.admin.session_rig import TurnDesk
 
@@ -198,7 +198,7 @@ class Waiting:
 
 
 def _wake(token: Release, error: QueueError | None) -> Any:
-    from posthouse.engine.effects import Wake
+    from posthouse.engine.ledger.effects import Wake
 
     return Wake(token, None, error)
 

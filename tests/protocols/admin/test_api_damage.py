@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posthouse.engine.damaged_records import DamagedRecord
+from posthouse.engine.ledger.damaged_records import DamagedRecord
 from posthouse.engine.manager import QueueManager
 from tests.protocols.admin.api_rig import ApiRig, with_api
 

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.admin.encoding import encode_json
+from posthouse.api.encoding import encode_json
 
 STEERING = "\x00\x1b\x7f\x80\x9b\x9f\u200b\u200e\u202a\u202e\u2028\u2029\u2066\u2069\ufeff\r\n"
 

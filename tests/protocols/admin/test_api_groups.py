@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from posthouse.client.bulk_http import BulkHttp
+from posthouse.client.admin_http import BulkHttp
 from posthouse.client.groups import Claim, GroupReader
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import SharingViolation

@@ -17,9 +17,9 @@ import aiohttp
 import pytest
 
 from posthouse.engine.settings import EngineSettings
+from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
-from posthouse.protocols.admin import control
-from posthouse.protocols.admin.server import AdminServer, AdminSettings
+from posthouse.protocols.http.server import AdminServer, AdminSettings
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 STATUS = "/api/v1/status"

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from posthouse.engine.books import Books
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.books import Books
+from posthouse.engine.ledger.effects import Event
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.admin import metrics, page
-from posthouse.protocols.admin.conversation import Decide
-from posthouse.protocols.admin.rates import Rates
+from posthouse.protocols.handlers.conversation import Decide
+from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.http import page
+from posthouse.protocols.metrics import exposition as metrics
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 from posthouse.security.rights import QUEUE_GENERIC_ALL

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.effects import Read
+from posthouse.api.types import SendBody
+from posthouse.engine.ledger.effects import Read
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import Message, SenderIdentifierType, TxSequenceId
 from posthouse.model.message_json import MessageJson
-from posthouse.protocols.admin.message_json import (
+from posthouse.protocols.handlers.message_json import (
     clean,
     copy_of,
     format_name,
@@ -21,10 +22,9 @@ from posthouse.protocols.admin.message_json import (
     message_of,
     readable,
 )
-from posthouse.protocols.admin.types import SendBody
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
 from tests.wire.strategies import messages
 
 READ = Read(1, 7, 16, 3, 0, 1_700_000_000, 1, 2, 0, 0)

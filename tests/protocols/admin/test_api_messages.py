@@ -18,10 +18,11 @@ from posthouse.formats.search import content_of
 from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.admin import handlers_messages, scanning
-from posthouse.protocols.admin.conversation import Outside, Resume
-from posthouse.protocols.admin.scan_limits import SCANS_PER_USER
-from posthouse.protocols.admin.scanning import FIRST_MESSAGES, STEP_MESSAGES
+from posthouse.protocols.handlers import messages as handlers_messages
+from posthouse.protocols.handlers import scanning
+from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
+from posthouse.protocols.handlers.scanning import FIRST_MESSAGES, STEP_MESSAGES
 from posthouse.protocols.memory import SEND
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from posthouse.protocols.admin import types
-from posthouse.protocols.admin.openapi import document
-from posthouse.protocols.admin.refusals import STATUSES
-from posthouse.protocols.admin.routes import JSON, ROUTES
+from posthouse.api import types
+from posthouse.protocols.handlers.openapi import document
+from posthouse.protocols.handlers.refusals import STATUSES
+from posthouse.protocols.handlers.routes import JSON, ROUTES
 
 DOCUMENT = document("1.2.3")
 

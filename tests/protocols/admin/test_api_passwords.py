@@ -12,7 +12,7 @@ import pytest
 
 import posthouse
 from posthouse.model.errors import AccessDenied
-from posthouse.protocols.admin import passwords
+from posthouse.protocols.http import passwords
 from posthouse.security.accounts import Door, ScryptCost, ScryptVerifier, make_verifier
 from tests.protocols.admin.api_rig import ApiRig, at, with_api
 

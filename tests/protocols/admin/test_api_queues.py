@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote import Peer
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.properties import QueueAccessType
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 FAR = r"DIRECT=OS:BETA\private$\far"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from posthouse.engine.claims import ClaimRange
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.pipelines.claims import ClaimRange
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import MachineQuotaExceeded
 from posthouse.model.group_names import GroupMode
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, with_api

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from posthouse.model.errors import CorruptedSecurityData
-from posthouse.protocols.admin.routes import ROUTES, Route
+from posthouse.protocols.handlers.routes import ROUTES, Route
 from posthouse.security.accounts import Role
 from posthouse.security.nt_hash import nt_hash
 from posthouse.security.rights import QUEUE_GENERIC_ALL

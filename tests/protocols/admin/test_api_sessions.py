@@ -15,9 +15,8 @@ from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.memory import Buffer
 from posthouse.security.accounts import Role
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
-from posthouse.wire.message import serialize
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.packet.message import serialize
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 UPGRADE = {"Host": "localhost", "Connection": "keep-alive, Upgrade", "Upgrade": "posthouse/1"}
@@ -313,7 +312,7 @@ def test_a_client_that_vanished_is_noticed(tmp_path: Path) -> None:
 def test_a_session_that_ended_does_not_wait_for_its_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.protocols.admin.connection.LINGER_S", 0.0)
+    monkeypatch.setattr("posthouse.protocols.http.connection.LINGER_S", 0.0)
 
     async def work(rig: ApiRig) -> None:
         peer = await Peer.connect(rig, rig.tokens["operate"])

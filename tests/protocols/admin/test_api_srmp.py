@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posthouse.client.bulk_http import BulkHttp, segment
+from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import QueueAccessType
 from posthouse.security.access import Caller
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_message import FOREVER, SrmpMessage
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.message import FOREVER, SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import arrival_of
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api

@@ -12,12 +12,13 @@ from urllib.parse import quote
 import pytest
 
 from posthouse.engine.settings import EngineSettings
-from posthouse.protocols.admin import inflow, stage_rows
-from posthouse.protocols.admin.routes import ARROW
-from posthouse.protocols.admin.server import AdminSettings
+from posthouse.protocols.arrow import stage_rows
+from posthouse.protocols.handlers.routes import ARROW
+from posthouse.protocols.http import request_streams as inflow
+from posthouse.protocols.http.server import AdminSettings
 from posthouse.protocols.memory import RECEIVE
 from posthouse.security.accounts import Role
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
 from tests.protocols.admin.stage_tables import stream, table
 
@@ -377,9 +378,9 @@ def test_without_pyarrow_the_remedy_is_named(
     async def work(rig: ApiRig) -> None:
         await rig.create()
         data = stream(table(ROWS))
-        name = "posthouse.protocols.admin.stage_rows"
+        name = "posthouse.protocols.arrow.stage_rows"
         monkeypatch.delitem(sys.modules, name, raising=False)
-        monkeypatch.delattr("posthouse.protocols.admin.stage_rows", raising=False)
+        monkeypatch.delattr("posthouse.protocols.arrow.stage_rows", raising=False)
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
         refused = await put(rig, data)
         assert refused.status == 501

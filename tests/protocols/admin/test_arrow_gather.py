@@ -12,20 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.client.arrow_apart import completed, is_last
-from posthouse.engine.records import Row
+from posthouse.client.constant_columns import completed, is_last
+from posthouse.engine.ledger.records import Row
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.model.message_columns import BY_NAME
-from posthouse.protocols.admin import arrow_alike, arrow_gather
-from posthouse.protocols.admin.arrow_columns import chosen, schema_of
-from posthouse.protocols.admin.arrow_gather import Gatherer
-from posthouse.protocols.admin.arrow_headers import read_headers
-from posthouse.protocols.admin.message_json import message_json
+from posthouse.protocols.arrow import alike_packets as arrow_alike
+from posthouse.protocols.arrow import record_batches as arrow_gather
+from posthouse.protocols.arrow.columns import chosen, schema_of
+from posthouse.protocols.arrow.headers import read_headers
+from posthouse.protocols.arrow.record_batches import Gatherer
+from posthouse.protocols.handlers.message_json import message_json
 from posthouse.security.sids import ADMINISTRATORS, make_sid
 from posthouse.store.bulk import Pinned, Records
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
 from tests.protocols.admin.arrow_rows import (
     ALL,
     QUEUE,

@@ -11,9 +11,9 @@ import pyarrow.ipc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.admin.arrow_columns import END
-from posthouse.protocols.admin.arrow_pieces import Pieces
-from posthouse.protocols.admin.streaming import _portions
+from posthouse.protocols.arrow.columns import END
+from posthouse.protocols.arrow.pieces import Pieces
+from posthouse.protocols.http.answer_streams import _portions
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string()), ("bytes", pa.binary())])
 

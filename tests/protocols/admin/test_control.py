@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.protocols.admin.control import default_home
+from posthouse.net.control_socket import default_home
 
 
 def test_the_home_comes_from_the_environment_or_the_users_data(

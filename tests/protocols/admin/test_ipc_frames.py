@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import QueueError
-from posthouse.protocols.admin import ipc_frames
-from posthouse.protocols.admin.ipc_frames import Content, Frame, IpcFrames
-from posthouse.protocols.admin.refusals import BadRequest, BodyTooLarge
+from posthouse.protocols.arrow import ipc_frames
+from posthouse.protocols.arrow.ipc_frames import Content, Frame, IpcFrames
+from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge
 
 SCHEMA = pa.schema([("body", pa.binary()), ("label", pa.string())])
 

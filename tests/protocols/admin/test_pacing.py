@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.admin.conversation import Outside
-from posthouse.protocols.admin.outside import in_the_background
-from posthouse.protocols.admin.pacing import REST_MAX_S, WEIGHT, Busy, Pace
+from posthouse.protocols.handlers.conversation import Outside
+from posthouse.protocols.http.outside import in_the_background
+from posthouse.protocols.pacing import REST_MAX_S, WEIGHT, Busy, Pace
 
 
 def test_a_read_does_not_rest_while_nobody_else_works() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.records import FLAG_EXPRESS
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.records import FLAG_EXPRESS
 from posthouse.model.enumerations import MessageSeekAction
 from posthouse.model.errors import (
     AccessDenied,
@@ -26,12 +26,11 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.message import NACK_RECEIVE_REJECTED
-from posthouse.protocols.admin.session import Finish
-from posthouse.protocols.admin.session_handles import SessionLimits
+from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.protocols.sessions.protocol import Finish
 from posthouse.security.access import Caller
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
-from posthouse.wire.message import deserialize
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.packet.message import deserialize
 from tests.engine.letters import ALICE, BOB
 from tests.protocols.admin.session_rig import (
     MOVE,

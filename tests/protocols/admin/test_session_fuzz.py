@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
-from posthouse.protocols.admin.session_handles import SessionLimits
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
+from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.wire.frames import frames, payloads
 from tests.protocols.admin.session_rig import (
     ORDERS,
     RECEIVE,

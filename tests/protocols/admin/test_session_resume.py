@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.client_sessions import KEPT_S, NAMES_MAX, UNANSWERED_MAX
-from posthouse.engine.records import TABLE_CLIENT_SESSION, WANT_ARRIVAL, WANT_RECEIVE
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.records import TABLE_CLIENT_SESSION, WANT_ARRIVAL, WANT_RECEIVE
+from posthouse.engine.sessions.resumable import KEPT_S, NAMES_MAX, UNANSWERED_MAX
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     AccessDenied,
@@ -25,8 +25,7 @@ from posthouse.security.access import Caller
 from posthouse.sim import SimDisk
 from posthouse.sim.clock import SimClock
 from posthouse.store.log import LogStore
-from posthouse.wire import frame_payloads as payloads
-from posthouse.wire import frames
+from posthouse.wire.frames import frames, payloads
 from tests.conftest import Dose
 from tests.engine.letters import ALICE, BOB
 from tests.engine.rig import START_UTC

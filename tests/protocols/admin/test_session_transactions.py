@@ -25,7 +25,7 @@ from posthouse.security.peer_calls import (
     sign_call,
     sign_reply,
 )
-from posthouse.wire import frame_payloads as payloads
+from posthouse.wire.frames import payloads
 from tests.engine.letters import ALICE, BOB
 from tests.engine.rig import START_UTC
 from tests.protocols.admin.session_rig import Client, SessionRig, packets

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     FLAG_TRANSACTIONAL,
     NEVER,
     WANT_ARRIVAL,
     WANT_JOURNAL,
     unpack_arrival,
 )
-from posthouse.engine.rows import flags_of, span_of, wants_of
-from posthouse.engine.rows import row_of as row_seen
-from posthouse.engine.stage import ASKING, TRANSACTIONAL, StagedRun, Target
+from posthouse.engine.ledger.rows import flags_of, span_of, wants_of
+from posthouse.engine.ledger.rows import row_of as row_seen
+from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, Target
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.message import (
     INFINITE,
@@ -31,12 +31,12 @@ from posthouse.model.message import (
     journal_bits,
     limited_time_to_reach_queue,
 )
-from posthouse.protocols.admin import stage_rows
-from posthouse.protocols.admin.message_json import format_name
-from posthouse.protocols.admin.refusals import BadRequest, BadRow
-from posthouse.protocols.admin.stage_columns import check_schema
-from posthouse.wire.glance import glance
-from posthouse.wire.message import serialize
+from posthouse.protocols.arrow import stage_rows
+from posthouse.protocols.arrow.stage_columns import check_schema
+from posthouse.protocols.handlers.message_json import format_name
+from posthouse.protocols.handlers.refusals import BadRequest, BadRow
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
 from tests.protocols.admin.stage_tables import (
     AWAY,
     BOOKS,

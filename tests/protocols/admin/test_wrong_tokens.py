@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.protocols.admin import wrong_tokens
-from posthouse.protocols.admin.refusals import TooManyTokens
-from posthouse.protocols.admin.wrong_tokens import FREE, SPACING_MS, WAIT_MAX_MS, WrongTokens
+from posthouse.protocols.handlers.refusals import TooManyTokens
+from posthouse.protocols.http import wrong_tokens
+from posthouse.protocols.http.wrong_tokens import FREE, SPACING_MS, WAIT_MAX_MS, WrongTokens
 from tests.protocols.admin.api_rig import ApiRig, with_api
 
 STATUS = "/api/v1/status"

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
@@ -27,7 +27,7 @@ from posthouse.protocols.transport import Resolved
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import PaperStore
 
 START_UTC = 1_700_000_000

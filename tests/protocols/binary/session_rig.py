@@ -7,24 +7,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from posthouse.engine.effects import Event
-from posthouse.engine.remote import Peer
+from posthouse.engine.ledger.effects import Event
+from posthouse.engine.ledger.state import State
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.protocols.binary.session import Role, Session
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
-from posthouse.wire.headers import SessionHeader
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,
     read_session_ack,
     session_ack,
 )
-from posthouse.wire.message import serialize
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.headers import SessionHeader
+from posthouse.wire.packet.message import serialize
 from tests.engine.rig import START_UTC, PaperStore, Rig
 from tests.protocols.admin.session_rig import TurnDesk
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name, parse_name
@@ -25,7 +25,7 @@ from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.store.memory import MemoryStore
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 
 ADMIN = Caller.administrator()
 PATIENCE_S = 30.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
+from posthouse.engine.ledger.records import Change
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import Change
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import format_guid
 from posthouse.protocols.binary.session import Session, SessionState
-from posthouse.wire.internal import connection_parameters, establish_connection
+from posthouse.wire.binary.internal import connection_parameters, establish_connection
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 
 ORDERS = r".\private$\orders"

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.remote import Outbound
-from posthouse.protocols.binary.counting import (
+from posthouse.engine.transfer.protocol_interface import Outbound
+from posthouse.protocols.binary.ack_window import (
     InFlight,
     ReceivedCounts,
     SentCounts,
     TooManyAcknowledged,
 )
-from posthouse.wire.headers import SessionHeader
+from posthouse.wire.packet.headers import SessionHeader
 
 QUEUE, OTHER = "queue", "other"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from posthouse.engine.remote import Outbound
-from posthouse.protocols.binary.counting import SentCounts
-from posthouse.wire.headers import SessionHeader
+from posthouse.engine.transfer.protocol_interface import Outbound
+from posthouse.protocols.binary.ack_window import SentCounts
+from posthouse.wire.packet.headers import SessionHeader
 from tests.engine.cost import steps
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from posthouse.directory.objects import QueueManager as MachineEntry
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import OutgoingQueueState, Queue
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.guids import format_guid
 from posthouse.model.message import Message
 from posthouse.protocols.binary.sending import Fetched, SendingQueues, Taken
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
 from tests.engine.letters import PostRig
 from tests.protocols.binary.memory_net import ADMIN, Machine, Net

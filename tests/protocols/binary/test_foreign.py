@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory.objects import DirectoryObject, Queue, QueueManager, Site
-from posthouse.engine.descriptor import QueueAccessType
 from posthouse.engine.manager import QueueManager as Engine
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import ACK_RECEIVE, NACK_ACCESS_DENIED
-from posthouse.wire.message import deserialize
+from posthouse.wire.packet.message import deserialize
 from tests.protocols.binary.test_routed import BODIES, SOUTH, Enterprise, entry_of, guid_of
 
 BEYOND, STREAMS, ORDERS, LEDGER, SHOP = (bytes([number]) * 16 for number in range(16, 21))

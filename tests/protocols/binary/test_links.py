@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from posthouse.engine.queue import ConnectionAttempt, OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.binary.link import LinkState
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.ping import read_ping
+from posthouse.wire.binary.ping import read_ping
 from tests.protocols.binary.memory_net import Machine, Net
 
 TO_BETA = r"DIRECT=TCP:10.0.0.2\private$\orders"

@@ -12,7 +12,7 @@ import pytest
 from fuzz.scanner_probes import STRANGER
 from posthouse.model.message import Message, MessageId
 from posthouse.model.names import parse_name
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.protocols.binary.socket_rig import serving, until
 from tests.protocols.binary.test_server import Stranger, on_loop
 

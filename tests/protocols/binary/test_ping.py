@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.protocols.binary.ping import COOKIE_MASK, Pinger
-from posthouse.wire.ping import PING_SIGNATURE, Ping, PingFlags, ping_request, read_ping
+from posthouse.wire.binary.ping import PING_SIGNATURE, Ping, PingFlags, ping_request, read_ping
 
 ALPHA, BETA = b"\xa1" * 16, b"\xb2" * 16
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.model.guids import format_guid
 from posthouse.protocols.binary import protocol as protocol_module
 from posthouse.protocols.binary.session import Role, Session, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.internal import connection_parameters, establish_connection
-from posthouse.wire.ping import ping_request, read_ping
+from posthouse.wire.binary.internal import connection_parameters, establish_connection
+from posthouse.wire.binary.ping import ping_request, read_ping
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 
 ORDERS = r".\private$\orders"

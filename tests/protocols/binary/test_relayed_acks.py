@@ -6,7 +6,7 @@ import pytest
 
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.protocols.binary.resolving import get_next_hops
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     Origin,

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine import forwarding
-from posthouse.engine.arriving import Run, SequencePlace
-from posthouse.engine.forwarding import Forwarding, Waiting
-from posthouse.engine.outcome import Outcomes
-from posthouse.engine.queue import Queue
-from posthouse.engine.receiving import Receiving
-from posthouse.engine.records import FLAG_REMOTE, Row
+from posthouse.engine.ledger.records import FLAG_REMOTE, Row
+from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer import forwarding
+from posthouse.engine.transfer.arrivals import Run, SequencePlace
+from posthouse.engine.transfer.forwarding import Forwarding, Waiting
+from posthouse.engine.transfer.receiving import Receiving
 from posthouse.model.message_classes import NACK_REACH_QUEUE_TIMEOUT
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.sim.routed import RoutedTrial
 from posthouse.sim.trial import Failed
-from posthouse.wire.glance import Glance
-from posthouse.wire.headers import HOP_COUNT_MAX
-from posthouse.wire.patch import patch
+from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.headers import HOP_COUNT_MAX
+from posthouse.wire.packet.patch import patch
 from tests.conftest import Dose
 
 CHUNKS = 20

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from fuzz.scanner_probes import GREETINGS, MESSAGES, sample
-from posthouse.protocols.binary.breaches import (
+from posthouse.protocols.binary.close_reasons import (
     MALFORMED,
     NOT_TAKEN,
     OTHER_PROTOCOL,

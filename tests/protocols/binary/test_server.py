@@ -17,15 +17,15 @@ from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.streams import WRITE_BUFFER
 from posthouse.store.errors import StoreFailed
-from posthouse.wire.headers import BASE_HEADER, BaseFlags, BaseHeader
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     CONNECTION_PARAMETERS_SIZE,
     ESTABLISH_CONNECTION_SIZE,
     connection_parameters,
     establish_connection,
     read_establish_connection,
 )
-from posthouse.wire.ping import ping_request, read_ping
+from posthouse.wire.binary.ping import ping_request, read_ping
+from posthouse.wire.packet.headers import BASE_HEADER, BaseFlags, BaseHeader
 from tests.conftest import Dose
 from tests.protocols.binary.socket_rig import Server, serving, turn, until
 from tests.protocols.closed_at_once import reset_first

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.guids import NULL_GUID
-from posthouse.protocols.binary import breaches
+from posthouse.protocols.binary import close_reasons as breaches
 from posthouse.protocols.binary.sending import NEVER
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,
     establish_connection_response,

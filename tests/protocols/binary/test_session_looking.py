@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
 from posthouse.model.message_classes import ACK_RECEIVE, NORMAL
-from posthouse.protocols.binary.looking import look_at
-from posthouse.wire.glance import RECOVERABLE, Glance, glance
+from posthouse.protocols.binary.packet_scan import look_at
+from posthouse.wire.packet.glance import RECOVERABLE, Glance, glance
 from tests.protocols.binary.session_rig import user_message
 
 ordinals = st.integers(1, 0xFFFFFFFF)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from posthouse.model.message import TxSequenceId
-from posthouse.protocols.binary import breaches
+from posthouse.protocols.binary import close_reasons as breaches
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.headers import SESSION_HEADER, SessionHeader
+from posthouse.wire.packet.headers import SESSION_HEADER, SessionHeader
 from tests.protocols.binary.session_rig import SETTINGS, End, Machine, ack, user_message
 
 CLOSED = SessionState.CLOSED

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from posthouse.protocols.binary import breaches
+from posthouse.protocols.binary import close_reasons as breaches
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.glance import glance
-from posthouse.wire.headers import SessionHeader
-from posthouse.wire.internal import session_ack
-from posthouse.wire.message import deserialize
-from posthouse.wire.order_acks import OrderAck, Origin, order_ack, order_queue_at
-from posthouse.wire.packet import Packet
+from posthouse.wire.binary.internal import session_ack
+from posthouse.wire.binary.order_acks import OrderAck, Origin, order_ack, order_queue_at
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.headers import SessionHeader
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.packet import Packet
 from tests.engine.letters import JOURNAL
 from tests.engine.rig import START_UTC
 from tests.protocols.binary.session_rig import (

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.message_classes import ACK_RECEIVE
-from posthouse.protocols.binary import breaches
+from posthouse.protocols.binary import close_reasons as breaches
 from posthouse.protocols.binary.session import Role, SessionState
-from posthouse.wire.headers import SESSION_HEADER, SIGNATURE, SessionHeader
-from posthouse.wire.internal import connection_parameters, establish_connection
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.internal import connection_parameters, establish_connection
+from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,
     Origin,
@@ -21,6 +20,7 @@ from posthouse.wire.order_acks import (
     order_ack,
     order_queue_at,
 )
+from posthouse.wire.packet.headers import SESSION_HEADER, SIGNATURE, SessionHeader
 from tests.engine.rig import START_UTC
 from tests.protocols.binary.session_rig import (
     OTHER_GUID,

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine.arriving import SequencePlace
-from posthouse.engine.history import MessageHistory
-from posthouse.engine.outcome import Outcomes
-from posthouse.engine.sequences import Sequences
+from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.transfer.arrivals import SequencePlace
+from posthouse.engine.transfer.message_history import MessageHistory
+from posthouse.engine.transfer.outgoing_sequences import Sequences
 from posthouse.sim.trial import Failed, Trial
 from tests.conftest import Dose
 

@@ -9,14 +9,14 @@ import pytest
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.sim.stranger_trial import StrangerRoutedTrial
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     CONNECTION_PARAMETERS_SIZE,
     ESTABLISH_CONNECTION_SIZE,
     connection_parameters,
     establish_connection,
     read_establish_connection,
 )
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.conftest import Dose
 from tests.protocols.binary.socket_rig import Server, clock, serving, until
 from tests.protocols.binary.test_server import on_loop

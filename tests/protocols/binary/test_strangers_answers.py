@@ -6,25 +6,25 @@ from __future__ import annotations
 import pytest
 
 from posthouse.directory import objects
-from posthouse.engine.effects import Event
-from posthouse.engine.receiving import STEP_MESSAGES
+from posthouse.engine.ledger.effects import Event
+from posthouse.engine.transfer.receiving import STEP_MESSAGES
 from posthouse.model.guids import format_guid
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.names import parse_name
 from posthouse.protocols.binary.order_acks import ORDER_ACKS_AT_ONCE, OrderAckTimers
 from posthouse.protocols.binary.session import SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.glance import glance
-from posthouse.wire.internal import connection_parameters, establish_connection
-from posthouse.wire.message import serialize
-from posthouse.wire.order_acks import (
+from posthouse.wire.binary.internal import connection_parameters, establish_connection
+from posthouse.wire.binary.order_acks import (
     OrderAck,
     Origin,
     order_ack,
     order_queue_of,
     read_order_ack,
 )
-from posthouse.wire.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 
 ORDERS = r".\private$\orders"

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from posthouse.client.ncp_calls import NcpCalls
-from posthouse.client.ncp_core import NcpConversation
-from posthouse.client.ncp_link import NcpLink
-from posthouse.engine.bindery_stations import Station
+from posthouse.client.ncp.calls import NcpCalls
+from posthouse.client.ncp.core import NcpConversation
+from posthouse.client.ncp.link import NcpLink
+from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import NWOT_USER, SUPERVISOR
 from posthouse.model.errors import QmsError
-from posthouse.protocols.job_queue.protocol import NcpProtocol
-from posthouse.protocols.job_queue.settings import NcpSettings
-from posthouse.wire.ncp import Reply
-from posthouse.wire.ncp_calls import NcpCall
+from posthouse.protocols.ncp.protocol import NcpProtocol
+from posthouse.protocols.ncp.settings import NcpSettings
+from posthouse.wire.ncp.calls import NcpCall
+from posthouse.wire.ncp.framing import Reply
 from tests.engine.rig import Rig
 from tests.protocols.admin.session_rig import TurnDesk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.model.bindery import NWOT_PRINT_QUEUE, NWOT_USER, NWOT_USER_GROUP, SUPERVISOR
 from posthouse.model.errors import QmsError
 from tests.protocols.job_queue.rig import PASSWORD, NcpRig

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.model.bindery import NWOT_USER
 from posthouse.model.qms import NWCF_ENTRY_OPEN, NWQueueJobStruct
-from posthouse.protocols.job_queue.settings import NcpSettings
+from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.sim import SimDisk
-from posthouse.wire import ncp
-from posthouse.wire import ncp_bindery_calls as bindery
-from posthouse.wire import ncp_functions as functions
-from posthouse.wire import ncp_queue_calls as queues
-from posthouse.wire.ncp_calls import NcpCall
+from posthouse.wire.ncp import bindery_calls as bindery
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp import functions
+from posthouse.wire.ncp import queue_calls as queues
+from posthouse.wire.ncp.calls import NcpCall
 from tests.protocols.job_queue.rig import JOB_SERVER, NcpRig
 from tests.protocols.job_queue.walk import Walk, line_of
 from tests.store.faults.harness import check

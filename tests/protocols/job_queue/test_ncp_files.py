@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.wire.ncp_functions import READ_FILE, WRITE_FILE, ReadFile, WriteFile
+from posthouse.wire.ncp.functions import READ_FILE, WRITE_FILE, ReadFile, WriteFile
 from tests.protocols.job_queue.rig import JOB_SERVER, NcpRig
 from tests.protocols.job_queue.walk import Walk, line_of, refused
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.qms import NWQueueJobStruct
-from posthouse.wire import ncp_queue_calls as calls
-from posthouse.wire.ncp import write_subfunction
+from posthouse.wire.ncp import queue_calls as calls
+from posthouse.wire.ncp.framing import write_subfunction
 from tests.protocols.job_queue.rig import JOB_QUEUE, JOB_SERVER, NcpRig
 from tests.protocols.job_queue.walk import Walk, line_of, refused
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.model.bindery import NWOT_USER, SUPERVISOR
-from posthouse.protocols.job_queue.settings import NcpSettings
+from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.security.accounts import Door
 from posthouse.security.netware_hash import keyed_answer, password_hash
-from posthouse.wire import ncp_bindery_calls as calls
-from posthouse.wire.ncp_calls import NOTHING
+from posthouse.wire.ncp import bindery_calls as calls
+from posthouse.wire.ncp.calls import NOTHING
 from tests.protocols.job_queue.rig import ADDRESS, JOB_SERVER, PASSWORD, NcpRig
 from tests.protocols.job_queue.walk import line_of, refused
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posthouse.wire.ncp_functions import CALLS, NOT_SERVED
+from posthouse.wire.ncp.functions import CALLS, NOT_SERVED
 
 PAGE = (Path(__file__).parents[3] / "docs" / "ncp.md").read_text(encoding="utf-8")
 

@@ -13,15 +13,16 @@ from typing import TypeVar
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
-from posthouse.client.ncp_core import NcpLost
+from posthouse.client.ncp.calls import NcpCalls
+from posthouse.client.ncp.core import NcpLost
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.bindery import NWOT_JOB_QUEUE, NWOT_USER
 from posthouse.model.qms import NWQueueJobStruct
 from posthouse.net.connections import Connections
-from posthouse.protocols.job_queue.server import (
+from posthouse.protocols.memory import RECEIVE, SEND, SMALL_REQUEST, UNSYNCED, MemoryAccount
+from posthouse.protocols.ncp.server import (
     PORT_TRIES,
     READ_BUFFER,
     WRITE_BUFFER,
@@ -29,13 +30,12 @@ from posthouse.protocols.job_queue.server import (
     NcpNode,
     NcpServer,
 )
-from posthouse.protocols.job_queue.settings import NcpSettings
-from posthouse.protocols.memory import RECEIVE, SEND, SMALL_REQUEST, UNSYNCED, MemoryAccount
+from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
 from posthouse.store.memory import MemoryStore
-from posthouse.wire import ncp
+from posthouse.wire.ncp import framing as ncp
 from tests.protocols.binary.socket_rig import clock, turn, until
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.client.ncp_core import NcpLost
+from posthouse.client.ncp.core import NcpLost
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import (
     InsufficientResources,
@@ -18,18 +18,25 @@ from posthouse.model.errors import (
     QueueNotFound,
 )
 from posthouse.net.connections import Connections
-from posthouse.protocols.job_queue.handler import completion_of
-from posthouse.protocols.job_queue.settings import NcpSettings
-from posthouse.wire import ncp
-from posthouse.wire.ncp import Reply, Request, Stream, frame_request, read_reply, write_request
-from posthouse.wire.ncp_bindery_calls import (
+from posthouse.protocols.ncp.handler import completion_of
+from posthouse.protocols.ncp.settings import NcpSettings
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp.bindery_calls import (
     SERVER_INFORMATION,
     STATION_INFORMATION,
     ServerInformation,
     Station,
 )
-from posthouse.wire.ncp_calls import NOTHING, NcpCall
-from posthouse.wire.ncp_functions import (
+from posthouse.wire.ncp.calls import NOTHING, NcpCall
+from posthouse.wire.ncp.framing import (
+    Reply,
+    Request,
+    Stream,
+    frame_request,
+    read_reply,
+    write_request,
+)
+from posthouse.wire.ncp.functions import (
     CALLS,
     NEGOTIATE,
     NEGOTIATE_SIZE,
@@ -39,7 +46,7 @@ from posthouse.wire.ncp_functions import (
     BufferSize,
     ProposedSize,
 )
-from posthouse.wire.ncp_queue_calls import CREATE_JOB
+from posthouse.wire.ncp.queue_calls import CREATE_JOB
 from tests.protocols.job_queue.rig import NcpRig, TcpLine
 from tests.protocols.job_queue.walk import Walk, line_of, refused
 

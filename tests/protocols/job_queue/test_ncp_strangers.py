@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from posthouse.client.ncp_calls import NcpCalls
-from posthouse.engine.bindery_objects import FIRST_ID
+from posthouse.client.ncp.calls import NcpCalls
+from posthouse.engine.jobs.bindery.objects import FIRST_ID
 from posthouse.model.bindery import NWOT_FILE_SERVER, NWOT_USER, NWOT_WILD
 from posthouse.model.errors import QmsError
 from tests.protocols.job_queue.rig import JOB_QUEUE, PASSWORD, NcpRig

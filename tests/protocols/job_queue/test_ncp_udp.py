@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.client.ncp_core import NcpLost
+from posthouse.client.ncp.core import NcpLost
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.qms import NWQueueJobStruct
 from posthouse.net.connections import Connections
-from posthouse.protocols.job_queue.datagrams import ENDED_KEPT
-from posthouse.wire import ncp
-from posthouse.wire.ncp import Reply, Request, read_reply, write_request
+from posthouse.protocols.ncp.datagrams import ENDED_KEPT
+from posthouse.wire.ncp import framing as ncp
+from posthouse.wire.ncp.framing import Reply, Request, read_reply, write_request
 from tests.protocols.job_queue.rig import NcpRig, UdpLine
 from tests.protocols.job_queue.walk import Walk, line_of
 

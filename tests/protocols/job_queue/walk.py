@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.client.ncp_calls import NcpCalls
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.model.errors import QmsError
 from posthouse.model.qms import NWQueueJobStruct
 from tests.protocols.job_queue.rig import JOB_SERVER, Line, NcpRig

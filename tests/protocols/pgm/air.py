@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from posthouse.engine.effects import Event
-from posthouse.engine.state import State
+from posthouse.engine.ledger.effects import Event
+from posthouse.engine.ledger.state import State
 from posthouse.protocols.pgm.edge import take_in, write_message
 from posthouse.protocols.pgm.protocol import PgmProtocol
 from posthouse.protocols.pgm.settings import PgmSettings

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from posthouse.protocols.pgm.receiver import Holding, Receiver
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import Session, Source
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Options
+from posthouse.wire.pgm.packets import (
     NAK,
     NCF,
     ODATA,
@@ -23,7 +24,6 @@ from posthouse.wire.pgm import (
     pack_spm,
     read_pgm,
 )
-from posthouse.wire.pgm_options import NO_OPTIONS, Fragment, Options
 
 TSI = Tsi(b"gsigsi", 4711)
 GROUP, PORT, OWN, OTHER = "234.1.1.1", 8001, "10.0.0.1", "10.0.0.2"

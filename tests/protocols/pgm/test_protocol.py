@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.engine.queue import OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import OutgoingQueueState, Queue
 from posthouse.protocols.pgm.session import Place
 from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.sim.clock import SimClock
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.packets import (
     NAK,
     ODATA,
     RDATA,
@@ -23,8 +23,8 @@ from posthouse.wire.pgm import (
     read_pgm,
     unpack_nla,
 )
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_parts import read_parts
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.parts import read_parts
 from tests.protocols.binary.memory_net import ADMIN
 from tests.protocols.pgm.air import FAST, Air, Station, quick
 

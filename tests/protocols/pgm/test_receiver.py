@@ -8,8 +8,8 @@ import pytest
 
 from posthouse.protocols.pgm.receiver import ASKED_MAX, PACKET_COST
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.wire.pgm import NAK, NCF, ODATA, RDATA, follow, pack_data, read_pgm
-from posthouse.wire.pgm_options import NO_OPTIONS, Fragment, Reset
+from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Reset
+from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, follow, pack_data, read_pgm
 from tests.protocols.pgm.rig import FAST, FIRST, MIDDLE, OTHER, OWN, PORT, TSI, Hearer
 
 DOCUMENT = PgmSettings()

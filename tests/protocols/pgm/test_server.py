@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import pytest
 
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import Queue
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
@@ -25,8 +25,8 @@ from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
 from posthouse.runtime.settings_pgm import PgmSection, pgm_faults
 from posthouse.store.memory import MemoryStore
-from posthouse.wire.message import deserialize
-from posthouse.wire.pgm import NAK, ODATA, SPM, Tsi, pack_nak, read_pgm
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.pgm.packets import NAK, ODATA, SPM, Tsi, pack_nak, read_pgm
 from tests.protocols.binary.socket_rig import ADMIN, clock, until
 
 GROUP = "239.113.7.1"

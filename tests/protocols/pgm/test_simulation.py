@@ -14,7 +14,7 @@ from posthouse.protocols.pgm.source import Session, Source
 from posthouse.protocols.timers import Timers
 from posthouse.sim.clock import SimClock, Timer
 from posthouse.sim.network import Address, Conditions, SimNetwork
-from posthouse.wire.pgm import ODATA, RDATA, SPM, Tsi, read_pgm
+from posthouse.wire.pgm.packets import ODATA, RDATA, SPM, Tsi, read_pgm
 from tests.conftest import Dose
 
 PLACE = Place("234.1.1.1", 8001)

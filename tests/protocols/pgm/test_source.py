@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.packets import (
     NCF,
     ODATA,
     RDATA,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from posthouse.protocols.pgm.window import PACKET_COST, Kept, Sent, TransmitWindow
-from posthouse.wire.pgm import follow
-from posthouse.wire.pgm_options import NO_OPTIONS
+from posthouse.wire.pgm.options import NO_OPTIONS
+from posthouse.wire.pgm.packets import follow
 
 FIRST = 0xFFFF_FFFE
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from posthouse.engine.effects import Read
+from posthouse.engine.ledger.effects import Read
 from posthouse.model.message import Message
-from posthouse.wire.message import serialize
-from posthouse.wire.patch import PACKET_SIZE_AT, USER_FLAGS_AT
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
 
 SENT = 1_700_000_000
 DIRECT = r"DIRECT=OS:alpha\private$\orders"

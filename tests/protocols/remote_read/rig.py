@@ -17,8 +17,8 @@ from posthouse.rpc.interface import BACKLOG_MAX, Call
 from posthouse.rpc.security import Identity, Level
 from posthouse.security.accounts import Door
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.wire.message import deserialize
-from posthouse.wire.read_packet import ReadPacket, read_packet
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.remote_read import ReadPacket, read_packet
 from tests.engine.rig import Rig
 from tests.protocols.admin.session_rig import TurnDesk
 

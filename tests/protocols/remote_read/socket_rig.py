@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from posthouse.engine.descriptor import QueueAccessType
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.message import Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties

@@ -16,10 +16,10 @@ import pytest
 
 import posthouse
 from posthouse import IoTimeout
-from posthouse.client import remote_state
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.msmq import RemoteQueueManager
-from posthouse.client.remote_reader import RemoteReader
+from posthouse.client.remote import state as remote_state
+from posthouse.client.remote.reader import RemoteReader
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import MessageNotFound
 from posthouse.protocols.remote_read.opened import OpenedQueue

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote_connecting import Login, Place
-from posthouse.client.remote_reader import QueueReader, RemoteReader
-from posthouse.client.remote_state import MOVE_ACCESS, PEEK_CURRENT, RECEIVE_ACCESS, Want
+from posthouse.client.remote.connecting import Login, Place
+from posthouse.client.remote.reader import QueueReader, RemoteReader
+from posthouse.client.remote.state import MOVE_ACCESS, PEEK_CURRENT, RECEIVE_ACCESS, Want
 from posthouse.model.errors import QueueError
 from posthouse.model.names import parse_format_name
 from posthouse.rpc.security import Level

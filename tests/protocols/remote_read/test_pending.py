@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.effects import READ_IN_DOUBT
+from posthouse.engine.ledger.effects import READ_IN_DOUBT
 from posthouse.model.message import Message
 from posthouse.protocols.remote_read.actions import (
     LOOKUP_RECEIVE_CURRENT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.effects import Unreadable
+from posthouse.engine.ledger.effects import Unreadable
 from posthouse.protocols.remote_read import actions
 from posthouse.protocols.remote_read.actions import (
     ACTIONS,

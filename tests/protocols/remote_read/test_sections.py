@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.remote_reads import Particulars
+from posthouse.engine.transfer.remote_reads import Particulars
 from posthouse.model.message import Message
 from posthouse.protocols.remote_read.sections import (
     BINARY_FIRST,
@@ -20,10 +20,10 @@ from posthouse.protocols.remote_read.sections import (
     sections,
 )
 from posthouse.protocols.remote_read.stubs import Section
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.patch import USER_FLAGS_AT
-from posthouse.wire.read_packet import TRAILERS_SIZE, Trailers, read_packet
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.patch import USER_FLAGS_AT
+from posthouse.wire.packet.remote_read import TRAILERS_SIZE, Trailers, read_packet
 from tests.protocols.remote_read.packets import (
     ENVELOPE,
     HTTP,

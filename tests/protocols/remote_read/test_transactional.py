@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.books import books_of
+from posthouse.engine.ledger.books import books_of
 from posthouse.protocols.remote_read.actions import (
     ACTIONS,
     LOOKUP_RECEIVE_CURRENT,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.settings import RedirectSettings
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message

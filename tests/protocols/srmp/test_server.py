@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.state import State
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name, parse_name

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine.arriving import Batch
-from posthouse.engine.srmp_streams import IncomingStreams, StreamPlace
+from posthouse.engine.transfer.arrivals import Batch
+from posthouse.engine.transfer.srmp.streams import IncomingStreams, StreamPlace
 from posthouse.protocols.srmp.links import Links
 from posthouse.sim.trial import Failed, Trial
 from tests.conftest import Dose

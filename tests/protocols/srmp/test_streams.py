@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.settings import RedirectSettings
 from posthouse.model.guids import format_guid
 from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.protocols.srmp.link import LinkState
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.sim.forgery import posted
-from posthouse.wire.serialize import serialize
-from posthouse.wire.srmp_message import FOREVER, SrmpMessage, StreamReceipt
+from posthouse.wire.packet.serialize import serialize
+from posthouse.wire.srmp.message import FOREVER, SrmpMessage, StreamReceipt
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import arrival_of
 from tests.protocols.srmp.memory_web import SILENCE, Machine, Site, Visitor, Web

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from posthouse.engine.effects import Read
+from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import OutgoingQueueState
-from posthouse.engine.reading import MessageSeekAction
-from posthouse.engine.remote import Peer
-from posthouse.engine.srmp_receiving import SrmpArrival
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.messages.reading import MessageSeekAction
+from posthouse.engine.queues.queue import OutgoingQueueState
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.errors import QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.message import (
@@ -28,9 +28,9 @@ from posthouse.model.message import (
 )
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import system_queue_descriptor
-from posthouse.wire.glance import glance_all
-from posthouse.wire.message import serialize
-from posthouse.wire.srmp_message import FOREVER, SrmpMessage, Stream
+from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.srmp.message import FOREVER, SrmpMessage, Stream
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND
 from tests.engine.web import arrival_of, stream_id
 from tests.store.faults.script import ABROAD, ADMINISTRATION

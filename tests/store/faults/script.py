@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.reading import MessageSeekAction
+from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.model.message import (
     ACK_FULL_REACH_QUEUE,
     ACK_FULL_RECEIVE,
@@ -21,7 +21,7 @@ from posthouse.model.message import (
     Message,
 )
 from posthouse.runtime.driver import Answer
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.message import serialize
 from tests.engine.rig import MOVE, RECEIVE, SEND
 from tests.engine.staging import QUERY, append, begin, key_of, publish, stage
 from tests.store.faults.group_steps import (

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from posthouse.engine.books import books_of
-from posthouse.engine.records import DROP, RECEIVED
+from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.records import DROP, RECEIVED
 from posthouse.model.properties import QueueAccessType
 from posthouse.sim import SimDisk
 from posthouse.store.log import LogStore

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from posthouse.engine.records import COPY, MESSAGE
+from posthouse.engine.ledger.records import COPY, MESSAGE
 from posthouse.sim import PowerLost, SimDisk
 from posthouse.store.format import HEADER_SIZE
 from tests.conftest import Dose

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from posthouse.engine.records import CHANGE, MESSAGE
+from posthouse.engine.ledger.records import CHANGE, MESSAGE
 from posthouse.sim import SimDisk
 from posthouse.store.format import unpack_segment_header
 from posthouse.store.segment import Scanner

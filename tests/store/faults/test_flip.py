@@ -20,7 +20,7 @@ from functools import cache
 
 import pytest
 
-from posthouse.engine.records import FLAG_EXPRESS
+from posthouse.engine.ledger.records import FLAG_EXPRESS
 from posthouse.engine.settings import EngineSettings
 from posthouse.sim import SimDisk
 from posthouse.store.doctor import check as examine

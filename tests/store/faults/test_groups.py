@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine.claims import ClaimRange
-from posthouse.engine.groups import Groups
+from posthouse.engine.pipelines.claims import ClaimRange
+from posthouse.engine.pipelines.groups import Groups
 from tests.store.faults.group_steps import (
     OBSERVE,
     STREAM,

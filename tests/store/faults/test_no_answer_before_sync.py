@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.outgoing import Sender
+from posthouse.engine.transfer.outgoing_cursor import Sender
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.remote import Peer
+from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import INFINITE, DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.sim import SimDisk
-from posthouse.wire.glance import glance_all
-from posthouse.wire.message import serialize
+from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.message import serialize
 from tests.conftest import Dose
 from tests.store.faults.harness import crashed, without_conveniences
 from tests.store.faults.world import World

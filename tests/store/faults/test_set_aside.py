@@ -14,9 +14,9 @@ from functools import cache
 
 import pytest
 
-from posthouse.engine.damaged_records import DamagedRecord
-from posthouse.engine.records import CHANGE, COPY, FLAG_EXPRESS, MARK, MESSAGE
-from posthouse.engine.state import State
+from posthouse.engine.ledger.damaged_records import DamagedRecord
+from posthouse.engine.ledger.records import CHANGE, COPY, FLAG_EXPRESS, MARK, MESSAGE
+from posthouse.engine.ledger.state import State
 from posthouse.model.errors import MessageStorageFailed
 from posthouse.runtime.driver import Driver
 from posthouse.sim import SimDisk

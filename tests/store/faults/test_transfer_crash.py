@@ -6,9 +6,9 @@ from copy import deepcopy
 
 import pytest
 
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.records import FLAG_REMOTE
-from posthouse.engine.remote import Outbound, Peer
+from posthouse.engine.ledger.records import FLAG_REMOTE
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import (
     ACK_RECEIVE,
     NACK_ACCESS_DENIED,
@@ -18,10 +18,10 @@ from posthouse.model.message import (
     TxSequenceId,
 )
 from posthouse.sim import SimDisk
-from posthouse.wire.glance import glance
-from posthouse.wire.message import deserialize, serialize
-from posthouse.wire.order_acks import order_queue_of
-from posthouse.wire.places import place_of
+from posthouse.wire.binary.order_acks import order_queue_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.sequence_places import place_of
 from tests.conftest import Dose
 from tests.store.faults.harness import check, crashed
 from tests.store.faults.script import ABROAD

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.remote import Outbound, Peer
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import ACK_RECEIVE
-from posthouse.wire.message import deserialize
-from posthouse.wire.places import place_of
+from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.sequence_places import place_of
 from tests.store.faults.operations import (
     Call,
     Holds,

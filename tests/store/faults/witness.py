@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import QueueRole, decode_definition
-from posthouse.engine.records import (
+from posthouse.engine.ledger.records import (
     CHANGE,
     DROP,
     EXPRESS,
@@ -25,7 +23,9 @@ from posthouse.engine.records import (
     unpack_arrival,
     unpack_change,
 )
-from posthouse.engine.state import State
+from posthouse.engine.ledger.state import State
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.queue import QueueRole, decode_definition
 
 Picture = dict[str, Any]
 View = dict[str, list[tuple[int, ...]]]

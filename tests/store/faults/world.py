@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.effects import Event
+from posthouse.engine.ledger.records import FLAG_EXPRESS, Record
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.records import FLAG_EXPRESS, Record
 from posthouse.engine.settings import EngineSettings
 from posthouse.runtime.driver import Call, Driver, Release
 from posthouse.security.access import Caller

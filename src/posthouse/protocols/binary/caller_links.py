@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from posthouse.engine.queue import ORDER_QUEUE, Queue
+from posthouse.engine.queues.queue import ORDER_QUEUE, Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.model.networks import source_of

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.link import Link, LinkState

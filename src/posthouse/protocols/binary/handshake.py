@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from posthouse.model.guids import NULL_GUID
-from posthouse.protocols.binary.breaches import (
+from posthouse.protocols.binary.close_reasons import (
     LIMIT,
     OWN_GUID,
     REFUSED_BY_PEER,
@@ -13,7 +13,7 @@ from posthouse.protocols.binary.breaches import (
 )
 from posthouse.protocols.binary.sending import NEVER
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     ConnectionParameters,
     EstablishConnection,
     connection_parameters,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote import Peer, Verdict
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.protocols.binary.sending import NEVER
 from posthouse.protocols.desk import Answer, Desk
-from posthouse.wire.glance import Glance
+from posthouse.wire.packet.glance import Glance
 
 
 class Portion(NamedTuple):

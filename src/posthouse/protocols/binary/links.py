@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.queue import HELD, OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import HELD, OutgoingQueueState, Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import NULL_GUID

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.wire.ping import ping_request, ping_response, read_ping
+from posthouse.wire.binary.ping import ping_request, ping_response, read_ping
 
 COOKIE_MASK = 0xFFFFFFFF
 Result = Callable[[bool], None]

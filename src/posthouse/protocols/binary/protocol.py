@@ -8,22 +8,23 @@ from functools import partial
 from typing import NamedTuple
 from weakref import ref
 
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import ORDER_QUEUE, Queue
-from posthouse.engine.remote import Peer
+from posthouse.engine.queues.queue import ORDER_QUEUE, Queue
 from posthouse.engine.settings import host_key
-from posthouse.engine.shared_answers import QUIET_MS
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.shared_answers import QUIET_MS
 from posthouse.model.bounded import Bounded
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import DirectName, PrivateName, parse_format_name
-from posthouse.protocols.binary.breaches import OWN_GUID, SILENT
+from posthouse.protocols.binary.close_reasons import OWN_GUID, SILENT
 from posthouse.protocols.binary.link import Link
 from posthouse.protocols.binary.links import Links
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.order_acks import OrderAckTimers
+from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS, Whereabouts
 from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.resolving import (
     Destination,
@@ -34,7 +35,6 @@ from posthouse.protocols.binary.resolving import (
 )
 from posthouse.protocols.binary.session import Role, Session, Transport
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.binary.whereabouts import LOOK_UP_MS, Whereabouts
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.timers import Timers
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.remote import Outbound
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
 

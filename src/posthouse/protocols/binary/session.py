@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from posthouse.engine.remote import Peer, Verdict
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID
-from posthouse.protocols.binary.breaches import (
+from posthouse.protocols.binary.ack_window import ACK_BITS, WRAP, ReceivedCounts, SentCounts
+from posthouse.protocols.binary.close_reasons import (
     MISCOUNTED,
     NOT_SENT,
     NOT_TAKEN,
@@ -24,20 +25,17 @@ from posthouse.protocols.binary.breaches import (
     Breach,
     reason_of,
 )
-from posthouse.protocols.binary.counting import ACK_BITS, WRAP, ReceivedCounts, SentCounts
 from posthouse.protocols.binary.handshake import Terms
 from posthouse.protocols.binary.intake import Intake, Portion
-from posthouse.protocols.binary.looking import look_at, recoverable_in
-from posthouse.protocols.binary.parties import Host as Host
-from posthouse.protocols.binary.parties import Role as Role
-from posthouse.protocols.binary.parties import SessionState as SessionState
-from posthouse.protocols.binary.parties import Transport as Transport
+from posthouse.protocols.binary.interfaces import Host as Host
+from posthouse.protocols.binary.interfaces import Role as Role
+from posthouse.protocols.binary.interfaces import SessionState as SessionState
+from posthouse.protocols.binary.interfaces import Transport as Transport
+from posthouse.protocols.binary.packet_scan import look_at, recoverable_in
 from posthouse.protocols.binary.sending import NEVER, Fetched, SendingQueue, SendingQueues
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Desk
-from posthouse.wire.glance import INTERNAL, SESSION, Glance
-from posthouse.wire.headers import SessionHeader
-from posthouse.wire.internal import (
+from posthouse.wire.binary.internal import (
     ConnectionParameters,
     EstablishConnection,
     read_connection_parameters,
@@ -45,9 +43,11 @@ from posthouse.wire.internal import (
     read_session_ack,
     session_ack,
 )
-from posthouse.wire.packet import Packet
-from posthouse.wire.patch import BASE_FLAGS_AT, drop_session_header
-from posthouse.wire.stream import INTERNAL_SIZE_MAX, PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.binary.stream import INTERNAL_SIZE_MAX, PacketKind, PacketSplitter, packet_kind
+from posthouse.wire.packet.glance import INTERNAL, SESSION, Glance
+from posthouse.wire.packet.headers import SessionHeader
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import BASE_FLAGS_AT, drop_session_header
 
 UNUSUAL = INTERNAL | SESSION  # both in the low byte of the flags of a BaseHeader
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.wire.pgm_options import Fragment
+from posthouse.wire.pgm.options import Fragment
 
 
 class Assembly:

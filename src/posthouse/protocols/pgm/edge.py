@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote import Peer
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import MulticastName
 from posthouse.protocols.pgm.session import Place
 from posthouse.protocols.pgm.units import read_unit, write_unit
-from posthouse.wire.glance import glance
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_parts import read_parts
-from posthouse.wire.srmp_serialize import SrmpContext, srmp_of
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.parts import read_parts
+from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 
 
 def write_message(place: Place, packet: bytes) -> bytes:

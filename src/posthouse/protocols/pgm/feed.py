@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple, Protocol
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.queue import HELD, Queue
-from posthouse.engine.remote import Outbound
+from posthouse.engine.queues.queue import HELD, Queue
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE, NACK_MESSAGE_TOO_LARGE
 from posthouse.protocols.desk import Answer, Desk

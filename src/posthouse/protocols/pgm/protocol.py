@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import OutgoingQueueState
+from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.names import MulticastName, parse_format_name
@@ -23,7 +23,7 @@ from posthouse.protocols.pgm.source import Session, Source
 from posthouse.protocols.pgm.window import Kept
 from posthouse.protocols.reports import Reports
 from posthouse.protocols.timers import Timers
-from posthouse.wire.pgm import Tsi, read_pgm
+from posthouse.wire.pgm.packets import Tsi, read_pgm
 
 PORTS = 1, 0xFFFF  # of our sessions
 _DOUBLINGS_MAX = 32

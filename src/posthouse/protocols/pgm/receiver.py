@@ -9,7 +9,8 @@ from typing import Protocol
 
 from posthouse.protocols.pgm.assembly import Assembly
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.options import NAK_LIST_MAX
+from posthouse.wire.pgm.packets import (
     NAK,
     NCF,
     RDATA,
@@ -22,7 +23,6 @@ from posthouse.wire.pgm import (
     follow,
     unpack_nla,
 )
-from posthouse.wire.pgm_options import NAK_LIST_MAX
 
 PACKET_COST = 512  # what a packet takes in memory beside its data
 ASKED_MAX = 1_024  # numbers that repairs are asked for at once; the others wait for their turn

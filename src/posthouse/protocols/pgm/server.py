@@ -16,7 +16,7 @@ from posthouse.protocols.desk import Desk
 from posthouse.protocols.pgm.edge import take_in, write_message
 from posthouse.protocols.pgm.protocol import PgmProtocol
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.wire.pgm import IP_PROTOCOL, ROUTER_ALERT
+from posthouse.wire.pgm.packets import IP_PROTOCOL, ROUTER_ALERT
 
 DATAGRAM_MAX: Final = 65_535
 READS_MAX: Final = 64  # datagrams of one socket in one round of the loop

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from posthouse.protocols.pgm.receiver import Chance, Holding, Receiver
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.timers import Timers
-from posthouse.wire.pgm import NAK, NCF, ODATA, RDATA, SPM, PgmPacket, Tsi, pack_nak
+from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, SPM, PgmPacket, Tsi, pack_nak
 
 _OF_SOURCES = frozenset({SPM, ODATA, RDATA, NCF})
 _BEGINS = frozenset({SPM, ODATA, RDATA})

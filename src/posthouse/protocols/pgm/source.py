@@ -9,7 +9,8 @@ from typing import NamedTuple
 from posthouse.protocols.pgm.rate import TokenBucket
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.window import Kept, Sent, TransmitWindow
-from posthouse.wire.pgm import (
+from posthouse.wire.pgm.options import FRAGMENT_SIZE, NO_OPTIONS, Fragment, Options, Reset
+from posthouse.wire.pgm.packets import (
     DATA_OVERHEAD,
     NAK,
     NCF,
@@ -26,7 +27,6 @@ from posthouse.wire.pgm import (
     pack_nla,
     pack_spm,
 )
-from posthouse.wire.pgm_options import FRAGMENT_SIZE, NO_OPTIONS, Fragment, Options, Reset
 
 FIRST_SPMS = 3  # a session begins with so many, for one may get lost
 SPM_SIZE = 48  # with options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from posthouse.wire.pgm import distance, follow
-from posthouse.wire.pgm_options import Options
+from posthouse.wire.pgm.options import Options
+from posthouse.wire.pgm.packets import distance, follow
 
 PACKET_COST = 256  # what a packet takes in memory beside its data
 

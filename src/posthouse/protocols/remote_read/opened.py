@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from posthouse.engine.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
-from posthouse.engine.logins import Logins
+from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote_reads import end_association, return_message, run_down
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from posthouse.engine.transfer.remote_reads import end_association, return_message, run_down
 from posthouse.model.errors import (
     AccessDenied,
     IllegalUser,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote_reads import return_message
+from posthouse.engine.transfer.remote_reads import return_message
 from posthouse.model.errors import InsufficientResources, InvalidParameter
 
 if TYPE_CHECKING:

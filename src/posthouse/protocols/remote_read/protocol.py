@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from posthouse.engine.logins import Logins
+from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote_reads import enlist, move_message, set_acknowledgement_class
+from posthouse.engine.transfer.remote_reads import enlist, move_message, set_acknowledgement_class
 from posthouse.model.errors import (
     InvalidHandle,
     InvalidParameter,

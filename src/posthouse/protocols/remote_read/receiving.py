@@ -11,11 +11,16 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from posthouse.engine.cursor import Cursor
-from posthouse.engine.effects import Read
+from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote_reads import end_read, particulars, return_message, transaction_of
-from posthouse.engine.transaction import Transaction
+from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.engine.transfer.remote_reads import (
+    end_read,
+    particulars,
+    return_message,
+    transaction_of,
+)
 from posthouse.model.errors import (
     AccessDenied,
     InvalidHandle,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from posthouse.engine.effects import Read
-from posthouse.engine.remote_reads import Particulars
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.transfer.remote_reads import Particulars
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Section
-from posthouse.wire.glance import Glance, glance
-from posthouse.wire.headers import INFINITE, OVER_HTTP, QUEUE_DIRECT
 from posthouse.wire.layout import align4
-from posthouse.wire.patch import PACKET_SIZE_AT, USER_FLAGS_AT
-from posthouse.wire.read_packet import (
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.headers import INFINITE, OVER_HTTP, QUEUE_DIRECT
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
+from posthouse.wire.packet.remote_read import (
     SIZE_AND_TIME,
     U32,
     address_overlay,
     locate_srmp,
     pack_trailers,
 )
-from posthouse.wire.srmp_stored import document_form
-from posthouse.wire.tail import BASE_TAIL, USER_TAIL, locate_tail
+from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL, locate_tail
+from posthouse.wire.srmp.stored import document_form
 
 FULL_PACKET: Final = 0  # SectionType, 2.2.7
 BINARY_FIRST: Final = 1

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Protocol
 
-from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
-from posthouse.engine.srmp_receiving import SrmpArrival
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.srmp.http_head import RequestHead
 from posthouse.protocols.srmp.http_reader import Request, RequestReader
 from posthouse.protocols.srmp.http_writer import CONTINUE, response
 from posthouse.protocols.srmp.network import Transport
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.wire.srmp_envelope import read_envelope
-from posthouse.wire.srmp_parts import check_receipt, read_parts
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.parts import check_receipt, read_parts
 
 PATH = "/msmq/"
 _new = tuple.__new__  # one for each request: half the time of a call of its class

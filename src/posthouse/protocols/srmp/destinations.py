@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
-from posthouse.engine.srmp_redirects import host_of, url_text
+from posthouse.engine.transfer.srmp.redirects import host_of, url_text
 from posthouse.model.names import DirectName, FormatName, Protocol
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings

@@ -6,7 +6,7 @@ from collections import deque
 from enum import Enum
 from typing import Protocol
 
-from posthouse.engine.remote import Outbound
+from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName
 from posthouse.protocols.srmp.destinations import Destination

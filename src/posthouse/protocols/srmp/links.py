@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queue import HELD, OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import HELD, OutgoingQueueState, Queue
 from posthouse.engine.settings import host_key
-from posthouse.engine.srmp_redirects import is_link_local
+from posthouse.engine.transfer.srmp.redirects import is_link_local
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.next_hops import NextHop

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from posthouse.engine.effects import Event
+from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.remote import Peer
 from posthouse.engine.settings import host_key
-from posthouse.engine.srmp_receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.srmp.connection import Connection, Slot

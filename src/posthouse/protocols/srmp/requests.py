@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
 
-from posthouse.engine.srmp_redirects import url_text
+from posthouse.engine.transfer.srmp.redirects import url_text
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.names import DirectName, Protocol
 from posthouse.protocols.desk import Desk
@@ -15,9 +15,9 @@ from posthouse.protocols.srmp.http_writer import request
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.message_security import Signer
 from posthouse.security.xml_signatures import sign
-from posthouse.wire.glance import Glance, glance
-from posthouse.wire.packet import Packet
-from posthouse.wire.srmp_serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.srmp.serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
 
 Sign = Callable[[bytes, bytes, bytes, int], bytes]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.outgoing import Sender
-from posthouse.engine.queue import OutgoingQueueState
-from posthouse.engine.remote import Outbound
+from posthouse.engine.queues.queue import OutgoingQueueState
+from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.protocols.srmp.settings import SrmpSettings
 
 NEVER = 1 << 62  # a time that does not come

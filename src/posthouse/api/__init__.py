@@ -1,0 +1,1 @@
+"""The JSON types of the API: what requests carry and answers hold."""

@@ -1,0 +1,1 @@
+"""`posthouse decode`: packets and bodies, field by field."""

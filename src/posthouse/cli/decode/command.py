@@ -1,0 +1,214 @@
+"""`posthouse decode`: prints captured packets field by field, or what is in a body."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from posthouse.cli.decode.body import BodyOptions, decode_body
+from posthouse.cli.decode.ncp import is_ncp, ncp_extent, view_ncp
+from posthouse.cli.decode.packets import View, view_packet, view_ping
+from posthouse.cli.decode.pgm import is_pgm, pgm_of_capture, view_pgm
+from posthouse.cli.decode.srmp import is_srmp, srmp_extent, view_srmp
+from posthouse.cli.output import print_json, say
+from posthouse.formats.activex import DEFAULT_CODE_PAGE
+from posthouse.model.errors import RemoteProtocolError, Truncated
+from posthouse.wire.binary.ping import PING_SIGNATURE, PING_SIZE
+from posthouse.wire.binary.stream import packet_extent
+from posthouse.wire.packet.headers import BASE_HEADER, SIGNATURE
+from posthouse.wire.pgm.packets import pgm_extent
+
+INPUT_SIZE_MAX = 1 << 28
+BYTES_SHOWN = 32
+HEX_NUMBERS = {
+    "version_number",
+    "signature",
+    "recoverable_ack_flags",
+    "message_class",
+    "hash_algorithm",
+    "encryption_algorithm",
+}
+HEX = frozenset(b"0123456789abcdefABCDEF \t\r\n")
+CAPTURE_FILES = {
+    bytes.fromhex(magic)
+    for magic in ("0a0d0d0a", "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1")  # pcapng and pcap
+}
+
+
+class Found(NamedTuple):
+    """A packet of the input and where it lies."""
+
+    offset: int
+    size: int
+    view: View
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Installation")(decode)
+
+
+def decode(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            show_default=False,
+            help="Packets one after the other, as bytes or as hex digits; - for standard input.",
+        ),
+    ] = None,
+    body: Annotated[
+        Path | None,
+        typer.Option("--body", metavar="FILE", help="The body of one message, in place of FILE."),
+    ] = None,
+    body_type: Annotated[
+        int, typer.Option("--body-type", metavar="N", min=0, help="The type of the body.")
+    ] = 0,
+    extension: Annotated[
+        Path | None, typer.Option("--extension", metavar="FILE", help="The extension.")
+    ] = None,
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The label.")] = "",
+    app_specific: Annotated[
+        int, typer.Option("--app-specific", metavar="N", min=0, help="The application's number.")
+    ] = 0,
+    correlation_id: Annotated[
+        str, typer.Option("--correlation-id", metavar="HEX", help="40 hex digits, or guid\\number.")
+    ] = "",
+    code_page: Annotated[
+        str,
+        typer.Option("--code-page", metavar="N", help="Code page of the sender, for VT_LPSTR."),
+    ] = DEFAULT_CODE_PAGE,
+    json: Annotated[
+        bool, typer.Option("--json", help="One line of JSON for each packet or message.")
+    ] = False,
+) -> None:
+    """Print packets field by field, or what is in the body of a message.
+
+    Takes what one side of a session sends: handshake, messages and acknowledgments of all kinds;
+    also ping datagrams, HTTP messages that carry SRMP with their answers, and requests or replies
+    of NCP as they came over TCP, or one datagram of it; PGM packets, also out of a pcap file. A
+    packet that breaks its document ends the command with exit code 1 and the offset; the packets
+    in front of it are printed.
+
+    With --body it decodes what an application put into a message: XML, JSON, text, ActiveX values,
+    BinaryFormatter, WCF, and the headers of NServiceBus, Rebus and MassTransit in the extension.
+    Bytes that break the format they claim are shown with the reason. Files are read only.
+
+    Example: posthouse decode message.bin
+
+    Example: posthouse decode --body order.bin --body-type 768 --json
+    """
+    if (file is None) == (body is None):
+        raise typer.BadParameter("give either FILE with packets or --body FILE")
+    if body is not None:
+        how = BodyOptions(body_type, extension, label, app_specific, correlation_id, code_page)
+        decode_body(body, how, json)
+        return
+    assert file is not None
+    for found in split(read_input(file)):
+        if json:
+            print_json(as_json(found))
+        else:
+            print_packet(found)
+
+
+def read_input(file: Path) -> bytes:
+    """The bytes of a file; hex digits with `#` comments are read as the bytes they stand for."""
+    stream = sys.stdin.buffer if str(file) == "-" else file.open("rb")
+    with stream:
+        data = stream.read(INPUT_SIZE_MAX + 1)
+    if len(data) > INPUT_SIZE_MAX:
+        raise RemoteProtocolError(f"more than {INPUT_SIZE_MAX} bytes")
+    if data[:4] in CAPTURE_FILES:
+        if multicast := pgm_of_capture(data):
+            return multicast
+        raise RemoteProtocolError(
+            "this is a capture file. Save one direction of its connection as raw bytes first, in "
+            "Wireshark by Follow > TCP Stream"
+        )
+    digits = b"\n".join(line for line in data.splitlines() if not line.startswith(b"#"))
+    # A packet begins with 0x10 and a ping has the letters HU, which are no digits.
+    if not HEX.issuperset(digits):
+        return data
+    try:
+        return bytes.fromhex(digits.decode("ascii"))
+    except ValueError:
+        raise RemoteProtocolError("an odd number of hex digits") from None
+
+
+def split(data: bytes) -> Iterator[Found]:
+    """Each packet with its offset; errors name the offset."""
+    at = 0
+    while True:
+        try:
+            found = take(data, at)
+        except RemoteProtocolError as error:
+            raise type(error)(f"packet at offset {at}: {error}") from None
+        yield found
+        at += found.size
+        if at >= len(data):
+            return
+
+
+def take(data: bytes, at: int) -> Found:
+    """The packet or ping datagram that begins here."""
+    front = data[at : at + BASE_HEADER.size]
+    if is_ping(front):
+        return Found(at, PING_SIZE, view_ping(data[at : at + PING_SIZE]))
+    if is_ncp(front):
+        return _whole(data, at, ncp_extent(data, at), view_ncp)
+    if is_srmp(front):
+        return _whole(data, at, srmp_extent(data, at), view_srmp)
+    if is_pgm(front):
+        return _whole(data, at, pgm_extent(data, at), view_pgm)
+    if len(front) < BASE_HEADER.size:
+        raise Truncated(f"{len(front)} bytes are left, a BaseHeader has {BASE_HEADER.size}")
+    return _whole(data, at, packet_extent(data, at, len(data)), view_packet)
+
+
+def _whole(data: bytes, at: int, size: int, view: Callable[[bytes], View]) -> Found:
+    if at + size > len(data):
+        raise Truncated(f"it has {size} bytes, but only {len(data) - at} are left")
+    return Found(at, size, view(data[at : at + size]))
+
+
+def is_ping(front: bytes) -> bool:
+    """Whether these bytes begin a ping datagram; a packet of a session has its own signature."""
+    is_packet = front[4:8] == SIGNATURE.to_bytes(4, "little")
+    return front[2:4] == PING_SIGNATURE.to_bytes(2, "little") and not is_packet
+
+
+def as_json(found: Found) -> dict[str, Any]:
+    """One packet for machines."""
+    kind, section, headers = found.view
+    rows = [header._asdict() for header in headers]
+    place = {"offset": found.offset, "size": found.size}
+    return place | {"kind": kind, "section": section, "headers": rows}
+
+
+def print_packet(found: Found) -> None:
+    """One packet for people."""
+    kind, section, headers = found.view
+    say(f"{kind} at offset {found.offset}, {found.size} bytes [{section}]")
+    for header in headers:
+        say(f"  {header.name} [{header.section}]")
+        for name, value in header.fields.items():
+            say(f"    {name:<32} {words(value, name)}")
+
+
+def words(value: Any, name: str = "") -> str:
+    """A value on one line; of flags and lists only what is set."""
+    if isinstance(value, bytes):
+        more = "..." if len(value) > BYTES_SHOWN else ""
+        return f"{len(value)} bytes {value[:BYTES_SHOWN].hex(' ')}{more}".rstrip()
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {words(item)}" for key, item in value.items() if item) or "none"
+    if isinstance(value, list):
+        return ", ".join(words(item) for item in value) or "none"
+    if isinstance(value, int) and name in HEX_NUMBERS:
+        return f"0x{value:X}"
+    return "none" if value is None or value == "" else str(value)

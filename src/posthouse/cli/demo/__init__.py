@@ -1,0 +1,1 @@
+"""`posthouse demo`: shows the program at work and checks its books."""

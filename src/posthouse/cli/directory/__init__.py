@@ -1,0 +1,1 @@
+"""`posthouse directory`: machines, sites, links, users, aliases."""

@@ -1,0 +1,469 @@
+"""`posthouse directory`: machines, sites, links, lists; the whole of it as a file; routes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posthouse.api.directory import (
+    RouteJson,
+)
+from posthouse.api.types import DirectoryStatusJson
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.directory import join as directory_join
+from posthouse.cli.directory import names as directory_names
+from posthouse.cli.directory.file import read_file
+from posthouse.cli.directory.shared import (
+    Many,
+    Name,
+    changed,
+    document_of,
+    given,
+    print_parts,
+    remove_object,
+    tell_where,
+)
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.status import directory_words
+from posthouse.directory.document.document import (
+    Document,
+    LinkPart,
+    ListPart,
+    MachinePart,
+    SitePart,
+)
+from posthouse.directory.document.text import written
+from posthouse.directory.objects import ACTUAL_COST_MAX, ACTUAL_COST_MIN
+from posthouse.model.errors import DsError, InvalidParameter
+
+SiteName = Annotated[str, typer.Argument(metavar="SITE", help="The name of a site.")]
+MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="A computer name.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Machines, sites, links between them, lists of queues; routes."
+    inner = group(app, "directory", "Queue manager", summary)
+    inner.command("export")(export)
+    inner.command("import")(import_file)
+    inner.command("refresh")(refresh)
+    inner.command("route")(route)
+    machine = group(inner, "machine", "", "Queue managers and where they are: add, list, remove.")
+    machine.command("add")(add_machine)
+    machine.command("list")(list_machines)
+    machine.command("remove")(remove_machine)
+    site = group(inner, "site", "", "Groups of machines that reach each other: add, list, remove.")
+    site.command("add")(add_site)
+    site.command("list")(list_sites)
+    site.command("remove")(remove_site)
+    link = group(inner, "link", "", "Ways between sites: add, list, remove.")
+    link.command("add")(add_link)
+    link.command("list")(list_links)
+    link.command("remove")(remove_link)
+    lists = group(inner, "list", "", "Distribution lists: add, list, remove.")
+    lists.command("add")(add_list)
+    lists.command("list")(list_lists)
+    lists.command("remove")(remove_list)
+    directory_names.register(inner)
+    directory_join.register(inner)
+
+
+# -- the whole of it
+
+
+@talking
+def export(
+    remote: Remote,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where to; else it is printed.")
+    ] = None,
+) -> None:
+    """Write the whole directory as one TOML file, to review, keep and import elsewhere.
+
+    Example: posthouse directory export directory.toml
+    """
+    document = document_of(remote)
+    if file is not None:
+        file.write_text(written(document), encoding="utf-8")
+        if remote.json:
+            print_json({"file": str(file)})
+        else:
+            say(f"The directory is in {file}.")
+    elif remote.json:
+        print_json(document)
+    else:
+        for line in written(document).splitlines():
+            say(line)
+
+
+@talking
+def import_file(
+    remote: Remote,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="As `directory export` writes it.")],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Take out what the file does not have.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Make the directory say what a file says: all of it, or nothing where something is wrong.
+
+    This queue manager itself and its own public queues stay, whatever the file says.
+
+    Example: posthouse directory import directory.toml --dry-run
+    """
+    document = read_file(file)
+    if prune and not dry_run:
+        confirm(lambda: f"Take out of the directory what {file} does not have?", yes)
+    changed(remote, document, prune=prune, dry_run=dry_run)
+
+
+@talking
+def refresh(remote: Remote) -> None:
+    """Ask the authority of a shared directory for changes now. Exit code 1 if it is away.
+
+    Example: posthouse directory refresh
+    """
+    found = remote.ask(DirectoryStatusJson, "POST", path_of("directory", "refresh"))
+    if remote.json:
+        print_json(found)
+    else:
+        say(f"The directory is {directory_words(found)}.")
+    raise typer.Exit(0 if found.online else 1)
+
+
+@talking
+def route(
+    remote: Remote,
+    source: MachineName,
+    target: MachineName,
+    dot: Annotated[
+        bool, typer.Option("--dot", help="Draw sites, links and the way, if any, for Graphviz.")
+    ] = False,
+) -> None:
+    """Explain the way that messages take from one machine to another.
+
+    Example: posthouse directory route ALPHA ALPHA
+    """
+    path, ends = path_of("directory", "route"), {"source": source, "target": target}
+    try:
+        found = remote.ask(RouteJson, "GET", path, query=ends)
+    except DsError:
+        if dot:  # where there is no way, people want to see why
+            draw(remote, RouteJson(steps=[]))
+        raise
+    if dot:
+        draw(remote, found)
+    elif remote.json:
+        for step in found.steps:
+            print_json(step)
+    elif not found.steps:
+        say(f"{source} is {target}: nothing has to travel.")
+    else:
+        rows = (
+            (str(at), step.source, step.target, step.rule) for at, step in enumerate(found.steps, 1)
+        )
+        print_table("", ("hop", "from", "to", "because"), rows)
+
+
+def draw(remote: Remote, way: RouteJson) -> None:
+    """Print the drawing of the directory with a way in it."""
+    for line in drawn(document_of(remote), way):
+        say(line)
+
+
+def drawn(document: Document, way: RouteJson) -> list[str]:
+    """Sites with their machines, links with their costs, the way in bold; in Graphviz's words."""
+    lines = ["graph directory {", "  compound=true; node [shape=box];"]
+    placed: set[str] = set()
+    for at, site in enumerate(document.sites):
+        lines.append(f"  subgraph cluster_{at} {{ label={_quoted(site.name)};")
+        for machine in document.machines:
+            if site.name in machine.sites and machine.name not in placed:
+                placed.add(machine.name)
+                lines.append(f"    {_quoted(machine.name)}{_shape(machine)};")
+        lines.append(f"    {_quoted('site ' + site.name)} [shape=point];")
+        lines.append("  }")
+    rest = [machine for machine in document.machines if machine.name not in placed]
+    lines += [f"  {_quoted(machine.name)}{_shape(machine)};" for machine in rest]
+    for link in document.links:
+        one, other = (_quoted(f"site {name}") for name in link.sites)
+        lines.append(f"  {one} -- {other} [label={_quoted(str(link.cost))}, style=dashed];")
+    for step in way.steps:
+        ends = f"{_quoted(step.source)} -- {_quoted(step.target)}"
+        lines.append(f"  {ends} [dir=forward, penwidth=3];")
+    return [*lines, "}"]
+
+
+def _shape(machine: MachinePart) -> str:
+    return " [peripheries=2]" if machine.routing_server else ""
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# -- machines
+
+
+@talking
+def add_machine(
+    remote: Remote,
+    name: Name,
+    identifier: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[GUID]",
+            help="Its identifier; `posthouse status` there says. Not needed for a known one.",
+        ),
+    ] = None,
+    address: Annotated[
+        Many, typer.Option("--address", help="Where it listens, host or host:port; repeat it.")
+    ] = None,
+    site: Annotated[Many, typer.Option("--site", help="A site it is in; repeat it.")] = None,
+    dns_name: Annotated[str | None, typer.Option("--dns-name", help="Its full name.")] = None,
+    routing_server: Annotated[
+        bool | None,
+        typer.Option(
+            "--routing-server/--no-routing-server", help="It passes on messages of others."
+        ),
+    ] = None,
+    in_routing: Annotated[
+        Many,
+        typer.Option("--in-routing", help="A server that all messages for it come through."),
+    ] = None,
+    out_routing: Annotated[
+        Many, typer.Option("--out-routing", help="A server that all its messages leave through.")
+    ] = None,
+    foreign: Annotated[
+        bool | None,
+        typer.Option(
+            "--foreign/--no-foreign", help="It is another messaging system, behind a connector."
+        ),
+    ] = None,
+) -> None:
+    """Enter a queue manager, or change what is known of it.
+
+    What is not named here stays as it is; an empty value, as in --site '', takes out all of them.
+
+    Example: posthouse directory machine add BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
+    """
+    if not identifier:
+        known = _known_machine(remote, name)
+        name, identifier = known.name, known.guid
+    said = given(
+        addresses=address,
+        sites=site,
+        dns_name=dns_name,
+        routing_server=routing_server,
+        in_routing_servers=in_routing,
+        out_routing_servers=out_routing,
+        foreign=foreign,
+    )
+    part = MachinePart(name=name, guid=guid(identifier), **said)
+    changed(remote, Document(machines=[part]), only=["name", *said])
+
+
+def _known_machine(remote: Remote, name: str) -> MachinePart:
+    for machine in document_of(remote).machines:
+        if machine.name.casefold() == name.casefold():
+            return machine
+    raise InvalidParameter(
+        f"the directory has no machine {name} yet",
+        f"Say its identifier too, which `posthouse status` shows there: machine add {name} GUID.",
+    )
+
+
+@talking
+def list_machines(remote: Remote) -> None:
+    """List the queue managers of the directory.
+
+    Example: posthouse directory machine list
+    """
+    print_parts(
+        remote,
+        document_of(remote).machines,
+        ("machine", "guid", "listens at", "sites", "kind"),
+        lambda part: (
+            part.name,
+            part.guid,
+            ", ".join(part.addresses) or part.dns_name,
+            ", ".join(part.sites),
+            "foreign" if part.foreign else "routing" if part.routing_server else "",
+        ),
+    )
+
+
+@talking
+def remove_machine(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a queue manager out of the directory.
+
+    Example: posthouse directory machine remove BETA --yes
+    """
+    remove_object(remote, "machine", name, dry_run, yes)
+
+
+# -- sites
+
+
+@talking
+def add_site(
+    remote: Remote,
+    name: Name,
+    foreign: Annotated[
+        bool | None,
+        typer.Option("--foreign/--no-foreign", help="Its machines are other messaging systems."),
+    ] = None,
+) -> None:
+    """Enter a site, or change what is known of it.
+
+    Example: posthouse directory site add Berlin
+    """
+    said = given(foreign=foreign)
+    changed(remote, Document(sites=[SitePart(name=name, **said)]), only=["name", *said])
+
+
+@talking
+def list_sites(remote: Remote) -> None:
+    """List the sites of the directory.
+
+    Example: posthouse directory site list
+    """
+    document = document_of(remote)
+    members: dict[str, list[str]] = {}
+    for machine in document.machines:
+        for name in machine.sites:
+            members.setdefault(name, []).append(machine.name)
+    print_parts(
+        remote,
+        document.sites,
+        ("site", "guid", "machines", "kind"),
+        lambda site: (
+            site.name,
+            site.guid,
+            ", ".join(members.get(site.name, [])),
+            "foreign" if site.foreign else "",
+        ),
+    )
+
+
+@talking
+def remove_site(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a site out of the directory.
+
+    Example: posthouse directory site remove Berlin --yes
+    """
+    remove_object(remote, "site", name, dry_run, yes)
+
+
+# -- links
+
+
+@talking
+def add_link(
+    remote: Remote,
+    one: SiteName,
+    other: SiteName,
+    cost: Annotated[
+        int | None,
+        typer.Option(
+            "--cost",
+            min=ACTUAL_COST_MIN,
+            max=ACTUAL_COST_MAX,
+            help="Of several ways the cheapest is taken; 1 for a new one.",
+        ),
+    ] = None,
+    gate: Annotated[
+        Many, typer.Option("--gate", help="A routing server that it leads over; repeat it.")
+    ] = None,
+    description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
+) -> None:
+    """Enter a link between two sites, or change its cost and its gates.
+
+    What is not named here stays as it is; an empty value, as in --gate '', takes out all of them.
+
+    Example: posthouse directory link add Berlin Hamburg --cost 5
+    """
+    said = given(cost=cost, gates=gate, description=description)
+    changed(remote, Document(links=[LinkPart(sites=[one, other], **said)]), only=[*said])
+
+
+@talking
+def list_links(remote: Remote) -> None:
+    """List the links between sites.
+
+    Example: posthouse directory link list
+    """
+    print_parts(
+        remote,
+        document_of(remote).links,
+        ("sites", "cost", "gates", "description"),
+        lambda link: (
+            " - ".join(link.sites),
+            str(link.cost),
+            ", ".join(link.gates),
+            link.description,
+        ),
+    )
+
+
+@talking
+def remove_link(
+    remote: Remote, one: SiteName, other: SiteName, dry_run: DryRun = False, yes: Yes = False
+) -> None:
+    """Take a link out of the directory.
+
+    Example: posthouse directory link remove Berlin Hamburg --yes
+    """
+    remove_object(remote, "link", f"{one},{other}", dry_run, yes)
+
+
+# -- distribution lists
+
+
+@talking
+def add_list(
+    remote: Remote,
+    name: Name,
+    member: Annotated[
+        Many,
+        typer.Option(
+            "--member",
+            help="A format name, the path of a public queue, a list, an alias; repeat it.",
+        ),
+    ] = None,
+) -> None:
+    """Enter a distribution list, or give it other members. Messages to DL=guid go to all of them.
+
+    Example: posthouse directory list add Branches --member 'DIRECT=OS:beta\\private$\\orders'
+    """
+    said = given(members=member)
+    changed(remote, Document(lists=[ListPart(name=name, **said)]), only=["name", *said])
+    tell_where(remote, document_of(remote).lists, name)
+
+
+@talking
+def list_lists(remote: Remote) -> None:
+    """List the distribution lists.
+
+    Example: posthouse directory list list
+    """
+    print_parts(
+        remote,
+        document_of(remote).lists,
+        ("list", "send to", "members"),
+        lambda part: (part.name, f"DL={part.guid}", ", ".join(part.members)),
+    )
+
+
+@talking
+def remove_list(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a distribution list out of the directory.
+
+    Example: posthouse directory list remove Branches --yes
+    """
+    remove_object(remote, "list", name, dry_run, yes)

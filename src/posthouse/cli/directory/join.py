@@ -1,0 +1,56 @@
+"""`posthouse directory join` and `schema`: before the first start with a directory server."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import typer
+
+from posthouse.cli.command import Home, Json
+from posthouse.cli.output import print_json, say
+from posthouse.model.errors import ServiceNotAvailable
+from posthouse.net.control_socket import default_home
+
+
+def register(inner: typer.Typer) -> None:
+    """Add the commands."""
+    inner.command("join")(join)
+    inner.command("schema")(schema)
+
+
+def join(home: Home = None, json: Json = False) -> None:
+    """Become the queue manager that a directory server knows below this computer.
+
+    For a home that does not run yet, with `directory.ldap` in its posthouse.toml. The object of
+    this queue manager is found on the server, or entered; an unused home takes over its identifier,
+    which domains give themselves.
+
+    Example: posthouse directory join --home ./second
+    """
+    try:
+        from posthouse.runtime.directory.join import join as join_home
+    except ModuleNotFoundError as error:
+        raise ServiceNotAvailable(
+            f"this needs the extra posthouse[ldap]: {error}",
+            "Install it: pip install 'posthouse[ldap]'.",
+        ) from None
+    place = home or default_home()
+    joined = join_home(place)
+    if json:
+        print_json(joined._asdict())
+        return
+    entered = "was entered" if joined.created else "was there"
+    say(f"{joined.place} {entered}: this is queue manager {joined.identifier}.")
+    if joined.adopted:
+        say("This home took over that identifier.")
+    say(f"Start it with: posthouse serve --home {place}")
+
+
+def schema() -> None:
+    """Print the schema that OpenLDAP needs beside its own msuser.schema.
+
+    Example: posthouse directory schema
+    """
+    text = files("posthouse.directory").joinpath("schema", "posthouse.schema").read_text()
+    for line in text.splitlines():
+        say(line)

@@ -1,0 +1,348 @@
+"""`posthouse directory user|alias|queue`: who signs, and what queues are called."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.api.certificates import UserKeysJson
+from posthouse.api.directory import DirectoryChangeJson
+from posthouse.api.directory_names import (
+    DirectoryUserBody,
+    PublicQueueListJson,
+)
+from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.directory.shared import (
+    Many,
+    Name,
+    changed,
+    document_of,
+    given,
+    named,
+    print_parts,
+    remove_object,
+    tell,
+    tell_where,
+)
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.directory.document.document import AliasPart, Document, QueuePart
+from posthouse.directory.document.fields import certificates_read
+from posthouse.model.errors import InvalidCertificate, InvalidParameter
+from posthouse.model.message_json import parse_time
+from posthouse.model.text import excerpt
+from posthouse.security.certificates import certificate_facts
+
+FILE_SIZE_MAX = 1 << 20
+DIGEST = re.compile("[0-9a-fA-F]{32}")
+UserName = Annotated[
+    str, typer.Argument(metavar="USER", help="A SID, or the name of an account here.")
+]
+
+
+def _moment(words: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(metavar="TIME", help=words)
+    return option
+
+
+def register(inner: typer.Typer) -> None:
+    """Add the commands below `directory`."""
+    user = group(inner, "user", "", "Users and the certificates they sign with.")
+    user.command("add")(add_user)
+    user.command("list")(list_users)
+    user.command("remove")(remove_user)
+    alias = group(inner, "alias", "", "Names that stand for one queue each: add, list, remove.")
+    alias.command("add")(add_alias)
+    alias.command("list")(list_aliases)
+    alias.command("remove")(remove_alias)
+    queue = group(inner, "queue", "", "Public queues of all machines: add, find, list, remove.")
+    queue.command("add")(add_queue)
+    queue.command("find")(find_queues)
+    queue.command("list")(list_queues)
+    queue.command("remove")(remove_queue)
+
+
+# -- users
+
+
+@talking
+def add_user(
+    remote: Remote,
+    user: UserName,
+    certificate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--certificate",
+            metavar="FILE",
+            help="PEM, DER, or what `cert export --user` wrote; repeat it for several.",
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="What people call him.")] = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Enter a user, or add a certificate: what he signs with it is known everywhere as his.
+
+    Without an account here he is named by his SID: `posthouse user list` on his machine shows it.
+
+    Example: posthouse directory user add S-1-5-21-1-2-3-1001 --name Ada --certificate ada.pem
+    """
+    files = [_read(file) for file in certificate or []]
+    _enter(remote, DirectoryUserBody(user=user, name=name, certificates=files, dry_run=dry_run))
+
+
+def _enter(remote: Remote, body: DirectoryUserBody) -> None:
+    path = path_of("directory", "users")
+    tell(remote, remote.ask(DirectoryChangeJson, "POST", path, body=body))
+
+
+def _read(file: Path) -> bytes:
+    try:
+        if file.stat().st_size > FILE_SIZE_MAX:
+            raise InvalidParameter(f"{file} is too large for a certificate")
+        data = file.read_bytes()
+    except OSError as error:
+        raise InvalidParameter(f"{file} cannot be read: {error.strerror}") from error
+    try:
+        return msgspec.json.decode(data, type=UserKeysJson).certificate
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return data
+
+
+@talking
+def list_users(remote: Remote) -> None:
+    """List the users of the directory, with the digests of their certificates.
+
+    Example: posthouse directory user list
+    """
+    print_parts(
+        remote,
+        document_of(remote).users,
+        ("user", "sid", "certificates"),
+        lambda part: (
+            part.name,
+            part.sid,
+            "; ".join(
+                _shown(one.certificate, one.digest) for one in certificates_read(part.certificates)
+            ),
+        ),
+    )
+
+
+def _shown(certificate: bytes, digest: bytes) -> str:
+    try:
+        facts = certificate_facts(certificate)
+    except InvalidCertificate:
+        return f"{digest.hex()} (no certificate)"
+    ends = datetime.fromtimestamp(facts.not_after_s, UTC).date().isoformat()
+    return f"{digest.hex()} {facts.subject} until {ends}"
+
+
+def _digests(texts: Many) -> Many:
+    for text in texts or ():
+        if DIGEST.fullmatch(text) is None:
+            raise typer.BadParameter(
+                f"{excerpt(text)} is no digest: 32 hexadecimal digits, as `user list` shows them"
+            )
+    return texts
+
+
+@talking
+def remove_user(
+    remote: Remote,
+    user: UserName,
+    certificate: Annotated[
+        Many,
+        typer.Option(
+            "--certificate",
+            metavar="DIGEST",
+            help="Only this certificate of his, as `user list` shows it; repeat it.",
+            callback=_digests,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Take a user out of the directory, or one certificate: nothing signed by it is his any more.
+
+    Example: posthouse directory user remove Ada --yes
+    """
+    if not certificate:
+        remove_object(remote, "user", user, dry_run, yes)
+        return
+    if not dry_run:
+        confirm(lambda: f"Take {len(certificate)} certificates of {user} out?", yes)
+    _enter(remote, DirectoryUserBody(user=user, withdraw=certificate, dry_run=dry_run))
+
+
+# -- aliases
+
+
+@talking
+def add_alias(
+    remote: Remote,
+    name: Name,
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE",
+            help="A format name, the path of a public queue, a list, an alias.",
+            callback=named,
+        ),
+    ],
+    description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
+) -> None:
+    """Enter a name for a queue, or let it stand for another one. Messages go to DL= and its guid.
+
+    Example: posthouse directory alias add Till 'DIRECT=OS:beta\\private$\\till'
+    """
+    said = given(description=description)
+    part = AliasPart(name=name, queue=queue, **said)
+    changed(remote, Document(aliases=[part]), only=["name", "queue", *said])
+    tell_where(remote, document_of(remote).aliases, name)
+
+
+@talking
+def list_aliases(remote: Remote) -> None:
+    """List the queue aliases.
+
+    Example: posthouse directory alias list
+    """
+    print_parts(
+        remote,
+        document_of(remote).aliases,
+        ("alias", "send to", "stands for", "description"),
+        lambda part: (part.name, f"DL={part.guid}", part.queue, part.description),
+    )
+
+
+@talking
+def remove_alias(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Take a queue alias out of the directory.
+
+    Example: posthouse directory alias remove Till --yes
+    """
+    remove_object(remote, "alias", name, dry_run, yes)
+
+
+# -- public queues
+
+
+@talking
+def add_queue(
+    remote: Remote,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="HOST\\name.")],
+    identifier: Annotated[
+        str, typer.Argument(metavar="GUID", help="Its identifier; `queue show` there says it.")
+    ],
+    label: Annotated[str | None, typer.Option("--label", help="A text.")] = None,
+    type_guid: Annotated[
+        str | None, typer.Option("--type", help="What service it is of; a GUID.")
+    ] = None,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="For transactions only; fixed once entered.")
+    ] = False,
+    authenticated: Annotated[
+        bool | None,
+        typer.Option("--authenticated/--no-authenticated", help="For signed messages only."),
+    ] = None,
+) -> None:
+    """Enter a public queue of another machine, or change what is known of it.
+
+    Queues of this machine enter themselves: posthouse queue create 'HOST\\name'. What is not named
+    here stays as it is.
+
+    Example: posthouse directory queue add 'BETA\\orders' 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b77
+    """
+    service = guid(type_guid) if type_guid else type_guid
+    said = given(label=label, type=service, authenticated=authenticated)
+    if transactional:
+        said["transactional"] = True
+    part = QueuePart(path=path, guid=guid(identifier), **said)
+    changed(remote, Document(queues=[part]), only=["path", *said])
+
+
+@talking
+def list_queues(remote: Remote) -> None:
+    """List the public queues of all machines.
+
+    Example: posthouse directory queue list
+    """
+    _search(remote, {})
+
+
+@talking
+def find_queues(
+    remote: Remote,
+    type_guid: Annotated[
+        str | None, typer.Option("--type", metavar="GUID", help="What service they are of.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Their whole label.")] = None,
+    machine: Annotated[str | None, typer.Option("--machine", help="A computer name.")] = None,
+    created_after: Annotated[str | None, _moment("Made after this.")] = None,
+    created_before: Annotated[str | None, _moment("Made before this.")] = None,
+    modified_after: Annotated[str | None, _moment("Changed after this.")] = None,
+    modified_before: Annotated[str | None, _moment("Changed before this.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="No more than so many.")] = 1000,
+) -> None:
+    """Find public queues by what they are, where they are, and when they were made or changed.
+
+    Times are 2026-11-16 or 2026-11-16T12:00:00+01:00; without a zone they are in UTC.
+
+    Example: posthouse directory queue find --label orders --created-after 2026-01-01
+    """
+    times = {
+        "created_after": created_after,
+        "created_before": created_before,
+        "modified_after": modified_after,
+        "modified_before": modified_before,
+    }
+    query: dict[str, str | int] = {
+        name: datetime.fromtimestamp(parse_time(text), UTC).isoformat()
+        for name, text in times.items()
+        if text is not None
+    }
+    if type_guid is not None:
+        query["type"] = guid(type_guid)
+    asked = {"label": label, "machine": machine, "limit": limit}
+    _search(remote, query | {name: one for name, one in asked.items() if one is not None})
+
+
+def _search(remote: Remote, query: dict[str, str | int]) -> None:
+    path = path_of("directory", "queues")
+    found = remote.ask(PublicQueueListJson, "GET", path, query=query)
+    if remote.json:
+        for queue in found.queues:
+            print_json(queue)
+        return
+    rows = (
+        (
+            one.path,
+            one.format_name,
+            one.label,
+            "transactional" if one.transactional else "",
+            one.created_time,
+        )
+        for one in found.queues
+    )
+    print_table("", ("queue", "format name", "label", "kind", "created"), rows)
+    if found.left_off:
+        say(f"{found.left_off:,} more fit; --limit shows more of them.")
+
+
+@talking
+def remove_queue(
+    remote: Remote,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="HOST\\name.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Take a public queue of another machine out of the directory; the queue itself stays.
+
+    Example: posthouse directory queue remove 'BETA\\orders' --yes
+    """
+    remove_object(remote, "queue", path, dry_run, yes)

@@ -1,0 +1,1 @@
+"""`posthouse job`: jobs, job queues, queue servers."""

@@ -1,0 +1,1 @@
+"""`posthouse message`: finds, moves, copies, exports, explains messages."""

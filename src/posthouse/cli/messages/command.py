@@ -1,0 +1,322 @@
+"""`posthouse message`: finds, moves, copies, deletes, resends and explains messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.api.types import (
+    LOOKUP_ID_MAX,
+    LOOKUP_IDS_MAX,
+    BulkJson,
+    ExplainJson,
+    ResendBody,
+    SelectBody,
+    SelectToBody,
+)
+from posthouse.cli.command import DryRun, Yes, confirm, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
+from posthouse.cli.messages import files as message_files
+from posthouse.cli.messages.choice import LookupIds, Source, Where, chosen, found_messages
+from posthouse.cli.messages.far import move_far
+from posthouse.cli.messages.output import Hex, Output, Raw
+from posthouse.cli.messages.view import COLUMNS, as_json, row
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.progress import bar
+from posthouse.cli.receive import shown
+
+ROWS_SHOWN = 1000
+REFUSED = 1
+MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
+
+Destination = Annotated[
+    str, typer.Argument(metavar="DEST", help="Where they go: path name or format name.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Messages: find, show, move, copy, delete, resend, export, import, explain."
+    inner = group(app, "message", "Queues and messages", summary)
+    for command in (find, show, explain, move, copy, delete, resend):
+        inner.command()(command)
+    message_files.register(inner)
+
+
+# -- looking
+
+
+@talking
+def find(
+    remote: Remote,
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="What to look for.")],
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="At most so many; 1000 in a table."),
+    ] = None,
+) -> None:
+    """Find messages of all queues that you may look into.
+
+    A filter compares fields of the message JSON, joined by and, or, not and brackets.
+    The sign ~ is for texts that contain another one. What is in a message can be asked for as well:
+    text, format, message_type, exception_type, failed_queue, header["NAME"] and others
+    (docs/formats.md).
+
+    Example: posthouse message find 'priority >= 5 and label ~ "order"'
+
+    Example: posthouse message find 'header["NServiceBus.EnclosedMessageTypes"] ~ "OrderPlaced"'
+    """
+    messages = found_messages(remote, None, filter, bodies=True)
+    if remote.json:
+        for number, message in enumerate(messages, 1):
+            print_json(as_json(message))
+            if number == limit:
+                break
+        return
+    rows: list[tuple[str, ...]] = []
+    for message in messages:
+        if len(rows) >= (limit or ROWS_SHOWN):
+            complain(f"There are more than {len(rows):,}; narrow the filter, or use --limit.")
+            break
+        rows.append(row(message))
+    print_table("", COLUMNS, rows)
+
+
+@talking
+def show(
+    remote: Remote,
+    source: Source,
+    lookup_id: Annotated[
+        int,
+        typer.Argument(metavar="LOOKUPID", min=1, max=LOOKUP_ID_MAX, help="The lookup id."),
+    ],
+    raw: Raw = False,
+    hexed: Hex = False,
+) -> None:
+    """Show one message: its properties, and what is in its body.
+
+    The body is decoded: XML, .NET objects, WCF, headers of message buses (docs/formats.md). The
+    message stays where it is.
+
+    Example: posthouse message show './private$/orders' 17
+    """
+    handler = Output(raw=raw, hexed=hexed, json=remote.json).handler(single=True)
+    handler(shown(remote, remote.queue(source).lookup(lookup_id)))
+
+
+@talking
+def explain(
+    remote: Remote,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The message's id, guid\\ordinal.")],
+) -> None:
+    r"""Say where a message is, and why: what made it a dead letter, for one.
+
+    The exit code is 1 if it is in no queue that you may look into.
+
+    Example: posthouse message explain '5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11\17'
+    """
+    parts = MESSAGE_ID.fullmatch(id)
+    if parts is None:
+        raise typer.BadParameter("a message's id is a GUID, a backslash and a number")
+    path = path_of("messages", f"{parts[1]}\\{parts[2]}", "explain")
+    found = remote.ask(ExplainJson, "GET", path)
+    if remote.json:
+        print_json(found)
+    else:
+        _tell_places(found)
+    if not found.places:
+        raise typer.Exit(REFUSED)
+
+
+def _tell_places(found: ExplainJson) -> None:
+    say(found.answer)
+    if found.places:
+        columns = ("queue", "lookup id", "state", "class", "arrived", "aborts", "moves")
+        rows = (
+            (
+                place.queue,
+                str(place.lookup_id),
+                place.state,
+                place.class_,
+                place.arrived_time,
+                str(place.abort_count),
+                str(place.move_count),
+            )
+            for place in found.places
+        )
+        print_table("", columns, rows)
+
+
+# -- acting
+
+
+@talking
+def move(
+    remote: Remote,
+    source: Source,
+    destination: Destination,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
+) -> None:
+    """Move messages to another queue of the same machine; they stay the same messages.
+
+    Without --where and --lookup-id all of them are moved. On another computer a queue and its
+    subqueues are the queues between which that is possible.
+
+    Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
+    """
+    far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant:
+        with far.manager(remote, source) as manager:
+            queues = (
+                manager.queue(far.queue_name(source)),
+                manager.queue(far.queue_name(destination)),
+            )
+            moved = move_far(*queues, where, lookup_ids, dry_run=dry_run)
+            _tell(remote, "move", moved, named=bool(lookup_ids))
+        return
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    body = SelectToBody(to=destination, dry_run=dry_run)
+    _act(remote, source, "move", lookup_id_list, body, named=bool(lookup_ids))
+
+
+@talking
+def copy(
+    remote: Remote,
+    source: Source,
+    destination: Destination,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Send copies of messages to any queue; the copies are new messages.
+
+    Without --where and --lookup-id all of them are copied.
+
+    Example: posthouse message copy './private$/orders' './private$/audit' --where 'priority = 7'
+    """
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    body = SelectToBody(to=destination, dry_run=dry_run)
+    _act(remote, source, "copy", lookup_id_list, body, named=bool(lookup_ids))
+
+
+@talking
+def delete(
+    remote: Remote,
+    source: Source,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Delete messages, as if they had been received.
+
+    Which ones has to be said; `posthouse queue purge` removes all.
+
+    Example: posthouse message delete './private$/orders' --where 'label = "test"' --dry-run
+    """
+    if where is None and not lookup_ids:
+        raise typer.BadParameter("give --where or --lookup-id; `queue purge` removes all messages")
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    if not dry_run and lookup_id_list:
+        confirm(lambda: f"Delete {len(lookup_id_list):,} messages of {source}?", yes)
+    body = SelectBody(dry_run=dry_run)
+    _act(remote, source, "delete", lookup_id_list, body, named=bool(lookup_ids))
+
+
+@talking
+def resend(
+    remote: Remote,
+    source: Source,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DEST", help="There instead of where they were sent first."),
+    ] = None,
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Send messages again, dead letters for one, and remove them from where they are.
+
+    Without --where and --lookup-id all of them are sent.
+
+    Example: posthouse message resend './system$;deadletter' --where 'class = nack-receive-timeout'
+    """
+    lookup_id_list = chosen(remote, source, where, lookup_ids)
+    body = ResendBody(to=to, dry_run=dry_run)
+    _act(remote, source, "resend", lookup_id_list, body, named=bool(lookup_ids))
+
+
+def _act(
+    remote: Remote,
+    source: str,
+    verb: str,
+    lookup_ids: list[int],
+    body: SelectBody,
+    *,
+    named: bool,
+) -> None:
+    """In portions, so that there is progress to show and Ctrl-C ends it between two of them.
+
+    `named`: the user gave these lookup ids, so one that is not there is an error.
+    """
+    total = BulkJson(matched=0, done=0, gone=0, refused=0, error=None, dry_run=body.dry_run)
+    path = path_of("queues", source, verb)
+    with bar(verb, len(lookup_ids), quiet=remote.json) as advance:
+        for at in range(0, len(lookup_ids), LOOKUP_IDS_MAX):
+            portion = lookup_ids[at : at + LOOKUP_IDS_MAX]
+            asked = msgspec.structs.replace(body, lookup_ids=portion)
+            try:
+                total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
+            except Exception:
+                if total.done:
+                    complain(f"{verb}: {total.done:,} messages were done before this:")
+                raise
+            advance(at + len(portion), len(lookup_ids))
+    _tell(remote, verb, total, named=named)
+
+
+def _sum(one: BulkJson, other: BulkJson) -> BulkJson:
+    return BulkJson(
+        matched=one.matched + other.matched,
+        done=one.done + other.done,
+        gone=one.gone + other.gone,
+        refused=one.refused + other.refused,
+        error=one.error or other.error,
+        dry_run=one.dry_run,
+    )
+
+
+def _tell(remote: Remote, verb: str, result: BulkJson, *, named: bool) -> None:
+    if remote.json:
+        print_json(result)
+    elif result.dry_run:
+        refused = f", {result.refused:,} of them would be refused" if result.refused else ""
+        say(f"{verb}: {result.matched:,} messages match{refused}; nothing was changed.")
+    else:
+        gone = f", {result.gone:,} were gone already" if result.gone else ""
+        say(f"{verb}: {result.done:,} messages done{gone}.")
+    if error := result.error:
+        cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}"
+        if result.dry_run:
+            complain(f"The first refusal: {cause}")
+        elif result.refused:
+            complain(f"{result.refused:,} messages were refused and stay. The first: {cause}")
+        else:
+            complain(f"It ended early: {cause}")
+    if result.gone and named:
+        complain(
+            f"{result.gone:,} of the messages are not in the queue: they were received, moved or "
+            "deleted, or were never there. `posthouse peek SRC --count N` shows what is there."
+        )
+    if result.error or (result.gone and named):
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,272 @@
+"""`posthouse message export|import`: messages as lines of JSON in a file, and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import msgspec
+import typer
+from msgspec import Meta
+
+from posthouse.api.types import (
+    BODY_SIZE_MAX,
+    U32,
+    Acknowledgment,
+    Delivery,
+    Journaling,
+    OptionalName,
+    QueueJson,
+)
+from posthouse.cli.command import DryRun, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.messages.choice import LookupIds, Source, Where, check, count_of, found_messages
+from posthouse.cli.output import complain, json_line, print_json, say
+from posthouse.cli.progress import bar
+from posthouse.client.packets import Draft
+from posthouse.model.errors import IllegalPropertyValue, QueueError
+from posthouse.model.message_json import MessageJson, text_body
+
+STANDARD: Final = "-"
+LINE_SIZE_MAX: Final = 8 * BODY_SIZE_MAX  # the body in base64, and as text with escapes
+VALUES: Final = "Correct that field: `posthouse peek QUEUE --json` shows how fields are written."
+JSON_WANTED: Final = (
+    'Each line is one message as JSON, such as {"label": "order 1", "body_text": "<order/>"}; '
+    "`posthouse message export` writes such a file. To send each line of a text as a body: "
+    "`posthouse send QUEUE --lines FILE`."
+)
+AT_ONCE: Final = 500  # messages of one portion, and of one transaction
+
+
+class Line(msgspec.Struct):
+    """What an import takes from a line: all that a sender says. Other fields are passed over."""
+
+    label: Annotated[str, Meta(max_length=249)] = ""
+    body: bytes | None = None
+    body_text: str | None = None
+    body_type: U32 = 0
+    priority: Annotated[int, Meta(ge=0, le=7)] = 3
+    delivery: Delivery = "express"
+    correlation_id: Annotated[str, Meta(pattern="^([0-9a-fA-F]{40})?$")] = ""
+    admin_queue: OptionalName = ""
+    response_queue: OptionalName = ""
+    acknowledge: list[Acknowledgment] = []
+    journal: list[Journaling] = []
+    app_specific: U32 = 0
+    connector_type: Annotated[str, Meta(max_length=38)] = ""
+    trace: OptionalName = ""
+    time_to_be_received: U32 | None = None
+    extension: bytes | None = None
+    body_file: str | None = None
+    body_size: int = 0
+
+    def draft(self, folder: Path | None) -> Draft:
+        """The message to send; its body may be in a file of the folder."""
+        return Draft(
+            self._body(folder),
+            label=self.label,
+            body_type=self.body_type,
+            priority=self.priority,
+            recoverable=self.delivery != "express",
+            correlation=self.correlation_id,
+            admin_queue=self.admin_queue,
+            response_queue=self.response_queue,
+            ack=tuple(self.acknowledge),
+            journal="positive" in self.journal,
+            dead_letter="negative" in self.journal,
+            app_specific=self.app_specific,
+            connector_type=self.connector_type,
+            trace=self.trace,
+            time_to_be_received=self.time_to_be_received,
+            extension=self.extension or b"",
+        )
+
+    def _body(self, folder: Path | None) -> bytes:
+        if self.body is not None:
+            return self.body
+        if self.body_text is None and self.body_file is not None and folder is not None:
+            return (folder / Path(self.body_file).name).read_bytes()
+        if self.body_text is None and self.body_size:
+            raise IllegalPropertyValue(
+                f"the message has a body of {self.body_size:,} bytes, and it is not in the line",
+                "Import the folder that `posthouse receive --out` wrote, or the JSON file in it.",
+            )
+        return text_body(self.body_text or "", self.body_type)
+
+
+_decoder = msgspec.json.Decoder(Line)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `posthouse message`."""
+    app.command("export")(export)
+    app.command("import")(import_messages)
+
+
+# -- export
+
+
+@talking
+def export(
+    remote: Remote,
+    source: Source,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; - for the output.")],
+    where: Where = None,
+    lookup_ids: LookupIds = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file if it is there.")
+    ] = False,
+) -> None:
+    """Write messages into a file as lines of JSON, bodies in base64. They stay in the queue.
+
+    The file is there when all of them are in it. `message import` sends them again.
+
+    Example: posthouse message export './private$/orders' orders.jsonl --where 'priority >= 5'
+    """
+    check(where, lookup_ids)
+    if file.exists() and not overwrite and str(file) != STANDARD:
+        raise typer.BadParameter(f"{file} is there already; name another, or use --overwrite")
+    total = count_of(remote, source)
+    done = 0
+    with _writing(file) as out, bar("exporting", total, quiet=remote.json) as advance:
+        for message in _messages(remote, source, where, lookup_ids):
+            out.write(json_line(message).encode() + b"\n")
+            done += 1
+            advance(done, total)
+    if str(file) == STANDARD:
+        return
+    if remote.json:
+        print_json({"file": str(file), "messages": done})
+    else:
+        say(f"{done:,} messages are in {file}.")
+
+
+def _messages(
+    remote: Remote, source: str, where: str | None, lookup_ids: list[int] | None
+) -> Iterator[MessageJson]:
+    if not lookup_ids:
+        yield from found_messages(remote, source, where, bodies=True)
+        return
+    for lookup_id in dict.fromkeys(lookup_ids):
+        path = path_of("queues", source, "messages", str(lookup_id))
+        yield remote.ask(MessageJson, "GET", path)
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[BinaryIO]:
+    """The output, or a file that takes its name when it is whole."""
+    if str(file) == STANDARD:
+        yield sys.stdout.buffer
+        return
+    partial = file.with_name(f"{file.name}.partial")
+    try:
+        with partial.open("wb") as out:
+            yield out
+        partial.replace(file)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+# -- import
+
+
+@talking
+def import_messages(
+    remote: Remote,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Lines of JSON, - for standard input, or the folder of a `receive --out`.",
+        ),
+    ],
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="The queue they are sent to.")],
+    dry_run: DryRun = False,
+) -> None:
+    """Send the messages of a file that `message export` wrote, as new messages.
+
+    All that a sender says is as it was; identifier, times and lookup id are new. Lines may be
+    written by hand too: `body_text` or `body` is enough. A folder of `posthouse receive --out` is
+    sent in the order of its names. A file is checked before the first message of it is sent.
+
+    Example: posthouse message import orders.jsonl './private$/orders' --dry-run
+    """
+    total = 0
+    if dry_run or str(file) != STANDARD:
+        total = sum(1 for _ in _drafts(file))
+    done = 0
+    if not dry_run:
+        done = _send(remote, destination, _drafts(file), total)
+    result = {"messages": total if dry_run else done, "dry_run": dry_run}
+    if remote.json:
+        print_json(result)
+    elif dry_run:
+        say(f"{total:,} messages can be sent to {destination}; nothing was changed.")
+    else:
+        say(f"{done:,} messages were sent to {destination}.")
+
+
+def _drafts(source: Path) -> Iterator[tuple[bool, Draft]]:
+    """Each message, and whether it was sent in a transaction; an error names its place."""
+    if str(source) == STANDARD:
+        yield from _drafts_of(sys.stdin.buffer, None, "")
+        return
+    for file in sorted(source.glob("*.json")) if source.is_dir() else [source]:
+        with file.open("rb") as lines:
+            yield from _drafts_of(lines, file.parent, f"{file}: " if file != source else "")
+
+
+def _drafts_of(lines: BinaryIO, folder: Path | None, place: str) -> Iterator[tuple[bool, Draft]]:
+    number = 0
+    while text := lines.readline(LINE_SIZE_MAX):
+        number += 1
+        if text.strip():
+            yield _draft(text, folder, f"{place}line {number}")
+
+
+def _draft(text: bytes, folder: Path | None, place: str) -> tuple[bool, Draft]:
+    if len(text) >= LINE_SIZE_MAX:
+        raise IllegalPropertyValue(f"{place} is longer than a message can be")
+    try:
+        line = _decoder.decode(text)
+        return line.delivery == "transactional", line.draft(folder)
+    except msgspec.ValidationError as error:
+        raise IllegalPropertyValue(f"{place}: {error}", VALUES) from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise IllegalPropertyValue(f"{place}: {error}", JSON_WANTED) from None
+    except IllegalPropertyValue as error:
+        raise IllegalPropertyValue(f"{place}: {error.cause}", error.remedy) from None
+
+
+def _send(
+    remote: Remote, destination: str, drafts: Iterator[tuple[bool, Draft]], total: int
+) -> int:
+    """In portions; where transactions are needed each portion is one."""
+    queue, needed, done = remote.queue(destination), _transactional(remote, destination), 0
+    with bar("importing", total, quiet=remote.json) as advance:
+        while portion := list(islice(drafts, AT_ONCE)):
+            for was, alike in groupby(portion, lambda one: one[0]):
+                transactional = was if needed is None else needed
+                messages = [draft for _, draft in alike]
+                try:
+                    queue.send_many(messages, transactional=transactional)
+                except QueueError:
+                    complain(f"About {done:,} messages were sent before this:")
+                    raise
+                done += len(messages)
+                advance(done, total)
+    return done
+
+
+def _transactional(remote: Remote, destination: str) -> bool | None:
+    """Whether a queue here asks for transactions; None for one that is elsewhere."""
+    try:
+        queue = remote.ask(QueueJson, "GET", path_of("queues", destination))
+    except QueueError:
+        return None
+    return None if queue.state else queue.transactional

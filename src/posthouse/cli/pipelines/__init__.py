@@ -1,0 +1,1 @@
+"""`posthouse pipeline`: queues into a lake and back, reports, SQL."""

@@ -1,0 +1,203 @@
+"""What commands that run Spark have in common: a session, and a way to the queue manager that tasks
+can go too, in other processes and on other machines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from posthouse.api.types import (
+    Done,
+    RoleWord,
+    StatusJson,
+    TokenCreateBody,
+    TokenCreatedJson,
+)
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import complain
+from posthouse.cli.progress import spinner
+from posthouse.cli.token import expiry
+from posthouse.model.errors import ServiceNotAvailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REFUSED: Final = 1
+STANDARD_ERROR: Final = 2
+TOKEN_LIFE: Final = "30d"
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[*], local[4], spark://host:7077, yarn, ...; local[*].",
+    ),
+]
+
+
+class Place(NamedTuple):
+    """An admin endpoint, and the file with the token for it."""
+
+    url: str
+    token_file: str | None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """As options of the source and the sink."""
+        options = {"url": self.url}
+        return options if self.token_file is None else options | {"tokenFile": self.token_file}
+
+
+@contextmanager
+def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
+    """The queue manager as tasks reach it.
+
+    With --url that is what the command line says. A home has only a socket: then it is the admin
+    endpoint of its queue manager, with a token that ends with the command.
+    """
+    if remote.url is not None:
+        file = remote.token_file or os.environ.get("POSTHOUSE_TOKEN_FILE")
+        yield Place(remote.url, None if file is None else str(Path(file).absolute()))
+        return
+    url = remote.ask(StatusJson, "GET", path_of("status")).url
+    if not url:
+        raise ServiceNotAvailable(
+            "the queue manager has no admin endpoint, and Spark's tasks need one",
+            "Set [admin] in its settings, or name another one with --url.",
+        )
+    body = TokenCreateBody(user="administrator", role=role, expires=expiry(TOKEN_LIFE))
+    made = remote.ask(TokenCreatedJson, "POST", path_of("tokens"), body=body)
+    try:
+        with tempfile.TemporaryDirectory(prefix="posthouse-") as folder:  # ours alone
+            file = Path(folder, "token")
+            file.write_text(made.token, encoding="ascii")
+            yield Place(url, str(file))
+    finally:
+        remote.ask(Done, "DELETE", path_of("tokens", made.info.id))
+
+
+def need_spark() -> None:
+    """Ends the command, with the remedy, where Spark is not installed."""
+    from posthouse.spark.sessions import require_spark
+
+    try:
+        require_spark()
+    except ImportError as error:
+        complain(str(error))
+        raise typer.Exit(REFUSED) from None
+
+
+@contextmanager
+def running_spark(
+    name: str,
+    master: str | None,
+    *,
+    quiet: bool = False,
+    conf: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """A session for one command; one that is there already is used, and left as it is."""
+    from pyspark.sql import SparkSession
+
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        with _plain_errors():
+            yield found
+        return
+    with _log_of_spark(), _plain_errors():
+        with spinner("Starting Spark", quiet=quiet):
+            spark = _started(name, master, conf or {})
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from posthouse.spark import JavaNotFound, session
+    from posthouse.spark.failures import SparkFailed
+
+    try:
+        return session(name, master, **conf)
+    except JavaNotFound as error:
+        complain(str(error))
+        raise typer.Exit(REFUSED) from None
+    except (Py4JError, PySparkException) as error:
+        where = f"on {master}" if master else "here"
+        remedy = "Check --master, and that the cluster runs and can be reached from here."
+        raise SparkFailed(f"Spark did not start {where}", remedy) from error
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What Spark has to say of an error, in one line."""
+    from pyspark.errors import PySparkException
+
+    from posthouse.spark.failures import cause_of
+
+    try:
+        yield
+    except PySparkException as error:
+        raise cause_of(error) from None
+
+
+@contextmanager
+def _log_of_spark() -> Iterator[None]:
+    """What Spark and its processes say by the way goes to a file; it stays if Spark itself fails.
+
+    They inherit standard error from this process, which keeps another way to it for itself.
+    """
+    from posthouse.spark.failures import SparkFailed
+
+    log, name = tempfile.mkstemp(prefix="posthouse-spark-", suffix=".log")
+    path, shown, own = Path(name), os.dup(STANDARD_ERROR), sys.stderr
+    os.dup2(log, STANDARD_ERROR)
+    os.close(log)
+    try:
+        with os.fdopen(shown, "w", buffering=1, errors="backslashreplace", closefd=False) as kept:
+            sys.stderr = kept if own is sys.__stderr__ else own
+            yield
+    except SparkFailed as error:
+        path = path.rename(path.with_suffix(".txt"))
+        error.add_note(f"What it said by the way is in {path}.")
+        raise
+    finally:
+        sys.stderr = own
+        os.dup2(shown, STANDARD_ERROR)
+        os.close(shown)
+        Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event: what has begun is finished. A second one ends at once.
+
+    To be entered when Spark runs: it has a handler of its own, which calls off every task.
+    """
+    told = threading.Event()
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        if told.is_set():
+            raise KeyboardInterrupt
+        told.set()
+        complain("Stopping when this batch is done; once more stops at once.")
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

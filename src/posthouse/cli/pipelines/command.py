@@ -1,0 +1,316 @@
+"""`posthouse pipeline`: queues into a lake and back, by Spark; reports and SQL over both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from posthouse.api.types import QueueJson
+from posthouse.cli.command import DryRun, Json, group, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.pipelines import reports as pipeline_reports
+from posthouse.cli.pipelines.access import Master, interruptible, need_spark, reached, running_spark
+from posthouse.cli.progress import Advance, bar
+
+if TYPE_CHECKING:
+    from posthouse.spark.lake.archiving import Archived
+    from posthouse.spark.progress import Progress
+    from posthouse.spark.replaying import Replayed
+
+SEND_RATE_MIN: Final = 0.01
+
+
+class Pipeline(NamedTuple):
+    """A pipeline as `pipeline list` shows it."""
+
+    name: str
+    does: str
+
+
+PIPELINES: Final = (
+    Pipeline("archive", "queues and journals into a Parquet lake, each message once"),
+    Pipeline("replay", "messages of a lake back to queues, each of them once"),
+    Pipeline("deadletters", "dead letters by reason, sender, queue and hour; alike ones together"),
+    Pipeline("latency", "from send to arrival to receipt, by route and hour"),
+    Pipeline("sql", "read-only SQL over live queues, journals, dead letters and a lake"),
+    Pipeline("run", "a pipeline of your own, from a Python file"),
+    Pipeline("settle", "acknowledges what a stream that ended has committed"),
+)
+
+Lake = Annotated[Path, typer.Option("--lake", metavar="DIR", help="The folder of the lake.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", metavar="DIR", help="Where it keeps its progress; in the lake."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    summary = "Spark pipelines: archive, replay, reports, SQL, your own."
+    inner = group(app, "pipeline", "Data", summary)
+    inner.command("list")(list_pipelines)
+    inner.command("archive")(archive)
+    inner.command("replay")(replay)
+    inner.command("settle")(settle)
+    pipeline_reports.register(inner)
+
+
+def list_pipelines(json: Json = False) -> None:
+    """List the pipelines. Each is a Python function in `posthouse.spark` too.
+
+    Example: posthouse pipeline list
+    """
+    if json:
+        for one in PIPELINES:
+            print_json(one._asdict())
+    else:
+        print_table("", ("pipeline", "does"), PIPELINES)
+
+
+@talking
+def archive(
+    remote: Remote,
+    queues: Annotated[
+        list[str], typer.Argument(metavar="QUEUE...", help="Queues; a journal is QUEUE;journal.")
+    ],
+    lake: Lake,
+    consume: Annotated[
+        bool, typer.Option("--consume", help="Receive what the lake has; else it only looks.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until Ctrl-C; else until all is archived.")
+    ] = False,
+    journals: Annotated[
+        bool, typer.Option("--journals", help="The journals of these queues too.")
+    ] = False,
+    group_name: Annotated[
+        str,
+        typer.Option("--group", metavar="NAME", help="Of the reader that --consume makes."),
+    ] = "archive",
+    every: Annotated[
+        float,
+        typer.Option("--every", metavar="SECONDS", min=0.1, help="With --follow: time of a batch."),
+    ] = 5.0,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=1, help="Messages in one batch, at most.")
+    ] = 250_000,
+    allow_loss: Annotated[
+        bool,
+        typer.Option("--allow-loss", help="Go on where messages were purged before they came in."),
+    ] = False,
+    checkpoint: Checkpoint = None,
+    master: Master = None,
+) -> None:
+    """Copy queues and journals into a lake: Parquet files by queue and day, each message once.
+
+    Ends when what was there at the start is archived. Whatever stops it, the same command goes on
+    where it was. Small files are put together by the way; read a lake with `pipeline sql` or
+    posthouse.spark.lake(DIR).
+
+    Example: posthouse pipeline archive './private$/orders' --lake ./lake --consume
+    """
+    need_spark()
+    for queue in queues:  # before Spark is started for nothing
+        remote.ask(QueueJson, "GET", path_of("queues", queue))
+    from posthouse.spark import archive as run
+
+    with (
+        reached(remote, "operate" if consume else "read") as place,
+        running_spark("archive", master, quiet=remote.json) as spark,
+        interruptible() as stop,
+        bar("Archiving", 0, quiet=remote.json) as advance,
+    ):
+        done = run(
+            queues,
+            lake,
+            url=place.url,
+            token_file=place.token_file,
+            consume=consume,
+            follow=follow,
+            journals=journals,
+            group=group_name,
+            checkpoint=checkpoint,
+            spark=spark,
+            max_messages=batch,
+            every_s=every,
+            fail_on_data_loss=not allow_loss,
+            progress=watched(advance),
+            stop=stop,
+        )
+    _tell_archived(remote, done)
+
+
+def watched(advance: Advance) -> Callable[[Progress], None]:
+    """Progress of a pipeline, on the screen."""
+
+    def watch(progress: Progress) -> None:
+        advance(progress.done, progress.total)
+
+    return watch
+
+
+def _tell_archived(remote: Remote, done: Archived) -> None:
+    if remote.json:
+        print_json(done._asdict())
+        return
+    say(
+        f"Archived {done.messages:,} messages in {done.seconds:,.1f} s: batches {done.batches:,}, "
+        f"files {done.files:,}, bytes {done.bytes:,}."
+    )
+    complain(f"Its checkpoint is {done.checkpoint}.")
+
+
+@talking
+def replay(
+    remote: Remote,
+    lake: Lake,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="DEST", help="Where they go; origin: to the queues they were in."
+        ),
+    ] = None,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="QUEUE=DEST", help="For one queue of the lake; may come several times."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="T", help="What arrived then or later, UTC.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="T", help="What arrived before, UTC.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="A condition over the columns of a message."),
+    ] = None,
+    same_ids: Annotated[
+        bool,
+        typer.Option("--same-ids", help="Keep identifiers; for queues of this queue manager."),
+    ] = False,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate", metavar="N", min=SEND_RATE_MIN, help="Messages a second, on average."
+        ),
+    ] = None,
+    checkpoint: Checkpoint = None,
+    master: Master = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Send messages of a lake again, each of them once, in their order.
+
+    They are new messages with the same content, recoverable or transactional as their queue needs.
+    Encrypted ones are left out. A replay that was cut off goes on with the same command; one that
+    came to its end is begun again.
+
+    Example: posthouse pipeline replay --lake ./lake --to origin --from 2026-01-31 --dry-run
+    """
+    need_spark()
+    mapping = dict(_pair(text) for text in maps or [])
+    times = [None if text is None else moment(text) for text in (since, until)]
+    from posthouse.spark import replay as run
+
+    with (
+        reached(remote, "operate") as place,
+        running_spark("replay", master, quiet=remote.json) as spark,
+        interruptible() as stop,
+        bar("Sending", 0, quiet=remote.json or dry_run) as advance,
+    ):
+        done = run(
+            lake,
+            to,
+            mapping=mapping,
+            since=times[0],
+            until=times[1],
+            where=where,
+            same_ids=same_ids,
+            rate=rate,
+            dry_run=dry_run,
+            url=place.url,
+            token_file=place.token_file,
+            checkpoint=checkpoint,
+            spark=spark,
+            progress=watched(advance),
+            stop=stop,
+        )
+    _tell_replayed(remote, done)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    # Format names have an equals sign themselves: DIRECT=OS:...
+    queue, _, destination = text.partition("=")
+    if not queue or not destination:
+        raise typer.BadParameter("--map is QUEUE=DEST, such as './private$/orders=./private$/old'")
+    return queue, destination
+
+
+def moment(text: str) -> datetime:
+    """A point in time; UTC where it does not say so."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter("a time is written 2026-01-31 or 2026-01-31T12:00:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _tell_replayed(remote: Remote, done: Replayed) -> None:
+    if remote.json:
+        print_json(done._asdict() | {"destinations": [one._asdict() for one in done.destinations]})
+        return
+    rows = (
+        (
+            one.destination,
+            f"{one.messages:,}",
+            f"{one.bytes or 0:,}",
+            _time(one.first),
+            _time(one.last),
+        )
+        for one in done.destinations
+    )
+    print_table("", ("destination", "messages", "bytes", "first", "last"), rows)
+    if done.encrypted:
+        complain(f"{done.encrypted:,} encrypted messages are left out.")
+    if done.dry_run:
+        say(f"{done.messages:,} messages would be sent.")
+    else:
+        again = "; a replay that had been cut off was finished" if done.resumed else ""
+        say(f"Sent {done.sent:,} messages; batches {done.batches:,}{again}.")
+
+
+def _time(moment: datetime | None) -> str:
+    return "" if moment is None else moment.isoformat(" ", "seconds")
+
+
+@talking
+def settle(
+    remote: Remote,
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint of a stream that has ended.")
+    ],
+) -> None:
+    """Acknowledge what a stream has committed: Spark itself never does that for its last batch.
+
+    Only what is in the checkpoint's commits counts. It can be repeated; our own pipelines do it
+    when they end.
+
+    Example: posthouse pipeline settle ./lake/_posthouse/checkpoints/0123456789abcdef
+    """
+    need_spark()
+    from posthouse.spark import settle as run
+
+    with reached(remote, "operate") as place:
+        settled = run(checkpoint, place.url, place.token_file)
+    if remote.json:
+        for one in settled:
+            print_json(one._asdict())
+        return
+    rows = ((one.queue, one.group, str(one.position), f"{one.received:,}") for one in settled)
+    print_table("", ("queue", "group", "position", "received"), rows)

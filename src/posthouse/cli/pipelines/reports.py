@@ -1,0 +1,376 @@
+"""`posthouse pipeline deadletters|latency|sql|run`: reports, read-only SQL, own pipelines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from posthouse.cli.command import DryRun, talking
+from posthouse.cli.connection import Remote
+from posthouse.cli.output import complain, json_line, print_json, print_table, safe, say
+from posthouse.cli.pipelines.access import (
+    Master,
+    Place,
+    interruptible,
+    need_spark,
+    reached,
+    running_spark,
+)
+from posthouse.cli.progress import bar, spinner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from posthouse.client.admin_http import BulkHttp
+    from posthouse.spark.reports.dead_letters import DeadLetters, Resent
+    from posthouse.spark.reports.latencies import Latencies
+    from posthouse.spark.rows.values import Values
+
+TOP: Final = 10
+REFUSED: Final = 1
+REPORT: Final = "report.html"
+STANDARD: Final = "-"
+
+
+class Format(StrEnum):
+    """How `pipeline sql` gives its rows."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Tables as Parquet and a report in HTML go there."),
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queue", metavar="QUEUE", help="This one; may come several times."),
+]
+
+
+def register(inner: typer.Typer) -> None:
+    """Add the commands to `posthouse pipeline`."""
+    for command in (deadletters, latency, sql):
+        inner.command()(command)
+    inner.command("run")(run_file)
+
+
+# -- dead letters
+
+
+@talking
+def deadletters(
+    remote: Remote,
+    out: Out = None,
+    resend: Annotated[
+        str | None,
+        typer.Option("--resend", metavar="CLUSTER", help="Send the messages of a cluster again."),
+    ] = None,
+    queues: Queues = None,
+    dry_run: DryRun = False,
+    master: Master = None,
+) -> None:
+    """Dead letters by reason, sender, queue and hour; alike ones in clusters, with a remedy.
+
+    They stay where they are, unless --resend names a cluster: its messages go where they were to
+    go at first, and are dead letters no more. Without --queue the dead letters of the system.
+
+    Example: posthouse pipeline deadletters --out ./deadletters
+    """
+    need_spark()
+    from posthouse.spark.reports import dead_letters
+
+    chosen = queues or list(dead_letters.QUEUES)
+    with (
+        reached(remote, "operate" if resend else "read") as place,
+        running_spark("deadletters", master, quiet=remote.json) as spark,
+    ):
+        with spinner("Reading dead letters", quiet=remote.json):
+            found = dead_letters.deadletters(spark, place.options, chosen)
+        with found:
+            if out is not None:
+                _write_dead_letters(found, out)
+            if resend is None:
+                _tell_dead_letters(remote, found, out)
+            else:
+                with _http(place) as http:
+                    _tell_resent(remote, _resent(remote, found, resend, http, dry_run), dry_run)
+
+
+def _write_dead_letters(found: DeadLetters, out: Path) -> None:
+    from posthouse.spark.reports.common import deadletters_page
+
+    found.write(out)
+    deadletters_page(found).write(out / REPORT)
+
+
+def _http(place: Place) -> BulkHttp:
+    from posthouse.client.admin_http import BulkHttp
+
+    return BulkHttp(place.url, token_file=place.token_file)
+
+
+def _resent(
+    remote: Remote, found: DeadLetters, cluster: str, http: BulkHttp, dry_run: bool
+) -> Resent:
+    with bar("Sending", 0, quiet=remote.json) as advance:
+        return found.resend(cluster, http, dry_run=dry_run, progress=advance)
+
+
+def _tell_resent(remote: Remote, done: Resent, dry_run: bool) -> None:
+    if remote.json:
+        print_json(done._asdict() | {"dry_run": dry_run})
+    elif dry_run:
+        say(f"{done.matched:,} messages would be sent again, {done.refused:,} of them refused.")
+    else:
+        say(f"{done.done:,} messages sent again.")
+        if done.gone:
+            say(f"{done.gone:,} were gone meanwhile.")
+    if done.refused:
+        complain(f"{done.refused:,} were refused: {done.error}")
+        raise typer.Exit(REFUSED)
+
+
+def _tell_dead_letters(remote: Remote, found: DeadLetters, out: Path | None) -> None:
+    tables = found.tables
+    if remote.json:
+        _print_tables(tables)
+        return
+    say(f"{found.messages:,} dead letters.")
+    _print("By reason", ("reason", "meaning", "messages", "first_seen"), tables["by_reason"])
+    _print("By queue", ("destination", "messages", "first_seen"), tables["by_queue"])
+    _print("By sender", ("sender", "source_queue_manager", "messages"), tables["by_sender"])
+    columns = ("cluster", "reason", "messages", "destination", "shape", "remedy")
+    _print("Clusters", columns, tables["clusters"])
+    _tell_where(out)
+
+
+# -- latency
+
+
+@talking
+def latency(
+    remote: Remote,
+    out: Out = None,
+    queues: Queues = None,
+    master: Master = None,
+) -> None:
+    """Times from send to arrival to receipt by route, as percentiles, and by hour.
+
+    From waiting messages, journals, administration acknowledgments and reports of traced
+    messages; without --queue from all queues that you may look into.
+
+    Example: posthouse pipeline latency --out ./latency
+    """
+    need_spark()
+    from posthouse.spark.reports import latencies
+    from posthouse.spark.sql.tables import told_queues
+
+    with (
+        reached(remote) as place,
+        running_spark("latency", master, quiet=remote.json) as spark,
+    ):
+        with spinner("Reading queues", quiet=remote.json), _http(place) as http:
+            chosen = queues or told_queues(http)
+            found = latencies.latency(spark, place.options, chosen)
+        with found:
+            if out is not None:
+                _write_latencies(found, out)
+            _tell_latencies(remote, found, out)
+
+
+def _write_latencies(found: Latencies, out: Path) -> None:
+    from posthouse.spark.reports.common import latency_page
+
+    found.write(out)
+    latency_page(found).write(out / REPORT)
+
+
+def _tell_latencies(remote: Remote, found: Latencies, out: Path | None) -> None:
+    if remote.json:
+        _print_tables(found.tables)
+        return
+    say(f"{found.messages:,} messages; seconds.")
+    for leg, title in (
+        ("to_arrival", "From send to arrival"),
+        ("to_receipt", "From arrival to receipt"),
+        ("in_all", "From send to receipt"),
+    ):
+        figures = tuple(f"{leg}_{name}" for name in ("p50", "p90", "p99", "max"))
+        rows = [row for row in found.tables["by_route"] if row[figures[0]] is not None]
+        _print(title, ("destination", "source", "messages", *figures), rows, leg)
+    _tell_where(out)
+
+
+def _tell_where(out: Path | None) -> None:
+    if out is not None:
+        say(f"All of it is in {out}; look at {out / REPORT}.")
+
+
+def _print_tables(tables: dict[str, list[Values]]) -> None:
+    from posthouse.spark.rows.values import plain
+
+    for name, rows in tables.items():
+        for row in rows:
+            print_json({"table": name, **plain(row)})
+
+
+def _print(title: str, columns: Sequence[str], rows: list[Values], leg: str = "") -> None:
+    """The first rows of a table; all of them are in the files."""
+    if not rows:
+        return
+    from posthouse.spark.reports.page import shown
+
+    titles = [column.removeprefix(f"{leg}_").replace("_", " ") for column in columns]
+    cells = ([_short(shown(row[column])) for column in columns] for row in rows[:TOP])
+    say("")
+    print_table(title if len(rows) <= TOP else f"{title}: {TOP} of {len(rows):,}", titles, cells)
+
+
+def _short(text: str, length_max: int = 200) -> str:
+    return text if len(text) <= length_max else text[: length_max - 1] + "…"
+
+
+# -- SQL
+
+
+@talking
+def sql(
+    remote: Remote,
+    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="One SELECT.")],
+    lake: Annotated[
+        Path | None, typer.Option("--lake", metavar="DIR", help="The lake behind lake.messages.")
+    ] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="How rows are given; table.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Into a file, which is replaced.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Rows of a table, at most.")
+    ] = 1000,
+    master: Master = None,
+) -> None:
+    """Ask queues, journals, dead letters and a lake with SQL. It reads, and nothing else.
+
+    Tables: queues.NAME, journals.NAME, system.journal, system.deadletter, system.deadxact,
+    lake.messages; SHOW TABLES lists them. Only those named are read. Names with other signs stand
+    between backquotes, and so does a whole path name.
+
+    Example: posthouse pipeline sql "SELECT label, count(*) FROM queues.orders GROUP BY label"
+    """
+    chosen = form or (Format.json if remote.json else Format.table)
+    if chosen is Format.parquet and out is None:
+        raise typer.BadParameter("Parquet needs a file: give --out FILE")
+    need_spark()
+    from posthouse.spark.sql.query import sql as ask
+    from posthouse.spark.sql.tables import LiveTables, lake_loader
+
+    with (
+        reached(remote) as place,
+        _http(place) as http,
+        running_spark("sql", master, quiet=remote.json) as spark,
+    ):
+        load = None if lake is None else lake_loader(lake)
+        with spinner("Asking", quiet=remote.json):
+            frame = ask(spark, statement, LiveTables(http, place.options, load))
+        _give(frame, chosen, out, limit)
+
+
+def _give(frame: DataFrame, form: Format, out: Path | None, limit: int) -> None:
+    if form is Format.table and out is None:
+        _give_table(frame, limit)
+    elif out is None or str(out) == STANDARD:
+        _give_lines(frame, form)
+    else:
+        from posthouse.spark.table_files import write_file
+
+        say(f"{write_file(out, frame, form.value):,} rows in {out}.")
+
+
+def _give_table(frame: DataFrame, limit: int) -> None:
+    from posthouse.spark.table_files import text_rows
+
+    rows = list(islice(text_rows(frame.limit(limit + 1)), limit + 1))
+    print_table("", frame.columns, rows[:limit])
+    if len(rows) > limit:
+        complain(f"There are more than {limit:,} rows; use --limit, or --out FILE.")
+
+
+def _give_lines(frame: DataFrame, form: Format) -> None:
+    """Rows as they come. A terminal is shown nothing that it would obey."""
+    from posthouse.spark.table_files import csv_lines, json_rows
+
+    if form is Format.json:
+        _say_all(json_line(row) for row in json_rows(frame))
+    else:
+        shown: Any = safe if sys.stdout.isatty() else str
+        _say_all(shown(line) for line in csv_lines(frame))
+
+
+def _say_all(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+# -- pipelines of one's own
+
+
+@talking
+def run_file(
+    remote: Remote,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A Python file of yours."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Where its tables and checkpoints are kept."),
+    ] = Path(),
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Let its streams go on until Ctrl-C.")
+    ] = False,
+    master: Master = None,
+) -> None:
+    """Run a pipeline of your own: a Python file with functions decorated by posthouse.spark.flows.
+
+    @reads(QUEUE) gives a function the messages, @table writes what it returns as Parquet and
+    @sends(QUEUE) sends it. The code runs with your rights: run only files that you trust.
+
+    Example: posthouse pipeline run examples/orders_flow.py --out ./orders
+    """
+    need_spark()
+    from posthouse.cli.pipelines.command import watched
+    from posthouse.spark.running import run
+
+    with (
+        reached(remote, "operate") as place,
+        running_spark(file.stem, master, quiet=remote.json) as spark,
+        interruptible() as stop,
+        bar("Rows", 0, quiet=remote.json) as advance,
+    ):
+        done = run(
+            file,
+            out,
+            spark=spark,
+            options=place.options,
+            follow=follow,
+            progress=watched(advance),
+            stop=stop,
+        )
+    if remote.json:
+        for one in done:
+            print_json(one._asdict())
+    else:
+        rows = ((one.name, one.kind, one.place, f"{one.rows:,}") for one in done)
+        print_table("", ("step", "kind", "place", "rows"), rows)

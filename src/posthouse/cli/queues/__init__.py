@@ -1,0 +1,1 @@
+"""`posthouse queue`: queues, who may use them, what goes between machines."""

@@ -1,0 +1,484 @@
+"""`posthouse queue`: creates, lists, shows, changes, empties and deletes queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple, TypeVar
+
+import typer
+from msgspec import UNSET, UnsetType
+
+from posthouse.api.transfer import ResetJson, SequencesJson
+from posthouse.api.types import (
+    U32_MAX,
+    CountJson,
+    Privacy,
+    QueueCreateBody,
+    QueueJson,
+    QueueListJson,
+    QueueSetBody,
+)
+from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
+from posthouse.cli.group import tell_groups
+from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
+from posthouse.cli.queues import access as queue_access
+from posthouse.cli.queues.transfer import outgoing_row, tell_sequences, tell_transfer
+
+NO_QUOTA = "none"
+NO_QUEUES = (
+    "There is no queue that you may list. `posthouse queue create './private$/NAME'` makes one; "
+    "the owner of a queue lets you list it with `posthouse queue grant PATH WHO get-properties`."
+)
+PUBLIC_MADE = (
+    "This is a public queue: its name is in the directory. A private queue has private$ in its "
+    "name, such as './private$/orders'."
+)
+T = TypeVar("T")
+
+Label = typer.Option("--label", metavar="TEXT", help="What people read.")
+PrivacyLevel = typer.Option(
+    "--privacy",
+    metavar="none|optional|body",
+    help="Whether bodies are encrypted: never, if the sender wants, always.",
+)
+Quota = typer.Option("--quota", metavar="KIB", help="Limit of the messages' size; none for none.")
+JournalQuota = typer.Option("--journal-quota", metavar="KIB", help="The same for the journal.")
+BasePriority = typer.Option(
+    "--base-priority",
+    metavar="N",
+    min=-32768,
+    max=32767,
+    help="Of a public queue: added to the priority of messages on their way here.",
+)
+Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
+TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = group(app, "queue", "Queues and messages", "Queues: create, list, show, change, empty.")
+    inner.command("create")(create)
+    inner.command("list")(list_queues)
+    inner.command("show")(show)
+    inner.command("set")(set_queue)
+    inner.command("delete")(delete)
+    inner.command("purge")(purge)
+    inner.command("pause")(pause)
+    inner.command("resume")(resume)
+    inner.command("retry")(retry)
+    inner.command("sequences")(sequences)
+    inner.command("reset-sequence")(reset_sequence)
+    queue_access.register(inner)
+
+
+@talking
+def create(
+    remote: Remote,
+    path: QueuePath,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="Takes messages in transactions only.")
+    ] = False,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Keeps what was received in its journal.")
+    ] = False,
+    authenticated: Annotated[
+        bool,
+        typer.Option("--authenticated", help="Takes signed messages only, of who is granted send."),
+    ] = False,
+    privacy: Annotated[Privacy, PrivacyLevel] = "optional",
+    quota: Annotated[str, Quota] = NO_QUOTA,
+    journal_quota: Annotated[str, JournalQuota] = NO_QUOTA,
+    label: Annotated[str, Label] = "",
+    base_priority: Annotated[int, BasePriority] = 0,
+    multicast: Annotated[str, Multicast] = "",
+    type_id: Annotated[str | None, TypeId] = None,
+) -> None:
+    """Create a queue; prints its path name and its format name.
+
+    Example: posthouse queue create './private$/orders' --transactional --label 'New orders'
+    """
+    body = QueueCreateBody(
+        path=path,
+        label=label,
+        transactional=transactional,
+        journal=journal,
+        authenticated=authenticated,
+        privacy=privacy,
+        quota_kib=_quota(quota),
+        journal_quota_kib=_quota(journal_quota),
+        base_priority=base_priority,
+        multicast=multicast,
+        type_id=None if type_id is None else guid(type_id),
+    )
+    queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
+    if remote.json:
+        print_json(queue)
+    else:
+        # By its identifier a public queue is known to others: `directory queue add` takes it.
+        name = queue.guid_name if queue.kind == "public" else queue.format_name
+        say(f"{queue.path}  {name}")
+        if queue.kind == "public":
+            complain(PUBLIC_MADE)
+
+
+def _quota(text: str) -> int | None:
+    if text.lower() == NO_QUOTA:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text[:12]) < U32_MAX):
+        raise typer.BadParameter(f"a quota is a number of KiB up to {U32_MAX - 1}, or none")
+    return int(text)
+
+
+@talking
+def list_queues(
+    remote: Remote,
+    outgoing: Annotated[
+        bool, typer.Option("--outgoing", help="Those to other computers too.")
+    ] = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="Journals and dead letters too.")
+    ] = False,
+) -> None:
+    """List the queues whose properties you may see (the right get-properties).
+
+    Of outgoing queues it shows how far their messages have come: unsent; sent and not yet
+    acknowledged; arrived, but whether they were read is not known yet.
+
+    Example: posthouse queue list --outgoing
+    """
+    found = all_queues(remote, outgoing=outgoing, system=system)
+    if remote.json:
+        for queue in found:
+            print_json(queue)
+        return
+    queues = list(found)
+    here = [queue for queue in queues if queue.outgoing is None]
+    if not queues:
+        complain(NO_QUEUES)
+        return
+    if here or not outgoing:
+        columns = ("queue", "messages", "bytes", "oldest", "in/s", "out/s", "kind", "label")
+        print_table("", columns, (_row(queue) for queue in here))
+    if outgoing:
+        columns = (
+            *("to", "state", "unsent", "unacknowledged", "unread", "oldest"),
+            *("next retry", "last error"),
+        )
+        rows = (outgoing_row(queue.outgoing, queue) for queue in queues if queue.outgoing)
+        print_table("Outgoing", columns, rows)
+
+
+def all_queues(
+    remote: Remote, *, outgoing: bool = False, system: bool = False
+) -> Iterator[QueueJson]:
+    """Every queue, page by page."""
+    after: int | None = 0
+    while after is not None:
+        query = {"outgoing": outgoing, "system": system, "after": after}
+        page = remote.ask(QueueListJson, "GET", path_of("queues"), query=query)
+        yield from page.queues
+        after = page.next
+
+
+def _row(queue: QueueJson) -> tuple[str, ...]:
+    kind = ["" if queue.kind == "private" else queue.kind.replace("_", " "), queue.state]
+    kind.append("transactional" if queue.transactional else "")
+    return (
+        queue.path or queue.format_name,
+        f"{queue.messages:,}",
+        _size(queue.bytes),
+        age(queue.oldest_age_s),
+        f"{queue.accepted_per_s:.1f}",
+        f"{queue.received_per_s:.1f}",
+        ", ".join(filter(None, kind)),
+        queue.label,
+    )
+
+
+def _size(count: int) -> str:
+    """Bytes for people."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return str(count)
+
+
+@talking
+def show(remote: Remote, path: QueuePath) -> None:
+    """Show a queue: properties, counts, bytes, oldest age, rates, groups, connection history.
+
+    Example: posthouse queue show './private$/orders'
+    """
+    queue = remote.ask(QueueJson, "GET", path_of("queues", path))
+    if remote.json:
+        print_json(queue)
+        return
+    _tell(queue)
+    tell_groups(queue.groups)
+    tell_transfer(queue)
+
+
+def _tell(queue: QueueJson) -> None:
+    print_pairs(
+        {
+            "queue": queue.path,
+            "format name": queue.format_name,
+            "by GUID": queue.guid_name,
+            "kind": queue.kind,
+            "label": queue.label,
+            "type": queue.type_id,
+            "transactional": _yes(queue.transactional),
+            "journal": _yes(queue.journal),
+            "authenticated": _yes(queue.authenticated),
+            "privacy": queue.privacy,
+            "quota": _kib(queue.quota_kib),
+            "journal quota": _kib(queue.journal_quota_kib),
+            "base priority": str(queue.base_priority),
+            "multicast": queue.multicast,
+            "created": queue.created_time,
+            "modified": queue.modified_time,
+            "messages": _held(queue),
+            "bytes": f"{queue.bytes:,}",
+            "journal messages": f"{queue.journal_messages:,}",
+            "oldest": age(queue.oldest_age_s),
+            "rates": f"{queue.accepted_per_s:.1f}/s in, {queue.received_per_s:.1f}/s out",
+            "readers": f"{queue.readers:,}, {queue.waiting_readers:,} waiting",
+            "purged up to": str(queue.purged_through or ""),
+            "reason": queue.reason,
+            "state": queue.state,
+        }
+    )
+
+
+def _held(queue: QueueJson) -> str:
+    words = f"{queue.messages:,}, {queue.locked:,} of them locked"
+    if queue.claimed:
+        words += f", {queue.claimed:,} claimed by a group (posthouse group list)"
+    return words
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _kib(quota: int | None) -> str:
+    return NO_QUOTA if quota is None else f"{quota:,} KiB"
+
+
+@talking
+def set_queue(
+    remote: Remote,
+    path: QueuePath,
+    label: Annotated[str | None, Label] = None,
+    journal: Annotated[
+        bool | None, typer.Option("--journal/--no-journal", help="Keeps what was received, or not.")
+    ] = None,
+    authenticated: Annotated[
+        bool | None,
+        typer.Option(
+            "--authenticated/--no-authenticated",
+            help="Takes signed ones only, of who is granted send, or not.",
+        ),
+    ] = None,
+    privacy: Annotated[Privacy | None, PrivacyLevel] = None,
+    quota: Annotated[str | None, Quota] = None,
+    journal_quota: Annotated[str | None, JournalQuota] = None,
+    base_priority: Annotated[int | None, BasePriority] = None,
+    multicast: Annotated[str | None, Multicast] = None,
+    type_id: Annotated[str | None, TypeId] = None,
+) -> None:
+    """Change properties of a queue; those that are not named stay.
+
+    Whether a queue is transactional is decided when it is created.
+
+    Example: posthouse queue set './private$/orders' --label 'Old orders' --quota 10240
+    """
+    body = QueueSetBody(
+        label=_given(label),
+        journal=_given(journal),
+        authenticated=_given(authenticated),
+        privacy=_given(privacy),
+        quota_kib=UNSET if quota is None else _quota(quota),
+        journal_quota_kib=UNSET if journal_quota is None else _quota(journal_quota),
+        base_priority=_given(base_priority),
+        multicast=_given(multicast),
+        type_id=UNSET if type_id is None else guid(type_id),
+    )
+    if body == QueueSetBody():
+        raise typer.BadParameter("name at least one property to change")
+    queue = remote.ask(QueueJson, "PATCH", path_of("queues", path), body=body)
+    if remote.json:
+        print_json(queue)
+    else:
+        _tell(queue)
+
+
+def _given(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value
+
+
+@talking
+def delete(remote: Remote, path: QueuePath, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Delete a queue with its journal, its subqueues and all their messages.
+
+    Example: posthouse queue delete './private$/orders' --yes
+    """
+    _destroy(remote, "Delete", path, Destruction("DELETE", path_of("queues", path)), dry_run, yes)
+
+
+@talking
+def purge(
+    remote: Remote,
+    path: QueuePath,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
+) -> None:
+    """Remove all messages of a queue.
+
+    Example: posthouse queue purge './private$/orders' --dry-run
+    """
+    far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant:
+        _purge_far(remote, path, far, dry_run, yes)
+        return
+    how = Destruction("POST", path_of("queues", path, "purge"))
+    _destroy(remote, "Purge", path, how, dry_run, yes)
+
+
+def _purge_far(remote: Remote, path: str, far: Far, dry_run: bool, yes: bool) -> None:
+    """Another computer says that it is done, and not how many there were: they are counted."""
+    with far.manager(remote, path) as manager:
+        queue = manager.queue(far.queue_name(path))
+        messages = sum(1 for _ in queue.browse(body_max=0))
+        if not dry_run:
+            confirm(lambda: f"Purge {path} with {messages:,} messages?", yes)
+            queue.purge()
+    _tell_destroyed(remote, "Purge", path, CountJson(messages=messages, dry_run=dry_run))
+
+
+class Destruction(NamedTuple):
+    """A request that removes messages, and says how many."""
+
+    method: str
+    target: str
+
+    def ask(self, remote: Remote, dry_run: bool) -> CountJson:
+        """Does it, or counts."""
+        return remote.ask(CountJson, self.method, self.target, query={"dry_run": dry_run})
+
+
+def _destroy(
+    remote: Remote, verb: str, path: str, how: Destruction, dry_run: bool, yes: bool
+) -> None:
+    if not dry_run:
+        confirm(lambda: f"{verb} {path} with {how.ask(remote, True).messages:,} messages?", yes)
+    _tell_destroyed(remote, verb, path, how.ask(remote, dry_run))
+
+
+def _tell_destroyed(remote: Remote, verb: str, path: str, result: CountJson) -> None:
+    if remote.json:
+        print_json(result)
+    else:
+        would = "would go" if result.dry_run else "are gone"
+        say(f"{verb} {path}: {result.messages:,} messages {would}.")
+
+
+@talking
+def pause(remote: Remote, path: QueuePath) -> None:
+    """Pause an outgoing queue: nothing leaves it until it is resumed.
+
+    Example: posthouse queue pause 'DIRECT=OS:beta\\private$\\orders'
+    """
+    _steer(remote, path, "pause")
+
+
+@talking
+def resume(remote: Remote, path: QueuePath) -> None:
+    """Let a paused outgoing queue go on.
+
+    Example: posthouse queue resume 'DIRECT=OS:beta\\private$\\orders'
+    """
+    _steer(remote, path, "resume")
+
+
+@talking
+def retry(remote: Remote, path: QueuePath) -> None:
+    """Have an outgoing queue connect now instead of when its waiting time is over.
+
+    Example: posthouse queue retry 'DIRECT=OS:beta\\private$\\orders'
+    """
+    _steer(remote, path, "retry")
+
+
+@talking
+def sequences(remote: Remote, path: QueuePath) -> None:
+    """Show the sequences of transactional messages of a queue, and what is rejected.
+
+    Each address that sends in the name of a queue manager has a sequence of its own. Not accepted
+    are messages that follow something that did not come. In conflict are addresses that have sent
+    different messages at one place: two queue managers with one GUID, or one that pretends to be
+    another.
+
+    Example: posthouse queue sequences './private$/orders'
+    """
+    found = remote.ask(SequencesJson, "GET", path_of("queues", path, "sequences"))
+    if remote.json:
+        print_json(found)
+    else:
+        tell_sequences(found)
+
+
+@talking
+def reset_sequence(
+    remote: Remote,
+    path: QueuePath,
+    source: Annotated[
+        str, typer.Option("--source", metavar="GUID", help="Those of one queue manager.")
+    ] = "",
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST", help="Those that came from one address.")
+    ] = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Begin sequences of transactional messages again, where one does not go on by itself.
+
+    Of an outgoing queue: messages that have not arrived get a new sequence. Those that have arrived
+    and are not acknowledged yet arrive twice. Of a queue here: the next message of these senders is
+    taken, whatever its place. What they send again is taken again.
+
+    Example: posthouse queue reset-sequence './private$/orders' --address 192.0.2.9 --dry-run
+    """
+    target = path_of("queues", path, "reset-sequence")
+    query = {"source": guid(source) if source else "", "address": address}
+
+    def ask(look_only: bool) -> ResetJson:
+        return remote.ask(ResetJson, "POST", target, query=query | {"dry_run": look_only})
+
+    if not dry_run:
+        confirm(lambda: f"Begin {_sequences(ask(True))} of {path} again?", yes)
+    result = ask(dry_run)
+    if remote.json:
+        print_json(result)
+    else:
+        would = "would begin" if dry_run else "begin"
+        say(f"{path}: {_sequences(result)} {would} again.")
+
+
+def _sequences(result: ResetJson) -> str:
+    words = f"{result.sequences:,} sequence{'' if result.sequences == 1 else 's'}"
+    return f"{words} with {result.messages:,} messages" if result.messages else words
+
+
+def _steer(remote: Remote, path: str, verb: str) -> None:
+    queue = remote.ask(QueueJson, "POST", path_of("queues", path, verb))
+    if remote.json:
+        print_json(queue)
+    else:
+        say(f"{queue.path or queue.format_name}: {queue.state}")

@@ -1,0 +1,1 @@
+"""The sending end of a binary session, for clients ([MS-MQQB])."""

@@ -1,0 +1,1 @@
+"""NCP as a client: one connection, and the calls on it."""

@@ -1,0 +1,1 @@
+"""Remote read as a client: queues of other computers ([MS-MQRR] 3.2)."""

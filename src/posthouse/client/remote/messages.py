@@ -1,0 +1,137 @@
+"""A message from the sections in which remote read delivers it ([MS-MQRR] 2.2.5-7, 3.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from posthouse.client.message import Message
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
+from posthouse.model.errors import MalformedPacket
+from posthouse.protocols.remote_read.stubs import Received, Section, SectionType
+from posthouse.wire.frames.frames import Delivered
+from posthouse.wire.layout import align4
+from posthouse.wire.packet.glance import RECOVERABLE, SECURITY, TRANSACTION, Glance, glance
+from posthouse.wire.packet.headers import (
+    COMPOUND_MESSAGE_HEADER,
+    INFINITE,
+    PACKET_SIZE_MAX,
+    SecurityFlags,
+)
+from posthouse.wire.packet.patch import PACKET_SIZE_AT
+from posthouse.wire.packet.remote_read import (
+    SIZE_AND_TIME,
+    Trailers,
+    read_packet,
+    read_trailers,
+)
+from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
+from posthouse.wire.srmp.stored import stored_form
+
+# Of all sections together; a computer that claims more does not have us make room for it.
+SECTIONS_SIZE_MAX: Final = 4 * PACKET_SIZE_MAX
+_AUTHENTICATED: Final = int(SecurityFlags.of(authenticated=1))
+_WHOLE: Final = SectionType.FULL_PACKET
+_FIRST: Final = (SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION)
+_SECOND: Final = {
+    SectionType.BINARY_FIRST_SECTION: SectionType.BINARY_SECOND_SECTION,
+    SectionType.SRMP_FIRST_SECTION: SectionType.SRMP_SECOND_SECTION,
+}
+
+
+class CutMessage(Message):
+    """A message of whose body only the beginning came; `body_size` is that of the whole."""
+
+    __slots__ = ("_body_came",)
+
+    def __init__(self, delivered: Delivered, queue: str, came: int) -> None:
+        super().__init__(delivered, queue)
+        self._body_came = came
+
+    @property
+    def body(self) -> bytes:
+        """As much of the body as was asked for."""
+        return super().body[: self._body_came]
+
+
+def rebuilt(received: Received, queue: str) -> Message:
+    """The message of an answer that has one; `RemoteProtocolError` where it cannot be rebuilt."""
+    arrived, lookup_id, sections, _ = received
+    if len(sections) == 1 and sections[0][0] == _WHOLE:
+        joined, withheld = sections[0][2], 0
+    else:
+        joined, withheld = _joined(sections)
+    message, trailers, seen, withheld = _apart(joined, len(sections[0][2]), withheld)
+    delivered = Delivered(
+        lookup_id,
+        arrived,
+        trailers.last_move,
+        trailers.acknowledgement_class or seen.message_class,
+        min(trailers.aborts, 0xFFFF),
+        min(trailers.moves, 0xFFFF),
+        seen.priority,
+        _flags(message, seen),
+        0,
+        b"",
+        message,
+    )
+    if not withheld:
+        return Message(delivered, queue)
+    return CutMessage(delivered, queue, max(seen.body_size - withheld, 0))
+
+
+def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, Glance, int]:
+    """The UserMessage by itself, what the headers behind it say, and how much of its body lacks.
+
+    Nearly all messages end with their body: for these it is done here, and most of a queue share
+    what the other computer adds to them.
+    """
+    if len(packet) <= PACKET_SIZE_MAX:
+        seen = glance(packet)
+        if not (seen.base_flags & BASE_TAIL or seen.user_flags & USER_TAIL):
+            end, reach = align4(seen.body_at + seen.body_size), seen.time_to_reach_queue
+            if reach != INFINITE:  # on the way it is the time of expiry
+                reach = max(reach - seen.sent_time, 0)
+            head = SIZE_AND_TIME.pack(end, reach)
+            message = b"".join((packet[:PACKET_SIZE_AT], head, packet[PACKET_SIZE_AT + 8 : end]))
+            return message, _trailers(packet[end:]), seen, withheld
+    message, trailers, srmp = read_packet(packet)
+    if srmp is not None:  # the body is inside the compound message, and the cut behind its front
+        body_at = srmp.compound_at + COMPOUND_MESSAGE_HEADER.size + srmp.message_body_offset
+        message = stored_form(message, glance(message))
+        withheld = min(max(body_at + srmp.message_body_size - first, 0), withheld)
+    return message, trailers, glance(message), withheld
+
+
+@lru_cache(1024)
+def _trailers(data: bytes) -> Trailers:
+    return read_trailers(data, 0)
+
+
+def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
+    """2.2.6: both sections with zeros for what lies between them, and how much that is."""
+    if not 1 <= len(sections) <= 2:
+        raise MalformedPacket(f"a message in {len(sections)} sections")
+    kind, size_alloc, first = sections[0]
+    withheld = size_alloc - len(first)
+    if kind not in _FIRST or withheld < 0 or size_alloc > SECTIONS_SIZE_MAX:
+        raise MalformedPacket(f"a first section of type {kind} that lacks {withheld} bytes")
+    second = b""
+    if len(sections) == 2:
+        second_kind, size, second = sections[1]
+        if second_kind != _SECOND[SectionType(kind)] or size != len(second):
+            raise MalformedPacket(f"a second section of type {second_kind} behind one of {kind}")
+    return b"".join((first, bytes(withheld), second)), withheld
+
+
+def _flags(message: bytes, seen: Glance) -> int:
+    """What the queue manager there knows, as far as the packet tells."""
+    flags = 0 if seen.user_flags & RECOVERABLE else FLAG_EXPRESS
+    if seen.user_flags & TRANSACTION:
+        flags |= FLAG_TRANSACTIONAL
+    if seen.user_flags & SECURITY:
+        security = int.from_bytes(message[seen.security_at : seen.security_at + 2], "little")
+        if security & _AUTHENTICATED:
+            flags |= FLAG_AUTHENTICATED
+    return flags

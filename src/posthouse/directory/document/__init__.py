@@ -1,0 +1,1 @@
+"""The directory as one document that people read, keep and exchange."""

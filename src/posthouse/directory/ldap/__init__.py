@@ -1,0 +1,1 @@
+"""Objects of the directory as LDAP entries, both ways ([MS-MQDSSM] 2.2)."""

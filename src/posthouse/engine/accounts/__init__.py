@@ -1,0 +1,1 @@
+"""Users, their logins, tokens and certificates."""

@@ -1,0 +1,1 @@
+"""The directory as the engine uses it: public queues, the mirror, connectors."""

@@ -1,0 +1,1 @@
+"""Job queues and jobs (NetWare QMS)."""

@@ -1,0 +1,1 @@
+"""The bindery: objects, properties, rights, stations."""

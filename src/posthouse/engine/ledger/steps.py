@@ -1,0 +1,63 @@
+"""Work on many messages, in steps that a turn, a record and a sync can bear.
+
+A CHANGE record and a group of records are bounded, and so is the time others may be kept waiting.
+"""
+
+from __future__ import annotations
+
+from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.records import WANT_ACKNOWLEDGMENT, Row
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.settings import EngineSettings
+from posthouse.model.errors import QueueError
+
+_RECORDED = 64  # bytes that the log needs for the end or the new row of a message
+ANSWERED_MAX = 100  # messages of a step that leave something when they end, which takes longer
+
+
+class Allowance:
+    """What is left of a turn's step."""
+
+    __slots__ = ("_answered", "bytes", "messages")
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.messages = settings.step_messages
+        self.bytes = settings.step_bytes
+        self._answered = max(1, settings.step_messages // ANSWERED_MAX)
+
+    def spend(self, row: Row) -> None:
+        """A message ends; an acknowledgment of that may repeat its body."""
+        self.messages -= self._answered if row.wants else 1
+        self.bytes -= _RECORDED + (row.size if row.wants & WANT_ACKNOWLEDGMENT else 0)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the rest has to wait for the next turn."""
+        return self.messages <= 0 or self.bytes <= 0
+
+
+class Work:
+    """Something that takes several turns; whoever asked for it is answered when it is done."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: QueueError | None = None  # why it ends before its time
+
+
+class Emptying(Work):
+    """A purge, or the messages' part of a deletion: of everything that was there when it began.
+
+    It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
+    what a reader takes meanwhile was taken before it was purged.
+    """
+
+    __slots__ = ("doom", "limit", "place", "queue")
+
+    def __init__(self, queue: Queue, doom: int, limit: int) -> None:
+        super().__init__()
+        self.queue = queue
+        self.doom = doom
+        self.limit = limit  # the first lookup identifier that is spared
+        self.place: Place = START

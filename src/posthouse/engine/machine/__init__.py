@@ -1,0 +1,1 @@
+"""The queue manager itself: its name, its health, its damaged records."""

@@ -1,0 +1,127 @@
+"""Whether messages are taken, and what else an operator should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from posthouse.engine.queues.empty_reads import claimed
+from posthouse.engine.queues.queue import HELD, Queue, QueueRole
+from posthouse.model.guids import format_guid
+from posthouse.model.properties import QueueManagerState
+
+if TYPE_CHECKING:
+    from posthouse.engine.manager import QueueManager
+    from posthouse.engine.pipelines.group import Group
+
+
+DISPUTED_S = 24 * 3600
+
+
+class Scarcity(NamedTuple):
+    """What runs short while no messages are taken, and what an operator can do."""
+
+    cause: str
+    remedy: str
+
+
+SCARCE: Final = {
+    "disk": Scarcity(
+        "the disk is nearly full",
+        "Free space on the disk of the home; messages that are received or purged free some, too "
+        "([store] disk_reserve is what stays free).",
+    ),
+    "memory": Scarcity(
+        "the memory for messages on their way to the disk is nearly used up",
+        "Wait until the disk has caught up, or raise [limits] unsynced and memory.",
+    ),
+}
+
+
+def scarcities(reasons: Collection[str]) -> list[Scarcity]:
+    """The same for the reasons of flow control."""
+    other = Scarcity("{} is nearly full", "Wait, or free some.")
+    return [
+        SCARCE.get(reason) or other._replace(cause=other.cause.format(reason))
+        for reason in sorted(reasons)
+    ]
+
+
+def obstacles(manager: QueueManager) -> list[str]:
+    """Why no messages are taken at the moment; nothing: they are."""
+    if manager.state is not QueueManagerState.READY:
+        return [f"the queue manager is {manager.state.value}"]
+    return [one.cause for one in scarcities(manager.core.throttled)]
+
+
+class Unreachable(NamedTuple):
+    """An outgoing queue with messages that cannot connect."""
+
+    queue: Queue
+    reason: str
+
+
+class Claims(NamedTuple):
+    """Messages of a queue that only the readers of a group get."""
+
+    group: Group
+    messages: int
+    leased: bool  # a reader of the group is at work
+
+
+class Disputed(NamedTuple):
+    """A sequence that two addresses claim, or of which nothing is accepted."""
+
+    queue: Queue
+    source: str
+    address: str
+    other: str
+    messages: int
+
+
+def sequences(manager: QueueManager, queues: Collection[Queue]) -> list[Disputed]:
+    """Sequences into queues that an operator should look at: what happened in the last day."""
+    lineages, there = manager.transfer.lineages, {queue.number: queue for queue in queues}
+    since = manager.core.utc - DISPUTED_S
+    found = [
+        Disputed(there[number], format_guid(source), host, other, 0)
+        for (number, source, host, other), last in lineages.conflicts.items()
+        if number in there and last >= since
+    ]
+    found += [
+        Disputed(there[number], format_guid(source), host, "", one.messages)
+        for (number, source, _, host), one in lineages.turned_away.items()
+        if number in there and one.is_lasting and one.last >= since
+    ]
+    return found
+
+
+def dead_letters(queues: Collection[Queue]) -> list[Queue]:
+    """The dead-letter queues that are not empty."""
+    return [
+        queue
+        for queue in queues
+        if queue.definition.role is QueueRole.DEAD_LETTER and queue.state.count
+    ]
+
+
+def unreachable(queues: Collection[Queue]) -> list[Unreachable]:
+    """Outgoing queues whose messages wait because the last attempt to connect failed."""
+    return [
+        Unreachable(queue, queue.outgoing.last_error)
+        for queue in queues
+        if queue.outgoing is not None
+        and queue.state.count
+        and queue.outgoing.last_error
+        and queue.outgoing.state not in HELD
+    ]
+
+
+def claims(manager: QueueManager, queues: Collection[Queue]) -> list[Claims]:
+    """What groups have claimed."""
+    found = [(queue.consumer, claimed(manager.core, queue)) for queue in queues]
+    return [
+        Claims(group, count, manager.groups.is_leased(group))
+        for group, count in found
+        if group is not None and count
+    ]

@@ -1,0 +1,1 @@
+"""Messages: sent, admitted, read, waited for, moved, expired, and what follows their end."""

@@ -1,0 +1,162 @@
+"""Whether a queue takes a message: quotas, times, kinds and protection ([MS-MQDMPR] 3.1.7.1.27)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE
+from posthouse.engine.ledger.rows import TRANSACTION_HEADER, flags_of
+from posthouse.engine.machine.health import scarcities
+from posthouse.engine.queues.queue import Queue, QueueRole
+from posthouse.model.errors import (
+    IllegalPropertyValue,
+    MachineQuotaExceeded,
+    MessageNotAuthenticated,
+    QueueQuotaExceeded,
+    TimedOutInTransit,
+    TransactionUsage,
+)
+from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.packet import Packet, is_encrypted
+
+INFINITE = 0xFFFFFFFF
+PRIVACY_OPTIONAL = 1
+_PRIVACY_NONE, _PRIVACY_BODY = 0, 2
+IN_TRANSACTION = (
+    "Send it in a transaction: `posthouse send --transactional`; in Python transactional=True, or "
+    "tx= a transaction."
+)
+OUTSIDE_TRANSACTIONS = (
+    "Send it without a transaction: leave out --transactional, in Python transactional= and tx=."
+)
+
+
+class Room:
+    """What the messages of one batch take: each is admitted with those before it counted."""
+
+    __slots__ = ("bytes", "bytes_of")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.bytes_of: dict[int, int] = {}  # by the number of the queue
+
+    def of(self, queue: Queue) -> int:
+        """What they take in one queue."""
+        return self.bytes_of.get(queue.number, 0)
+
+    def take(self, queue: Queue, size: int) -> None:
+        """One more message of the batch has been admitted."""
+        self.bytes += size
+        self.bytes_of[queue.number] = self.bytes_of.get(queue.number, 0) + size
+
+
+class Admitted(NamedTuple):
+    """A message that nothing speaks against."""
+
+    queue: Queue
+    packet: bytes
+    seen: Glance
+    flags: int
+
+
+class Admission:
+    """The door of every queue: a message that is admitted cannot be refused any more."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def admit(
+        self,
+        queue: Queue,
+        packet: bytes,
+        seen: Glance,
+        flags: int,
+        in_transaction: bool,
+        room: Room | None = None,
+    ) -> Admitted:
+        """Every reason to refuse a message at the queue's door, in the document's order.
+
+        `flags` are the row's, as far as its door knows them; `room` is what the messages admitted
+        before it in the same batch will take.
+        """
+        flags = flags_of(seen, flags)
+        self.check_quotas(queue, seen.packet_size, room)
+        self._check_time(queue, seen, flags)
+        self._check_kind(queue, seen, flags, in_transaction)
+        self._check_protection(queue, packet, seen, flags)
+        if seen.ack_flags:
+            # Acknowledgments are made in the middle of other steps: names must not fail there.
+            Packet(packet, seen).names  # noqa: B018
+        if room is not None:
+            room.take(queue, seen.packet_size)
+        return Admitted(queue, packet, seen, flags)
+
+    def check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
+        """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
+        core = self.core
+        if core.throttled:
+            scarce = scarcities(core.throttled)
+            raise MachineQuotaExceeded(
+                f"no messages are taken at the moment: {' and '.join(s.cause for s in scarce)}",
+                " ".join(one.remedy for one in scarce),
+            )
+        before, before_here = 0, 0
+        if room is not None:
+            before, before_here = room.bytes, room.bytes_of.get(queue.number, 0)
+        limit = core.settings.machine_quota_kib
+        if limit != INFINITE:
+            used = core.state.bytes + core.transactions.reserved + before
+            if used + size > limit << 10:
+                raise MachineQuotaExceeded(f"the machine quota of {limit} KiB would be exceeded")
+        if queue.state.bytes + queue.reserved + before_here + size > queue.limit:
+            raise QueueQuotaExceeded(
+                f"the quota of {queue.definition.quota_kib} KiB of {queue.name} would be exceeded"
+            )
+
+    def _check_time(self, queue: Queue, seen: Glance, flags: int) -> None:
+        """Of messages from elsewhere only: those of this machine are sent now."""
+        reach = seen.time_to_reach_queue
+        if not flags & FLAG_REMOTE or queue.outgoing is not None or reach == INFINITE:
+            return
+        if seen.sent_time + reach < self.core.utc:
+            raise TimedOutInTransit("its time to reach the queue was over when it arrived")
+
+    def _check_kind(self, queue: Queue, seen: Glance, flags: int, in_transaction: bool) -> None:
+        """A transactional message is one with a TransactionHeader; ours get it in transactions."""
+        transactional = bool(seen.user_flags & TRANSACTION_HEADER)
+        if not flags & FLAG_REMOTE and transactional != in_transaction:
+            raise TransactionUsage(
+                "the packet has no TransactionHeader, but is sent in a transaction"
+                if in_transaction
+                else "the packet has a TransactionHeader, but is sent outside a transaction"
+            )
+        definition = queue.definition
+        if transactional and definition.multicast:
+            raise TransactionUsage("messages to a multicast address cannot be transactional")
+        if queue.outgoing is not None or definition.role is QueueRole.INTERNAL:
+            return  # of an outgoing queue its destination decides
+        if definition.transactional != transactional:
+            kind = "transactional" if definition.transactional else "not transactional"
+            raise TransactionUsage(
+                f"the queue {queue.name} is {kind}, the message is the opposite",
+                IN_TRANSACTION if definition.transactional else OUTSIDE_TRANSACTIONS,
+            )
+
+    def _check_protection(self, queue: Queue, packet: bytes, seen: Glance, flags: int) -> None:
+        """Whether the queue wants its messages signed, encrypted or in the clear."""
+        definition = queue.definition
+        if queue.outgoing is not None:
+            return
+        if definition.authentication and not flags & FLAG_AUTHENTICATED:
+            raise MessageNotAuthenticated(
+                f"the queue {queue.name} takes authenticated messages only"
+            )
+        privacy = definition.privacy_level
+        if privacy == PRIVACY_OPTIONAL:
+            return
+        encrypted = is_encrypted(packet, seen)
+        if privacy == _PRIVACY_BODY and not encrypted:
+            raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
+        if privacy == _PRIVACY_NONE and encrypted:
+            raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")

@@ -1,0 +1,57 @@
+"""Messages whose time is up ([MS-MQDMPR] 3.1.2.4, 3.1.7.2.7)."""
+
+from __future__ import annotations
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.steps import Allowance
+
+HELD_AGAIN_S = 60  # how often an expired message that somebody holds is looked at again
+
+
+class Expiry:
+    """Time To Be Received timers, and reach-queue timers of outgoing queues.
+
+    Only available messages expire; one that a reader or a transaction holds does when it returns.
+    The clock may step back meanwhile: what was due stays due.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def run(self) -> None:
+        """Ends what is due by now; of a great many messages some, and the rest in the next turn."""
+        core, allowance = self.core, Allowance(self.core.settings)
+        for number in core.state.calendar.take(core.utc, allowance.messages):
+            row = core.state.table.get(number)
+            if row is None or row.expires > core.utc:
+                continue  # gone, or moved to where it does not expire
+            if allowance.spent:
+                core.state.calendar.add(row.expires, number)
+                continue
+            allowance.spend(row)
+            self._expire(number, row)
+
+    def _expire(self, number: int, row: Row) -> None:
+        core, queue = self.core, self.core.queues[row.queue]
+        core.reading.release(number)
+        if core.claims and core.groups.is_claimed(row):
+            core.state.calendar.held[number] = row.expires  # until it is released
+            return
+        lock = core.locks.get(number)
+        if lock is not None:
+            lock.expired = True
+            # After a restart the lock is gone, and a checkpoint remembers only these entries.
+            core.state.calendar.held[number] = row.expires
+        if lock is not None or core.transfer.is_in_flight(queue, number, row):
+            core.state.calendar.add(core.utc + HELD_AGAIN_S, number)
+            return
+        core.outcomes.expire(queue, number, row)
+        core.registry.drop_empty_subqueue(queue)
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next message is due, on the monotonic clock."""
+        second = self.core.state.calendar.next_second()
+        if second is None:
+            return None
+        return self.core.now_ms + max(0, second - self.core.utc) * 1000

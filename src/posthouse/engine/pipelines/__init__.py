@@ -1,0 +1,1 @@
+"""Named groups that read queues in batches, and staged writes."""

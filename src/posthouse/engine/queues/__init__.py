@@ -1,0 +1,1 @@
+"""Queues: created, opened, named, changed."""

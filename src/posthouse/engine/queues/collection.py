@@ -1,0 +1,600 @@
+"""The queue collection: create, delete, open, close, and names ([MS-MQDMPR] 3.1.7.1.3-6, .26)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import DOOMED_DELETED, TABLE_QUEUE, Change
+from posthouse.engine.machine.computer_name import follow_name
+from posthouse.engine.queues.naming import PublicQueues, QueueNames, is_service_queue
+from posthouse.engine.queues.queue import (
+    DEADLETTER,
+    DEADXACT,
+    HELD,
+    JOB_FILES,
+    JOURNAL,
+    NOTIFY_QUEUE,
+    ORDER_QUEUE,
+    Outgoing,
+    OutgoingQueueState,
+    Queue,
+    QueueDefinition,
+    QueueRole,
+    QueueType,
+    decode_definition,
+    encode_definition,
+)
+from posthouse.model.errors import (
+    AccessDenied,
+    IllegalQueuePathname,
+    InsufficientResources,
+    PropertyNotAllowed,
+    QueueDeleted,
+    QueueExists,
+)
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import (
+    ConnectorName,
+    DirectName,
+    FormatName,
+    MulticastName,
+    PathKind,
+    PathName,
+    PublicName,
+    Suffix,
+    parse_format_name,
+)
+from posthouse.model.properties import QUEUE_LABEL_LENGTH_MAX, QueueProperties
+from posthouse.security.access import (
+    Caller,
+    Guard,
+    check_owner,
+    complete_descriptor,
+    default_queue_descriptor,
+    system_queue_descriptor,
+)
+from posthouse.security.descriptors import unpack_descriptor
+from posthouse.security.rights import ACCESS_SYSTEM_SECURITY, QUEUE, TAKE_QUEUE_OWNERSHIP
+from posthouse.security.sids import ADMINISTRATORS
+
+JOB_FILES_NAME = "(job files)"  # for people; no name leads there
+_U32 = struct.Struct("<I")
+# Which properties can be changed, where not all of them can.
+_SETTABLE = {
+    QueueRole.DEAD_LETTER: frozenset({"label", "quota_kib"}),
+    QueueRole.SYSTEM_JOURNAL: frozenset({"label", "quota_kib"}),
+    QueueRole.CONNECTOR: frozenset({"label", "quota_kib"}),
+}
+# A subqueue has the descriptor of its parent, and nobody opens the internal queues.
+_SECURED = frozenset(
+    {
+        QueueRole.PLAIN,
+        QueueRole.JOURNAL,
+        QueueRole.DEAD_LETTER,
+        QueueRole.SYSTEM_JOURNAL,
+        QueueRole.CONNECTOR,
+    }
+)
+
+
+class Queues(QueueNames):
+    """QueueCollection."""
+
+    def __init__(self, core: Core, public: PublicQueues) -> None:
+        super().__init__(core, public)
+        self._guards: dict[int, Guard] = {}
+
+    # -- start
+
+    def load(self) -> None:
+        """All queues of the store, then those every queue manager has."""
+        state = self.core.state
+        stored = [decode_definition(value) for _, value in state.of_table(TABLE_QUEUE)]
+        change = Change()
+        for definition in sorted(stored, key=lambda d: d.number):
+            if follow_name(definition, self.core.settings):
+                self._store(definition, change)
+            self._register(definition)
+        for definition in self._provisioned():
+            if definition.number not in self.core.queues:
+                self._store(definition, change)
+                self._register(definition)
+        for number in [n for n in state.queues if n not in self.core.queues]:
+            self._orphan(number)
+        self.core.effects.commit(change)
+
+    def load_aliases(self) -> None:
+        """The identifiers that moved messages had before, after a start."""
+        core = self.core
+        for number in core.state.extras:
+            (row,) = core.state.table.rows((number,))
+            if (queue := core.queues.get(row.queue)) is not None:
+                for alias in core.extra(number).aliases:
+                    queue.root.aliases[alias] = number
+
+    def _provisioned(self) -> Iterator[QueueDefinition]:
+        """[MS-MQDMPR] 3.1.3: the system queues and the two that no application opens."""
+        computer, now = self.core.settings.computer_name, self.core.utc
+        quota = self.core.settings.journal_quota_kib
+        for number, name, role, transactional in (
+            (DEADLETTER, "system$;deadletter", QueueRole.DEAD_LETTER, False),
+            (DEADXACT, "system$;deadxact", QueueRole.DEAD_LETTER, True),
+            (JOURNAL, "system$;journal", QueueRole.SYSTEM_JOURNAL, False),
+            (ORDER_QUEUE, "private$\\order_queue$", QueueRole.INTERNAL, False),
+            (NOTIFY_QUEUE, "private$\\notify_queue$", QueueRole.INTERNAL, False),
+        ):
+            yield QueueDefinition(
+                number=number,
+                queue_type=QueueType.SYSTEM,
+                role=role,
+                pathname=f"{computer}\\{name}",
+                transactional=transactional,
+                quota_kib=quota,
+                create_time=now,
+                modify_time=now,
+                security=system_queue_descriptor(),
+            )
+        yield QueueDefinition(
+            number=JOB_FILES,
+            queue_type=QueueType.SYSTEM,
+            role=QueueRole.JOB_FILES,
+            pathname="",
+            format_name=JOB_FILES_NAME,
+            create_time=now,
+            modify_time=now,
+        )
+
+    def _orphan(self, number: int) -> None:
+        """A queue deleted while a prepared transaction held messages of it."""
+        state = self.core.state
+        if not state.queues[number].count:
+            state.forget_queue(number)
+            return
+        definition = QueueDefinition(
+            number=number, queue_type=QueueType.PRIVATE, role=QueueRole.PLAIN, pathname="(deleted)"
+        )
+        queue = Queue(definition, None, state.queue(number))
+        queue.deleted = True
+        self.core.queues[number] = queue
+        self.core.deleted_queues.add(number)
+
+    def _register(self, definition: QueueDefinition) -> Queue:
+        core = self.core
+        path = PathName.parse(definition.pathname) if definition.pathname else None
+        queue = Queue(definition, path, core.state.queue(definition.number))
+        core.queues[definition.number] = queue
+        role = definition.role
+        if role is QueueRole.OUTGOING:
+            name = parse_format_name(definition.format_name)
+            queue.outgoing = Outgoing(
+                self._start_state(definition),
+                core.settings.history_max,
+                service=is_service_queue(name),
+                web=isinstance(name, DirectName) and name.is_web,
+            )
+            self._outgoing[name.key] = queue
+            return queue
+        if role is QueueRole.CONNECTOR:
+            self._connectors[parse_format_name(definition.format_name).key] = queue
+            return queue
+        parent = core.queues.get(definition.parent)
+        if role is QueueRole.JOURNAL and parent is not None:
+            queue.parent, parent.journal = parent, queue
+        elif role is QueueRole.SUBQUEUE and parent is not None and path is not None:
+            queue.parent = parent
+            parent.subqueues[path.subqueue.casefold()] = queue
+        elif path is not None:
+            self._by_key[path.local_key] = queue
+        if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
+            self._by_guid[definition.identifier] = queue
+        return queue
+
+    def _start_state(self, definition: QueueDefinition) -> OutgoingQueueState:
+        """[MS-MQDMPR] 3.1.3, 3.1.1.3: Locked follows from the settings, OnHold is remembered."""
+        name = parse_format_name(definition.format_name)
+        web = isinstance(name, DirectName) and name.is_web
+        if self.core.settings.hardened and not web:
+            return OutgoingQueueState.LOCKED
+        if definition.on_hold:
+            return OutgoingQueueState.ON_HOLD
+        waiting = self.core.state.queue(definition.number).count
+        return OutgoingQueueState.WAITING if waiting else OutgoingQueueState.INACTIVE
+
+    def _store(self, definition: QueueDefinition, change: Change | None) -> None:
+        key = _U32.pack(definition.number)
+        self.core.define(TABLE_QUEUE, key, encode_definition(definition), change)
+
+    def _store_first(self, definition: QueueDefinition) -> None:
+        """In a record of its own, in front of the messages that come in the same turn."""
+        change = Change()
+        self._store(definition, change)
+        self.core.effects.commit(change)
+
+    # -- create and delete
+
+    def create(
+        self,
+        path: PathName,
+        properties: QueueProperties,
+        caller: Caller,
+        *,
+        security: bytes | None = None,
+        skip_directory: bool = False,
+    ) -> Queue:
+        """Create Queue (3.1.7.1.3)."""
+        core = self.core
+        path = self._creatable(path)
+        properties.validate()
+        if path.local_key in self._by_key:
+            raise QueueExists(f"a queue named {path} exists")
+        change, now = Change(), core.utc
+        kind = QueueType.PRIVATE if path.kind is PathKind.PRIVATE else QueueType.PUBLIC
+        definition = QueueDefinition(
+            number=0,  # given when nobody can refuse any more
+            queue_type=kind,
+            role=QueueRole.PLAIN,
+            pathname=str(path),
+            label=properties.label,
+            type_guid=properties.type_guid,
+            journaling=properties.journaling,
+            quota_kib=properties.quota_kib,
+            journal_quota_kib=properties.journal_quota_kib,
+            authentication=properties.authentication,
+            privacy_level=properties.privacy_level,
+            transactional=properties.transactional,
+            multicast_address=properties.multicast_address or "",
+            base_priority=properties.base_priority,
+            create_time=now,
+            modify_time=now,
+            security=self._descriptor(caller, security),
+        )
+        if kind is QueueType.PUBLIC and not skip_directory:
+            published = self.public.publish(definition, change)
+            definition.identifier = published.identifier
+            definition.full_path = published.full_path
+            definition.directory_path = published.directory_path
+        definition.number = core.queue_numbers.next()
+        journal = self._journal_of(definition, path)
+        definition.journal = journal.number
+        self._store(definition, change)
+        self._store(journal, change)
+        queue = self._register(definition)
+        self._register(journal)
+        self._tell_multicast(queue)
+        core.commit(change)
+        return queue
+
+    def multicast_addresses(self) -> set[str]:
+        """The multicast addresses whose messages come into queues of this machine."""
+        queues = [queue for queue in self.core.queues.values() if not queue.deleted]
+        return {queue.definition.multicast_address for queue in queues} - {""}
+
+    def _tell_multicast(self, queue: Queue) -> None:
+        """Whoever listens for multicast messages looks which addresses there are now."""
+        if queue.definition.multicast_address:
+            self.core.effects.active.add(queue.number)
+
+    def _creatable(self, path: PathName) -> PathName:
+        if path.kind is PathKind.SYSTEM or path.subqueue or path.suffix is not Suffix.NONE:
+            raise IllegalQueuePathname(f"{path} names no queue that can be created")
+        if not self.is_own(path.computer, None):
+            raise IllegalQueuePathname(
+                f"queues are created on their own computer, and {path.computer} is another one"
+            )
+        return path.with_computer(self.core.settings.computer_name)
+
+    def _descriptor(self, caller: Caller, supplied: bytes | None) -> bytes:
+        security = complete_descriptor(supplied, caller.sid, self.core.settings.default_access)
+        if supplied:
+            check_owner(unpack_descriptor(security).owner, caller)
+        return security
+
+    def _journal_of(self, definition: QueueDefinition, path: PathName) -> QueueDefinition:
+        return QueueDefinition(
+            number=self.core.queue_numbers.next(),
+            queue_type=QueueType.SYSTEM,
+            role=QueueRole.JOURNAL,
+            pathname=str(path.journal()),
+            quota_kib=definition.journal_quota_kib,
+            transactional=definition.transactional,
+            create_time=definition.create_time,
+            modify_time=definition.modify_time,
+            security=system_queue_descriptor(),
+            parent=definition.number,
+        )
+
+    def create_subqueue(self, root: Queue, path: PathName) -> Queue:
+        """A subqueue comes into being when somebody opens it to move messages there."""
+        definition = QueueDefinition(
+            number=self.core.queue_numbers.next(),
+            queue_type=root.definition.queue_type,
+            role=QueueRole.SUBQUEUE,
+            pathname=str(path),
+            transactional=root.definition.transactional,
+            create_time=self.core.utc,
+            modify_time=self.core.utc,
+            parent=root.number,
+        )
+        self._store_first(definition)
+        return self._register(definition)
+
+    def drop_empty_subqueue(self, queue: Queue) -> None:
+        """A subqueue that nobody has open and nothing is in goes away by itself."""
+        parent = queue.parent
+        if (
+            queue.definition.role is not QueueRole.SUBQUEUE
+            or queue.descriptors
+            or queue.state.count
+            or queue.deleted
+            or parent is None
+            or queue.path is None
+            or queue.reserved  # a transaction is going to move messages there
+            or queue.groups
+        ):
+            return
+        change = Change()
+        del parent.subqueues[queue.path.subqueue.casefold()]
+        self._remove(queue, change)
+        self.core.effects.commit(change)
+
+    def delete(self, queue: Queue, *, skip_directory: bool = False) -> None:
+        """Delete Queue (3.1.7.1.4): the directory first, then queue, journal and subqueues.
+
+        Their messages go with them, a great many in further steps: from the first record on there
+        is no such queue, and a start ends what is left of it.
+        """
+        core, change = self.core, Change()
+        if queue.definition.role is not QueueRole.PLAIN:
+            raise AccessDenied(f"{queue.name} is no queue that can be deleted")
+        self._tell_multicast(queue)
+        family = [queue, *queue.subqueues.values()]
+        if queue.journal is not None:
+            family.append(queue.journal)
+        for member in family:
+            core.groups.check_idle(member)
+        if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
+            self.public.withdraw(queue.definition, change)
+        # Its names go first: no acknowledgment or dead letter of its messages may come back here.
+        if queue.path is not None:
+            del self._by_key[queue.path.local_key]
+        self._by_guid.pop(queue.definition.identifier, None)
+        for member in family:
+            self._detach(member, change)
+        for member in family:
+            self._remove(member, change)
+        for member in family:
+            core.moving.purge(member, DOOMED_DELETED, change)
+        core.commit(change)
+
+    def _detach(self, queue: Queue, change: Change) -> None:
+        """Descriptors lose their queue; whoever waits in it is told."""
+        error = QueueDeleted(f"the queue {queue.name} was deleted")
+        for order in list(queue.waiters):
+            self.core.waiting.cancel(order, error)
+        for descriptor in list(queue.descriptors.values()):
+            for cursor in list(descriptor.cursors.values()):
+                self.core.opening.close_cursor(cursor)
+            self.core.orphan_locks(descriptor, change)
+            descriptor.queue = None
+        queue.descriptors.clear()
+        queue.exclusive = 0
+
+    def _remove(self, queue: Queue, change: Change) -> None:
+        core = self.core
+        queue.deleted = True
+        core.rights_version += 1
+        self._guards.pop(queue.number, None)
+        core.define(TABLE_QUEUE, _U32.pack(queue.number), None, change)
+        core.transfer.queue_deleted(queue, change)
+        core.groups.forget_queue(queue, change)
+        core.deleted_queues.add(queue.number)
+        core.forget_deleted(queue.number)
+
+    # -- properties
+
+    def set_properties(self, queue: Queue, **values: object) -> None:
+        """New values of properties, of a public queue in the directory too."""
+        role = queue.definition.role
+        settable = _SETTABLE.get(role)
+        refused = sorted(values) if settable is None else sorted(set(values) - settable)
+        if role is not QueueRole.PLAIN and refused:
+            raise PropertyNotAllowed(f"{', '.join(refused)} of {queue.name} cannot be changed")
+        self._publish_and_change(queue, values)
+
+    def set_security(self, queue: Queue, caller: Caller, security: bytes) -> None:
+        """A new security descriptor; what it does not speak of stays as it was."""
+        if queue.definition.role not in _SECURED:
+            raise PropertyNotAllowed(f"{queue.name} has no security descriptor of its own")
+        old, new = self.guard(queue).descriptor, unpack_descriptor(security)
+        new.check_masks(QUEUE)
+        if not new.owner:
+            new = new.with_owner(old.owner)
+        if not new.has_dacl:
+            new = new.with_dacl(old.dacl)
+        if new.sacl is None and old.sacl is not None:
+            new = new.with_sacl(old.sacl)
+        if new.owner != old.owner:
+            self.guard(queue).require(caller, TAKE_QUEUE_OWNERSHIP)
+            check_owner(new.owner, caller)
+        if new.sacl != old.sacl:
+            self.guard(queue).require(caller, ACCESS_SYSTEM_SECURITY)
+        self._publish_and_change(queue, {"security": new.pack()})
+
+    def _publish_and_change(self, queue: Queue, values: dict[str, object]) -> None:
+        change, definition = Change(), queue.definition
+        if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
+            self.public.update(msgspec.structs.replace(definition, **values), values.keys(), change)
+        self.change_definition(queue, change, **values)
+
+    def change_definition(
+        self, queue: Queue, change: Change | None = None, **values: object
+    ) -> None:
+        """New values of persistent attributes; ModifyTime moves."""
+        if "multicast_address" in values:
+            self.core.effects.active.add(queue.number)
+        for name, value in values.items():
+            setattr(queue.definition, name, value)
+        queue.definition.modify_time = self.core.utc
+        queue.set_limit()
+        change = Change() if change is None else change
+        if queue.journal is not None and "journal_quota_kib" in values:
+            queue.journal.definition.quota_kib = queue.definition.journal_quota_kib
+            queue.journal.set_limit()
+            self._store(queue.journal.definition, change)
+        self._guards.pop(queue.number, None)
+        self.core.rights_version += 1
+        self._store(queue.definition, change)
+        self.core.commit(change)
+
+    def identify(
+        self, queue: Queue, identifier: bytes, full_path: str, directory_path: str
+    ) -> None:
+        """A public queue is known under this identifier from now on."""
+        self._by_guid.pop(queue.definition.identifier, None)
+        self._by_guid[identifier] = queue
+        self.change_definition(
+            queue, identifier=identifier, full_path=full_path, directory_path=directory_path
+        )
+
+    def guard(self, queue: Queue) -> Guard:
+        """The queue's access check; a subqueue has its parent's."""
+        root = queue.root
+        guard = self._guards.get(root.number)
+        if guard is None:
+            definition = root.definition
+            local = (
+                definition.format_name if root.path is None else str(root.path.with_computer("."))
+            )
+            guard = Guard(
+                definition.security or system_queue_descriptor(),
+                local,
+                authentication=definition.authentication,
+            )
+            self._guards[root.number] = guard
+        return guard
+
+    # -- connector queues
+
+    def provide_connector(self, name: ConnectorName, label: str) -> None:
+        """Makes a connector queue unless it is there: anybody's messages come in, nobody reads.
+
+        Its label is the name of the site, which may get another.
+        """
+        core, security = self.core, default_queue_descriptor(ADMINISTRATORS)
+        label = label[:QUEUE_LABEL_LENGTH_MAX]
+        if (there := self._connectors.get(name.key)) is not None:
+            if there.definition.label != label:
+                self.change_definition(there, label=label)
+            return
+        definition = QueueDefinition(
+            number=core.queue_numbers.next(),
+            queue_type=QueueType.CONNECTOR,
+            role=QueueRole.CONNECTOR,
+            pathname="",
+            label=label,
+            format_name=str(name),
+            transactional=name.suffix is Suffix.XACTONLY,
+            create_time=core.utc,
+            modify_time=core.utc,
+            security=security,
+        )
+        self._store_first(definition)
+        self._register(definition)
+
+    def connector_queues(self) -> list[Queue]:
+        """The connector queues."""
+        return list(self._connectors.values())
+
+    def drop_empty_connector(self, queue: Queue) -> None:
+        """Takes a connector queue away that has no messages and that nobody has open."""
+        if queue.state.count or queue.descriptors or queue.groups:
+            return
+        change = Change()
+        del self._connectors[parse_format_name(queue.definition.format_name).key]
+        self._remove(queue, change)
+        self.core.effects.commit(change)
+
+    # -- outgoing queues
+
+    def sending_target(
+        self, name: PathName | FormatName, change: Change | None = None, answers_at: str = ""
+    ) -> Queue:
+        """Where messages for a single-element name go; an outgoing queue is made if need be."""
+        there = self.find_target(name)
+        return there or self._create_outgoing(self.format_name(name), change, answers_at)
+
+    def passing_target(self, name: FormatName, change: Change | None = None) -> Queue:
+        """The same for messages of others: a queue may be where we have not heard of it yet."""
+        if isinstance(name, PublicName) and self.is_unheard_of(name):
+            return self._outgoing.get(name.key) or self._create_outgoing(name, change)
+        return self.sending_target(name, change)
+
+    def check_room_for_outgoing(self, count: int = 1) -> None:
+        """Names are cheap to make up; outgoing queues are not."""
+        limit = self.core.settings.outgoing_queues_max
+        if len(self._outgoing) + count > limit:
+            self._forget_idle()
+        if len(self._outgoing) + count > limit:
+            raise InsufficientResources(f"there are {limit} outgoing queues, and no more can be")
+
+    def _forget_idle(self) -> None:
+        """Removes outgoing queues of which nobody has any use now.
+
+        Names of answers and of response queues come with messages, so anybody can cause one. The
+        next message for such a name makes its queue anew, and begins a new sequence.
+        """
+        change = Change()
+        for key, queue in list(self._outgoing.items()):
+            if not self._is_idle(queue):
+                continue
+            del self._outgoing[key]
+            self.core.transfer.sequences.forget(queue, change)
+            self._remove(queue, change)
+        self.core.commit(change)
+
+    def _is_idle(self, queue: Queue) -> bool:
+        outgoing = queue.outgoing
+        assert outgoing is not None
+        if queue.state.count or queue.reserved or queue.descriptors or outgoing.sender:
+            return False
+        return not outgoing.engaged and outgoing.state not in HELD
+
+    def _create_outgoing(
+        self, name: FormatName, change: Change | None, answers_at: str = ""
+    ) -> Queue:
+        """A new outgoing queue (3.1.7.1.5): inactive, without next hops, kept from now on."""
+        core = self.core
+        self.check_room_for_outgoing()
+        published = self.public.find(name.guid) if isinstance(name, PublicName) else None
+        definition = QueueDefinition(
+            number=core.queue_numbers.next(),
+            queue_type=QueueType.PRIVATE,
+            role=QueueRole.OUTGOING,
+            pathname="",
+            label=str(name)[:QUEUE_LABEL_LENGTH_MAX],
+            format_name=str(name),
+            multicast=isinstance(name, MulticastName),
+            base_priority=published.base_priority if published else 0,
+            answers_at=answers_at,
+            create_time=core.utc,
+            modify_time=core.utc,
+        )
+        if change is None:
+            self._store_first(definition)
+        else:
+            self._store(definition, change)
+        return self._register(definition)
+
+    def all(self) -> list[Queue]:
+        """Every queue of messages, outgoing ones too, in order of their numbers."""
+        hidden = QueueRole.JOB_FILES
+        queues = [queue for _, queue in sorted(self.core.queues.items()) if not queue.deleted]
+        return [queue for queue in queues if queue.definition.role is not hidden]
+
+    def outgoing_queues(self) -> list[Queue]:
+        """The outgoing queues."""
+        return [queue for queue in self.all() if queue.outgoing is not None]

@@ -1,0 +1,46 @@
+"""Why a reader gets no message from a queue that is not empty: claims of groups, and locks."""
+
+from __future__ import annotations
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.queues.queue import Queue
+from posthouse.model.errors import IoTimeout
+
+
+def no_message(core: Core, queue: Queue, cause: str, *, destructive: bool) -> IoTimeout:
+    """The end of a read without a message; it names who has those that are in the queue."""
+    held = holders(core, queue) if destructive else ""
+    if not held:
+        return IoTimeout(cause)
+    return IoTimeout(f"{cause}: of {queue.state.count:,} messages {held}", remedy(queue))
+
+
+def claimed(core: Core, queue: Queue) -> int:
+    """How many messages of a queue a group has claimed, and only its readers get."""
+    return 0 if queue.consumer is None else core.groups.claimed_messages(queue.consumer)
+
+
+def holders(core: Core, queue: Queue) -> str:
+    """Who holds messages of a queue, in words; empty: they are free, or there are none."""
+    parts = []
+    if count := claimed(core, queue):
+        assert queue.consumer is not None
+        parts.append(f"{count:,} are claimed by the group {queue.consumer.name}")
+    if queue.locked:
+        parts.append(f"{queue.locked:,} are locked by transactions or readers that have not ended")
+    return " and ".join(parts)
+
+
+def remedy(queue: Queue) -> str:
+    """What frees them."""
+    path = f"'{queue.name}'"
+    if queue.consumer is None or not queue.consumer.has_claims:
+        return (
+            "Wait longer; posthouse transaction list shows transactions that are open, "
+            f"posthouse queue show {path} the readers."
+        )
+    return (
+        "Let the group's reader go on. If it has ended, posthouse pipeline settle CHECKPOINT ends "
+        "what it has finished; to give all of them back to the queue: "
+        f"{queue.consumer.freeing}."
+    )

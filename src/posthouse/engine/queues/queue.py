@@ -1,0 +1,222 @@
+"""A queue: what is stored of it, and what lives only while the process does."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from posthouse.engine.ledger.order import Place, Stretch
+from posthouse.engine.ledger.state import QueueState
+from posthouse.engine.settings import UNLIMITED
+from posthouse.model.names import PathName
+from posthouse.model.properties import OutgoingQueueState as OutgoingQueueState
+from posthouse.model.properties import QueueType as QueueType
+
+if TYPE_CHECKING:
+    from posthouse.engine.pipelines.group import Group
+    from posthouse.engine.queues.open_queues import OpenQueueDescriptor, WaitingMessageReadOperation
+    from posthouse.engine.transfer.outgoing_cursor import Sender
+
+# Numbers of the queues every queue manager has. 4 is fixed by [MS-MQQB] 2.2.4.
+DEADLETTER = 1
+DEADXACT = 2
+JOURNAL = 3
+ORDER_QUEUE = 4
+NOTIFY_QUEUE = 5
+JOB_FILES = 6
+FIRST_FREE_NUMBER = 16
+
+
+class QueueRole(StrEnum):
+    """What a queue is for; roles other than PLAIN belong to another queue or to the machine."""
+
+    PLAIN = "plain"
+    JOURNAL = "journal"
+    SUBQUEUE = "subqueue"
+    DEAD_LETTER = "dead_letter"
+    SYSTEM_JOURNAL = "system_journal"
+    INTERNAL = "internal"  # order_queue$, notify_queue$: never opened by applications
+    OUTGOING = "outgoing"
+    CONNECTOR = "connector"  # for who hands messages to a foreign system
+    JOB_FILES = "job_files"  # data of jobs, which only the job queues see
+
+
+class QueueDefinition(msgspec.Struct, omit_defaults=True):
+    """The persistent attributes of a queue ([MS-MQDMPR] 3.1.1.2, 3.1.1.3)."""
+
+    number: int
+    queue_type: QueueType
+    role: QueueRole
+    pathname: str
+    identifier: bytes = bytes(16)
+    label: str = ""
+    type_guid: bytes = bytes(16)
+    journaling: bool = False
+    quota_kib: int = UNLIMITED
+    journal_quota_kib: int = UNLIMITED
+    authentication: bool = False
+    privacy_level: int = 1  # 0 none, 1 optional, 2 body
+    transactional: bool = False
+    multicast_address: str = ""
+    base_priority: int = 0
+    create_time: int = 0
+    modify_time: int = 0
+    security: bytes = b""
+    parent: int = 0  # of a journal or subqueue
+    journal: int = 0  # number of its journal queue
+    format_name: str = ""  # of an outgoing queue
+    multicast: bool = False
+    on_hold: bool = False
+    full_path: str = ""
+    directory_path: str = ""
+    answers_at: str = ""  # of an outgoing queue for order_queue$: the host that may have them
+
+
+encode_definition = msgspec.msgpack.Encoder().encode
+decode_definition = msgspec.msgpack.Decoder(QueueDefinition).decode
+
+
+class ConnectionAttempt(NamedTuple):
+    """An entry of ConnectionHistory ([MS-MQDMPR] 3.1.1.3)."""
+
+    status: int
+    time: int
+    error: int
+    next_hops: tuple[str, ...]
+
+
+HELD = frozenset({OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED})
+"""States that an operator or the machine has put an outgoing queue into."""
+
+
+class Outgoing:
+    """The volatile side of an outgoing queue."""
+
+    __slots__ = (
+        "connection_history",
+        "engaged",
+        "last_error",
+        "next_hops",
+        "retry_time",
+        "sender",
+        "service",
+        "settled",
+        "state",
+        "web",
+    )
+
+    def __init__(
+        self,
+        state: OutgoingQueueState,
+        history_max: int,
+        *,
+        service: bool = False,
+        web: bool = False,
+    ) -> None:
+        self.state = state
+        self.web = web  # its messages travel over HTTP
+        self.service = service  # it leads to a queue by which queue managers talk
+        self.sender: Sender | None = None  # of the session that sends its messages
+        self.settled = 0  # lookup identifier: up to there all wait for final answers only
+        self.last_error = ""  # why the last attempt to connect failed, in words
+        self.retry_time = 0  # UTC seconds of the next one; 0: none is planned
+        self.engaged = False  # a protocol has a session for it, or works on one
+        self.next_hops: tuple[str, ...] = ()
+        self.connection_history: deque[ConnectionAttempt] = deque(maxlen=history_max)
+
+
+class Queue:
+    """A queue at run time. Its messages are in `state`, shared with the log's view of the world."""
+
+    __slots__ = (
+        "aliases",
+        "ceiling_kib",
+        "claim",
+        "consumer",
+        "definition",
+        "deleted",
+        "descriptors",
+        "exclusive",
+        "groups",
+        "journal",
+        "limit",
+        "locked",
+        "number",
+        "outgoing",
+        "parent",
+        "path",
+        "reserved",
+        "state",
+        "subqueues",
+        "waiters",
+    )
+
+    def __init__(self, definition: QueueDefinition, path: PathName | None, state: QueueState):
+        self.number = definition.number
+        self.definition = definition
+        self.path = path
+        self.state = state
+        self.parent: Queue | None = None
+        self.journal: Queue | None = None
+        self.subqueues: dict[str, Queue] = {}
+        self.descriptors: dict[int, OpenQueueDescriptor] = {}
+        self.exclusive = 0  # of these, how many keep others from receiving
+        self.waiters: dict[int, WaitingMessageReadOperation] = {}
+        self.aliases: dict[int, int] = {}  # lookup ids from before a move, of the whole family
+        self.outgoing: Outgoing | None = None
+        self.locked = 0
+        self.reserved = 0  # bytes of uncommitted sends: they count against the quota
+        self.deleted = False
+        self.groups: dict[str, Group] = {}
+        self.consumer: Group | None = None  # the last group that had its lease or has claims
+        self.claim: Stretch | None = None  # what that keeps from everybody else
+        self.ceiling_kib = UNLIMITED  # what others than its operator have set
+        self.limit = 0
+        self.set_limit()
+
+    def set_limit(self) -> None:
+        """The quota in bytes, from the definition and what holds beside it."""
+        quota = min(self.definition.quota_kib, self.ceiling_kib)
+        self.limit = (1 << 63) if quota == UNLIMITED else quota << 10
+
+    @property
+    def root(self) -> Queue:
+        """The queue itself, or the one it is a subqueue of: the family moves stay in."""
+        is_subqueue = self.definition.role is QueueRole.SUBQUEUE and self.parent is not None
+        return self.parent if is_subqueue and self.parent else self
+
+    @property
+    def name(self) -> str:
+        """For people: the path name, or the destination of an outgoing queue."""
+        return self.definition.pathname or self.definition.format_name
+
+    def place_of(self, lookup_id: int) -> tuple[Place | None, int]:
+        """Where the message with this identifier stands; number 0 when it is not here."""
+        priority, number = self.state.order.number(lookup_id)
+        return (Place(priority, lookup_id), number) if number else (None, 0)
+
+    def current_number(self, lookup_id: int) -> int:
+        """The message with this identifier, also under one it had before a move; 0 when none."""
+        _, number = self.state.order.number(lookup_id)
+        return number or self.root.aliases.get(lookup_id, 0)
+
+    @property
+    def is_plain_target(self) -> bool:
+        """What comes here stays here, as far as the queue is concerned."""
+        return not self.deleted
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is, or leads to, a queue by which queue managers talk."""
+        if self.outgoing is not None:
+            return self.outgoing.service
+        return self.definition.role is QueueRole.INTERNAL
+
+    def make_room(self, priority: int, lookup_id: int) -> None:
+        """A message came back: seeks must not skip it."""
+        lane = self.state.order.lane(priority)
+        if lookup_id < lane.floor:
+            lane.floor = lookup_id

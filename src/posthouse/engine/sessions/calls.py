@@ -1,0 +1,129 @@
+"""What client sessions ask of the engine beside the events of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.enqueue import destination_name
+from posthouse.engine.messages.reading import check_end
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.transactions.transaction import Transaction, TransactionState
+from posthouse.model.errors import InvalidParameter, TransactionSequence
+from posthouse.wire.packet.message import deserialize
+
+
+class OpenQueue(NamedTuple):
+    """What a client has to know of a queue it has opened."""
+
+    destination: str  # the name its packets carry; of a list, that of its first element
+    transactional: bool
+    outgoing: bool
+
+
+class QueueCount(NamedTuple):
+    """How much a queue holds, what its readers have locked included."""
+
+    messages: int
+    locked: int
+    size: int
+
+
+def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueue:
+    """How messages for an open queue are made."""
+    if descriptor.nested:
+        return OpenQueue(destination_name(manager.core, descriptor.nested[0]), False, False)
+    queue = descriptor.target()
+    return OpenQueue(
+        destination_name(manager.core, descriptor),
+        queue.definition.transactional,
+        queue.outgoing is not None,
+    )
+
+
+def count(manager: QueueManager, descriptor: OpenQueueDescriptor) -> QueueCount:
+    """For whoever may look into the queue."""
+    queue = manager.opening.check(descriptor, QueueAccessType.PEEK)
+    return QueueCount(queue.state.count, queue.locked, queue.state.bytes)
+
+
+def receive_several(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    count: int,
+    transaction: Transaction | None,
+    *,
+    two_phase: bool,
+    timeout_ms: int | None,
+    token: object,
+    tag: Hashable,
+) -> list[Read] | None:
+    """Messages that are there, several if there are. None: it waits for the first that comes."""
+    reads = manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase)
+    if reads:
+        return reads
+    manager.waiting.wait(
+        descriptor.target(),
+        descriptor,
+        timeout_ms,
+        destructive=True,
+        cursor=None,
+        transaction=transaction,
+        tag=tag,
+        two_phase=two_phase and transaction is None,
+        token=token,
+        count=count,
+    )
+    return None
+
+
+def send_to_list(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    packets: list[bytes],
+    transaction: Transaction | None,
+) -> list[int]:
+    """A packet for each element of a list of queues: the engine makes them, from one that came."""
+    if len(packets) > 1:
+        raise InvalidParameter(
+            "a list of queues takes one message at a time",
+            "Send the messages one by one, or in a transaction.",
+        )
+    return [
+        manager.enqueue_message_to_an_open_queue(
+            descriptor, deserialize(packet), transaction
+        ).ordinal
+        for packet in packets
+    ]
+
+
+def end_otherwise(
+    manager: QueueManager,
+    descriptor: OpenQueueDescriptor,
+    lookup_ids: list[int],
+    *,
+    positive: bool,
+    message_class: int,
+) -> None:
+    """Dequeue Message End (3.1.7.1.12) for many that are rejected or given back: all or none."""
+    queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
+    if positive:
+        check_end(queue, message_class)
+    numbers = [queue.current_number(lookup_id) for lookup_id in lookup_ids]
+    if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
+        raise TransactionSequence("a read is to end twice, or is not there")
+    for lookup_id, number in zip(lookup_ids, numbers, strict=True):
+        lock = manager.core.locks.get(number) if number else None
+        if lock is None or lock.holder is not descriptor:
+            raise TransactionSequence(f"no read of lookup id {lookup_id} waits for its end here")
+        if lock.transaction and lock.transaction.state is not TransactionState.ACTIVE:
+            raise TransactionSequence(f"lookup id {lookup_id} was read in a prepared transaction")
+    for lookup_id in lookup_ids:
+        if positive:
+            manager.dequeue_message_end(
+                descriptor, lookup_id, positive=True, message_class=message_class
+            )
+        else:
+            manager.dequeue_message_end(descriptor, lookup_id, positive=False)

@@ -1,0 +1,1 @@
+"""Transactions: local ones, and those that several queue managers share."""

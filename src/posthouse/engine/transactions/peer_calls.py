@@ -1,0 +1,96 @@
+"""Calls on other queue managers about shared transactions, asked again until they are answered."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.retries import Retries
+from posthouse.engine.transactions.trusted_peers import Peers
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.guids import format_guid
+from posthouse.security.peer_calls import (
+    NONCE_SIZE,
+    PeerCall,
+    Reply,
+    Verb,
+    check_reply,
+    sign_call,
+)
+
+ASKS_OF_A_TURN_MAX: Final = 256
+
+
+class AskKey(NamedTuple):
+    """What is asked of whom."""
+
+    peer: bytes
+    verb: Verb
+    transaction: bytes
+
+
+class PeerAsks:
+    """What waits for answers of peers, and when it is asked again."""
+
+    def __init__(self, core: Core, peers: Peers) -> None:
+        self.core = core
+        self.peers = peers
+        settings = core.settings
+        self._retries: Retries[AskKey] = Retries(
+            settings.peer_retry_s * 1000, settings.peer_retry_max_s * 1000
+        )
+
+    def begin(self, key: AskKey, delay_s: int = 0) -> None:
+        """Asks until `drop`; without a delay in this turn."""
+        self._retries.begin(key, self.core.now_ms + delay_s * 1000)
+        if not delay_s:
+            self.run()
+
+    def once(self, key: AskKey) -> None:
+        """Asks once, for what the peer would find out by itself."""
+        self._ask(key)
+
+    def drop(self, key: AskKey) -> None:
+        """It is answered, or nobody wants to know any more."""
+        self._retries.drop(key)
+
+    def run(self) -> None:
+        """Asks what is due; the rest of very much follows in the next turn."""
+        for key in self._retries.due(self.core.now_ms, ASKS_OF_A_TURN_MAX):
+            self._ask(key)
+
+    def next_deadline_ms(self) -> int | None:
+        """When something is to be asked again."""
+        return self._retries.next_ms()
+
+    def concerns(self, peer: bytes) -> int:
+        """How much waits for this peer."""
+        return sum(key.peer == peer for key in self._retries)
+
+    def _ask(self, key: AskKey) -> None:
+        peer, core = self.peers.of(key.peer), self.core
+        if peer is None:
+            core.event("transaction_peer_unknown", id=format_guid(key.transaction))
+            return
+        call = PeerCall(
+            key.verb,
+            core.guid,
+            peer.guid,
+            key.transaction,
+            core.utc,
+            core.random_bytes(NONCE_SIZE),
+        )
+        text = sign_call(call, peer.key)
+        core.effects.asks.append(Ask(peer.guid, peer.url, key.verb, key.transaction, text))
+
+    def reply(self, ask: Ask, text: str | None) -> Reply | None:
+        """What the peer answered; None where nothing came that it has signed."""
+        peer = self.peers.of(ask.peer)
+        if peer is None or text is None:
+            return None
+        try:
+            return check_reply(ask.text, text, peer.key)
+        except RemoteProtocolError:
+            self.core.refusals["peer_reply"] += 1
+            return None

@@ -1,0 +1,62 @@
+"""Prepared transactions after a restart: found again with their locks ([MS-MQDMPR] 3.1.4.9-11)."""
+
+from __future__ import annotations
+
+from posthouse.engine.ledger.core import Core, Lock
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.transactions.transaction import (
+    OperationType,
+    StoredOperation,
+    StoredTransaction,
+    Transaction,
+    TransactionalOperation,
+    TransactionState,
+)
+from posthouse.model.guids import format_guid
+
+
+def recovered(core: Core, identifier: bytes, stored: StoredTransaction) -> Transaction:
+    """A prepared transaction as it was, its messages locked and room reserved for them."""
+    transaction = Transaction(identifier, stored.number, None, core.now_ms)
+    transaction.state = TransactionState.PREPARED
+    transaction.coordinator = stored.coordinator
+    transaction.prepared_at = stored.prepared_at
+    transaction.spilled = transaction.marked = True
+    for kept in stored.operations:
+        row = core.state.table.get(kept.number)
+        if row is not None and _fits(core, kept, row):
+            transaction.add(_operation(core, transaction, kept, row))
+    missing = len(stored.operations) - len(transaction.by_message)
+    if missing:
+        core.event("transaction_incomplete", id=format_guid(identifier), operations=missing)
+    return transaction
+
+
+def _fits(core: Core, stored: StoredOperation, row: Row) -> bool:
+    """Whether a message is still as the transaction left it.
+
+    It is not where a crash took an express message out of a journal, and where the loss of
+    damaged records was accepted: the message may be gone then, be back in its queue though
+    it was committed, or have been moved or read again since.
+    """
+    if stored.kind is OperationType.ENQUEUE:
+        return not row.lookup_id
+    if stored.kind is OperationType.DEQUEUE and row.queue != stored.queue:
+        return False
+    return bool(row.lookup_id) and stored.number not in core.locks
+
+
+def _operation(
+    core: Core, transaction: Transaction, stored: StoredOperation, row: Row
+) -> TransactionalOperation:
+    operation = TransactionalOperation(stored.kind, stored.queue, stored.number, stored.reason)
+    if stored.kind is OperationType.ENQUEUE:
+        operation.row, operation.extra = row, core.state.extras.get(stored.number, b"")
+        transaction.size += row.size
+    else:
+        lock = Lock(transaction)
+        lock.purged = core.moving.class_of_doom(row)
+        core.lock(core.queues[row.queue], stored.number, lock)
+    if stored.kind is not OperationType.DEQUEUE and stored.queue in core.queues:
+        core.queues[stored.queue].reserved += row.size
+    return operation

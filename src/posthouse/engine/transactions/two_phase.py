@@ -1,0 +1,163 @@
+"""Transactions between machines: peers, coordinator and participant as one (design, section 6)."""
+
+from __future__ import annotations
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.transactions.coordinator import Coordinator
+from posthouse.engine.transactions.joint import JointState
+from posthouse.engine.transactions.participant import Participant
+from posthouse.engine.transactions.peer_calls import PeerAsks
+from posthouse.engine.transactions.transaction import Transaction, TransactionState, Vote
+from posthouse.engine.transactions.trusted_peers import Peers
+from posthouse.model.errors import TransactionSequence
+from posthouse.model.guids import format_guid
+from posthouse.security.peer_calls import (
+    PeerCall,
+    Reply,
+    Verb,
+    parse_call,
+    refused_call,
+    sign_reply,
+)
+
+
+class TwoPhase:
+    """What the engine has of transactions that several machines share."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.peers = Peers(core)
+        self.asks = PeerAsks(core, self.peers)
+        self.coordinator = Coordinator(core, self.peers, self.asks)
+        self.participant = Participant(core, self.peers, self.asks)
+
+    def load(self) -> None:
+        """Everything the store kept; prepared transactions are known already."""
+        self.peers.load()
+        self.coordinator.load()
+        self.participant.load()
+
+    def run(self) -> None:
+        """What is due by the clock."""
+        self.coordinator.run()
+        self.asks.run()
+
+    def next_deadline_ms(self) -> int | None:
+        """When something is due."""
+        deadlines = (self.coordinator.next_deadline_ms(), self.asks.next_deadline_ms())
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def ended(self, transaction: Transaction) -> None:
+        """A transaction has ended here; called by `Transactions`."""
+        self.coordinator.ended(transaction)
+        self.participant.ended(transaction)
+
+    def remove_peer(self, name: str) -> None:
+        """A peer goes, unless something is still to be settled with it."""
+        peer = self.peers.find(name)
+        if self._open_with(peer.guid):
+            raise TransactionSequence(
+                f"transactions with {peer.name} are not settled",
+                "Wait for them, or end them: posthouse transaction list.",
+            )
+        self.peers.remove(peer)
+
+    def _open_with(self, guid: bytes) -> bool:
+        joints = self.coordinator.joints.values()
+        parts = self.core.transactions.open.values()
+        heuristics = self.participant.heuristics.values()
+        return (
+            any(guid in joint.members for joint in joints)
+            or any(part.coordinator == guid for part in parts)
+            or any(heuristic.coordinator == guid for heuristic in heuristics)
+        )
+
+    # -- calls of peers, and answers to ours
+
+    def called(self, text: str) -> str:
+        """A peer calls: what it asks is done, and its signed answer returned."""
+        signed = parse_call(text)
+        peer = self.peers.of(signed.call.sender)
+        if peer is None or not signed.accepts(peer.key, self.core.guid, self.core.utc):
+            raise refused_call()
+        return sign_reply(signed, self._obey(signed.call), peer.key)
+
+    def _obey(self, call: PeerCall) -> Reply:
+        sender, identifier = call.sender, call.transaction
+        if call.verb is Verb.OUTCOME:
+            return self.coordinator.outcome(sender, identifier)
+        if call.verb is Verb.PREPARE:
+            return self.participant.prepare(sender, identifier)
+        if call.verb is Verb.COMMIT:
+            return self.participant.commit(sender, identifier)
+        return self.participant.abort(sender, identifier)
+
+    def answered(self, ask: Ask, text: str | None) -> None:
+        """A peer has answered, or not; without an answer it is asked again when that is due."""
+        reply = self.asks.reply(ask, text)
+        if reply is None:
+            return
+        peer, identifier = ask.peer, ask.transaction
+        if ask.verb is Verb.PREPARE:
+            self.coordinator.voted(peer, identifier, reply)
+        elif ask.verb is Verb.COMMIT and reply is Reply.DONE:
+            self.coordinator.carried_out(peer, identifier)
+        elif ask.verb is Verb.OUTCOME:
+            self.participant.told(peer, identifier, reply)
+
+    # -- clients and operators
+
+    def prepare_for_client(self, identifier: bytes, coordinator: bytes) -> Vote:
+        """A client that coordinates by itself (3.1.4.6); what others take part in is not its."""
+        transaction = self.core.transactions.find(identifier)
+        shared = transaction.coordinator or identifier in self.coordinator.joints
+        if self.peers.of(coordinator) is not None or (
+            shared and transaction.state is not TransactionState.PREPARED
+        ):
+            raise TransactionSequence(
+                "other queue managers take part in this transaction, and they prepare it"
+            )
+        return self.core.transactions.prepare_for(coordinator, identifier)
+
+    def abort_for_client(self, identifier: bytes) -> None:
+        """A client gives up; what is prepared for a peer is not its any more."""
+        transaction = self.core.transactions.find(identifier)
+        prepared = transaction.state is TransactionState.PREPARED
+        if prepared and self.peers.of(transaction.coordinator) is not None:
+            raise TransactionSequence("only the coordinator of this transaction may abort it")
+        self.core.transactions.abort(identifier)
+
+    def commit_by_hand(self, identifier: bytes, user: str) -> None:
+        """An operator commits in the coordinator's place, or takes a decision as carried out."""
+        joint = self.coordinator.joints.get(identifier)
+        if joint is not None and joint.state is JointState.COMMITTED:
+            self.coordinator.forget(joint, user)
+            return
+        transaction = self.core.transactions.find(identifier)
+        if transaction.state is not TransactionState.PREPARED:
+            raise TransactionSequence(
+                f"the transaction {format_guid(identifier)} is not prepared",
+                "Its client will end it, or abort it.",
+            )
+        self._end_by_hand(transaction, user, commit=True)
+
+    def abort_by_hand(self, identifier: bytes, user: str) -> None:
+        """An operator aborts; of a prepared transaction in the coordinator's place."""
+        joint = self.coordinator.joints.get(identifier)
+        if joint is not None and joint.state is JointState.COMMITTED:
+            raise TransactionSequence(
+                "the transaction is committed, and some participants have still to hear it",
+                "Settle those by hand, then commit it here: that ends it.",
+            )
+        self._end_by_hand(self.core.transactions.find(identifier), user, commit=False)
+
+    def _end_by_hand(self, transaction: Transaction, user: str, *, commit: bool) -> None:
+        identifier, transactions = transaction.identifier, self.core.transactions
+        prepared = transaction.state is TransactionState.PREPARED
+        if prepared and self.peers.of(transaction.coordinator) is not None:
+            self.participant.end_by_hand(transaction, commit=commit)
+        else:
+            (transactions.commit if commit else transactions.abort)(identifier)
+        what = "committed" if commit else "aborted"
+        self.core.event(f"transaction_{what}_by_hand", id=format_guid(identifier), user=user)

@@ -1,0 +1,1 @@
+"""Messages between queue managers: outgoing queues, sequences, arrivals, forwarding."""

@@ -1,0 +1,52 @@
+"""Where other machines answer to messages of ours ([MS-MQQB] 3.1.7.15)."""
+
+from __future__ import annotations
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
+from posthouse.model.errors import ComputerDoesNotSupportEncryption
+from posthouse.model.names import DirectName
+from posthouse.security.message_security import privacy_wanted
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.headers import OVER_HTTP, QUEUE_DIRECT, UserFlags
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.renaming import with_private_administration
+from posthouse.wire.srmp.stored import without_srmp
+
+
+def answerable(
+    core: Core, queue: Queue, packet: bytes, seen: Glance | None = None
+) -> tuple[bytes, Glance]:
+    """A message for another machine, its administration queue named so that it can be answered.
+
+    A private queue of ours goes by our GUID, as it does with Windows: our computer name may mean
+    nothing there, and answers to names from the wire go only to machines that are known.
+    """
+    seen = glance(packet) if seen is None else seen
+    if queue.outgoing is None or not seen.ack_flags:
+        return packet, seen
+    name = Packet(packet, seen).administration_queue
+    own = core.registry.find_local(name) if isinstance(name, DirectName) else None
+    if own is None or own.definition.role is not QueueRole.PLAIN:
+        return packet, seen
+    if own.definition.queue_type is not QueueType.PRIVATE:
+        return packet, seen
+    renamed = with_private_administration(packet, seen, core.guid, own.number)
+    return renamed, glance(renamed)
+
+
+def addressed(core: Core, queue: Queue, packet: bytes, seen: Glance) -> tuple[bytes, Glance]:
+    """The same for a packet that a client built; what cannot be encrypted is refused at once.
+
+    One that was read elsewhere may say that it came over HTTP: sent anew it did not.
+    """
+    if seen.user_flags & OVER_HTTP:
+        packet = without_srmp(packet, seen)
+        seen = glance(packet)
+    direct = UserFlags(seen.user_flags).destination_type == QUEUE_DIRECT
+    if queue.outgoing is not None and direct and privacy_wanted(packet, seen):
+        raise ComputerDoesNotSupportEncryption(
+            "a direct name does not say whose key to encrypt with",
+            "Send by the queue's PRIVATE= or PUBLIC= name: queue show has it.",
+        )
+    return answerable(core, queue, packet, seen)

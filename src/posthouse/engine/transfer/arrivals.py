@@ -1,0 +1,275 @@
+"""One batch of received messages, and one message of it ([MS-MQQB] 3.1.5.8.1, 3.1.5.8.6)."""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import Change
+from posthouse.engine.ledger.rows import DELIVERY, FINAL_ACK
+from posthouse.engine.messages.admission import INFINITE
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
+from posthouse.engine.transfer.lineages import Claim, Standing, last_of, places_key
+from posthouse.engine.transfer.message_history import OTHER, MessageHistory
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.model.message_classes import CLASS_BITS
+from posthouse.wire.packet.digest import content_digest
+from posthouse.wire.packet.glance import NAMES_AT, Glance
+from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.tail import USER_TAIL
+
+SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, behind the flags
+RELAYED = b"!"  # behind the source of refused messages that came from routers or from itself
+Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal: digests
+
+
+class Refusal(Exception):
+    """A message is not taken; the class says why."""
+
+    def __init__(self, message_class: int) -> None:
+        super().__init__(f"{message_class:#06x}")
+        self.message_class = message_class
+
+
+class Batch:
+    """What the packets of one batch have come to so far. Its change is committed at the end."""
+
+    __slots__ = ("change", "express", "peer", "places", "recoverable", "sequences")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.change = Change()
+        self.recoverable: Notes = {}
+        self.express: Notes = {}
+        self.places: dict[str, Notes] = {}  # by host: what was accepted in sequences
+        self.sequences: dict[tuple[int, bytes], None] = {}  # queue, source: an order ack is due
+
+    def note(self, source: bytes, seen: Glance, digest: bytes) -> None:
+        """One more message for the history."""
+        recoverable = bool(seen.user_flags & DELIVERY)
+        self.note_one(source, seen.ordinal, digest, recoverable=recoverable)
+
+    def note_one(self, source: bytes, ordinal: int, digest: bytes, *, recoverable: bool) -> None:
+        """The same by its identifier; of two contents under one the first has the name itself."""
+        notes = self.recoverable if recoverable else self.express
+        held = notes.setdefault(source, {})
+        if held.setdefault(ordinal, digest) != digest:
+            notes.setdefault(source + OTHER + digest, {})[ordinal] = digest
+
+    def has(self, source: bytes, ordinal: int, digest: bytes) -> bool:
+        """Whether the message came in this very batch."""
+        kinds = self.recoverable, self.express
+        return any(is_noted(notes, source, ordinal, digest) for notes in kinds)
+
+
+def is_noted(notes: Notes, source: bytes, ordinal: int, digest: bytes) -> bool:
+    """Whether a message is among notes for the history."""
+    held = notes.get(source, {}).get(ordinal)
+    if held is None:
+        return False
+    return held == digest or ordinal in notes.get(source + OTHER + digest, ())
+
+
+class Arriving:
+    """One message on its way into a queue."""
+
+    __slots__ = ("digest", "flags", "is_muted", "may_enter", "packet", "seen", "signed")
+
+    def __init__(self, packet: bytes, seen: Glance, digest: bytes = b"") -> None:
+        self.packet = packet
+        self.seen = seen
+        self.digest = digest  # of its content, as it was sent
+        self.is_muted = False  # it asks for answers that are not allowed
+        self.may_enter = False  # its sender has the right to send to the queue
+        self.signed = b""  # the digest of what is signed, if that proves a sender
+        self.flags = 0  # of its row, as far as our own verification knows them
+
+
+class SequencePlace:
+    """A transactional message's place in its sequence (3.1.5.8.6; decision 22).
+
+    Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h);
+    by the name of the queue, for each has a sequence of its own at its sender; and by the host that
+    they come from (`lineages.py`), which is empty where the directory vouches for it.
+    """
+
+    __slots__ = ("_judgment", "address", "claim", "core")
+
+    def __init__(self, core: Core, peer: Peer, host: str, queue: Queue, arrival: Arriving) -> None:
+        self.core = core
+        self.address = peer.address
+        self.claim = claim_of(queue, host, arrival)
+        self._judgment = core.transfer.lineages.judge(self.claim)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it came before."""
+        return self._judgment.standing in (Standing.OLD, Standing.AGREED)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is the next one."""
+        return self._judgment.standing is Standing.NEXT
+
+    def accept(self, batch: Batch) -> None:
+        """The sequence moves on, in the same step as the message comes in."""
+        self._move_on(batch)
+        batch.sequences[self.key] = None
+
+    def _move_on(self, batch: Batch) -> IncomingTransactionalTransferInfo:
+        claim, transfer = self.claim, self.core.transfer
+        info = transfer.accept(
+            *(claim.queue, claim.source, claim.format_name, *claim.place),
+            batch.change,
+            self.address,
+            claim.host,
+            self._judgment.origin,
+        )
+        key = places_key(claim.source, transfer.name_of(info), claim.place[0])
+        batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
+        return info
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """Queue and source, by which order acknowledgments are sent."""
+        return self.claim.queue.number, self.claim.source
+
+    def reject(self, batch: Batch) -> None:
+        """Counted; the order acknowledgment tells the sender where to go on.
+
+        Of a source that nothing was accepted of nothing is kept: names are cheap to make up.
+        """
+        own = self._judgment.own
+        if self._judgment.standing is Standing.AGREED:
+            own = self._move_on(batch)
+        if own is not None:
+            transfer, queue = self.core.transfer, self.claim.queue
+            transfer.count_reject(queue, own, batch.change, self.address)
+            batch.sequences[self.key] = None
+
+
+def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
+    """What a transactional message says of its place."""
+    packet, seen = arrival.packet, arrival.seen
+    sequence_id, number, previous = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+    return Claim(
+        queue,
+        seen.source_guid,
+        str(Packet(packet, seen).destination_queue),
+        host,
+        (sequence_id, number),
+        previous,
+        previous == 0 < number,
+        arrival.digest or content_digest(packet, seen),
+    )
+
+
+class Run:
+    """Messages that are alike: of one source, for one queue, and nothing is asked of any."""
+
+    __slots__ = ("host", "looks", "ordinals", "packets", "queue")
+
+    def __init__(self, queue: Queue, host: str, packets: list[bytes], looks: list[Glance]) -> None:
+        self.queue = queue
+        self.host = host  # of transactional ones: the lineage of their sequence
+        self.packets = packets
+        self.looks = looks
+        self.ordinals = [seen[8] for seen in looks]
+
+    def digests(self) -> list[bytes]:
+        """What each of them says."""
+        return list(map(content_digest, self.packets, self.looks))
+
+    def is_new(self, history: MessageHistory) -> bool:
+        """Whether the history knows none of them, and none comes twice."""
+        source = self.looks[0].source_guid
+        if history.has_others(source):
+            return False
+        ordinals, known = self.ordinals, history.known_of(source)
+        return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
+
+    def was_refused(self, history: MessageHistory, peer: Peer) -> bool:
+        """Whether any of them came before and was refused; or somebody says so who may not."""
+        source = self.looks[0].source_guid
+        refused = [history.known_of(key) for key in (refused_of(source, peer), source + RELAYED)]
+        return not all(known.keys().isdisjoint(self.ordinals) for known in refused)
+
+    def follows(self, core: Core) -> bool:
+        """Whether each is the next one of the same sequence, and all want the same.
+
+        Where others have sent in the sequence too, none of these may be theirs.
+        """
+        first, lineages = self.looks[0], core.transfer.lineages
+        name = str(Packet(self.packets[0], first).destination_queue)
+        at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
+        begun = SEQUENCE.unpack_from(self.packets[0], at)[0]
+        own, others = lineages.around(self.queue, first.source_guid, name, self.host, begun)
+        last_id, last = (0, 0) if own is None else last_of(own)
+        if begun > last_id:
+            if others or lineages.is_of_the_future(own, begun):
+                return False
+            last_id, last = begun, 0
+        numbers = []
+        for packet, seen in zip(self.packets, self.looks, strict=True):
+            sequence_id, number, previous = SEQUENCE.unpack_from(packet, at)
+            if (
+                sequence_id != last_id
+                or not previous <= last < number
+                or seen.transaction_flags & FINAL_ACK != final
+            ):
+                return False
+            last = number
+            numbers.append(number)
+        return not others or lineages.are_new(others, last_id, numbers)
+
+    def places(self) -> dict[int, bytes]:
+        """What was accepted at which number of their sequence."""
+        at = self.looks[0].transaction_at + 4
+        numbers = [SEQUENCE.unpack_from(packet, at)[1] for packet in self.packets]
+        return dict(zip(numbers, self.digests(), strict=True))
+
+
+def is_late(seen: Glance, utc: int) -> bool:
+    """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
+    return late_by(seen, utc) > 0
+
+
+def late_by(seen: Glance, utc: int) -> int:
+    """For how many seconds its time to reach the queue is over; 0 or less: it is not."""
+    reach = seen.time_to_reach_queue
+    return 0 if reach == INFINITE else utc - seen.sent_time - reach
+
+
+def out_of_range(seen: Glance) -> str:
+    """What no queue manager sends, or nothing: a hop count above the maximum, a class of bits that
+    classes do not have ([MS-MQMQ] 2.2.19.2, 2.2.18.1.6)."""
+    hops, message_class = seen.user_flags & HOPS, seen.message_class
+    if hops > HOP_COUNT_MAX:
+        return f"a message that has passed {hops} routing servers, above {HOP_COUNT_MAX}"
+    if message_class & ~CLASS_BITS:
+        return f"a message of class {message_class:#06x}, which cannot be one"
+    return ""
+
+
+def source_of(packet: bytes, seen: Glance) -> bytes:
+    """The source of an identifier in the history.
+
+    The copies of a message to a list of queues share its identifier, and each is for another queue:
+    of those the destination belongs to the identity.
+    """
+    if not seen.user_flags & USER_TAIL:
+        return seen.source_guid
+    end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
+    return seen.source_guid + blake2b(packet[NAMES_AT:end], digest_size=8).digest()
+
+
+def refused_of(source: bytes, peer: Peer) -> bytes:
+    """The same for messages that were refused, by the address that they came from.
+
+    Otherwise a stranger could have messages of others refused before they are sent, and what those
+    send afterwards would count as known.
+    """
+    return source + b"!" + blake2b(peer.host.encode(), digest_size=8).digest()

@@ -1,0 +1,74 @@
+"""Who gets a negative FinalAck for a transactional message (decisions 8 and 80).
+
+It shows whether a queue exists, of which kind it is and who may send to it. The sender of a
+sequence that is bound to the queue needs it, or it waits for the end of the message's time; a
+stranger who tries names gets none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.arrivals import Arriving
+from posthouse.engine.transfer.connect_targets import Targets
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.model.guids import format_guid
+from posthouse.model.message_classes import (
+    NACK_HOP_COUNT_EXCEEDED,
+    NACK_REACH_QUEUE_TIMEOUT,
+    class_name,
+)
+from posthouse.model.names import SingleName
+from posthouse.wire.packet.packet import Packet
+
+# Whether the queue exists does not matter for these.
+_NOT_OF_THE_QUEUE = frozenset({NACK_REACH_QUEUE_TIMEOUT, NACK_HOP_COUNT_EXCEEDED})
+Find = Callable[[SingleName | None], Queue | None]
+
+
+class FinalAnswers:
+    """Negative final acknowledgments, for those who may have them."""
+
+    def __init__(self, core: Core, targets: Targets, find: Find) -> None:
+        self.core = core
+        self.targets = targets
+        self._find = find
+
+    def withholds(self, peer: Peer, arrival: Arriving, message_class: int) -> bool:
+        """Whether the sender of a refused message gets no answer; the log has a line instead."""
+        own = arrival.seen.source_guid == peer.guid
+        if self.may_be_sent(peer, arrival) or (own and message_class in _NOT_OF_THE_QUEUE):
+            return False
+        self.core.refusals["final_acknowledgment_withheld"] += 1
+        self.core.event(
+            "final_acknowledgment_withheld",
+            address=peer.address,
+            source=format_guid(arrival.seen.source_guid),
+            why=class_name(message_class),
+        )
+        return True
+
+    def may_be_sent(self, peer: Peer, arrival: Arriving) -> bool:
+        """To senders that sign, whose sequence is bound, or that the directory has.
+
+        Who may send to the queue learns nothing from a refusal that an accepted message would not
+        have shown: a full queue is no secret then.
+        """
+        source = arrival.seen.source_guid
+        return (
+            bool(arrival.signed)
+            or self.core.settings.send_insecure_nacks
+            or (source == peer.guid and (arrival.may_enter or self._is_bound(peer, arrival)))
+            or self.targets.knows_machine(source)
+        )
+
+    def _is_bound(self, peer: Peer, arrival: Arriving) -> bool:
+        """Whether a message of this source has come in from there under this name of the queue."""
+        name = Packet(arrival.packet, arrival.seen).destination_queue
+        queue = self._find(name)
+        number = 0 if queue is None else queue.number
+        source, known = arrival.seen.source_guid, self.core.transfer.incoming_at
+        found = [known(number, source, str(name), host) for host in (peer.host, "")]
+        return any(info is not None and info.sequence_number for info in found)

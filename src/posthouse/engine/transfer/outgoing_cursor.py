@@ -1,0 +1,409 @@
+"""What a session sends of an outgoing queue ([MS-MQQB] 3.1.1.3.1.2, 3.1.5.5, 3.1.7.1).
+
+The document has a table with an entry and five marks for each message. Here the queue itself is the
+table, and a session remembers of it how far it has come in each priority: what lies in front of
+that place and is still here was sent on this session and is not acknowledged. So a million waiting
+messages cost a session as much as ten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.order import PRIORITIES
+from posthouse.engine.ledger.records import (
+    FLAG_ARRIVED,
+    FLAG_EXPRESS,
+    FLAG_REMOTE,
+    FLAG_TRANSACTIONAL,
+    Row,
+)
+from posthouse.engine.queues.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
+from posthouse.engine.transfer.outgoing_sequences import Sequences, is_numbered
+from posthouse.engine.transfer.protocol_interface import Outbound
+from posthouse.model.errors import QueueError
+from posthouse.model.message_classes import NACK_COULD_NOT_ENCRYPT
+from posthouse.model.properties import ConnectionStatus
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.sequence_places import Finder, placed
+
+if TYPE_CHECKING:
+    from posthouse.engine.transfer.outgoing_queues import Transfer
+
+_OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
+_ADDRESS = slice(32, 48)  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
+_SEQUENCED = 0  # the priority of transactional messages
+_BATCH = 256  # rows that are looked at together
+
+
+class Places:
+    """Where messages of a queue stand that are sent one right behind the other."""
+
+    __slots__ = ("_last", "_queue", "_sequences", "number", "sequence_id")
+
+    def __init__(self, sequences: Sequences, queue: Queue) -> None:
+        self._sequences = sequences
+        self._queue = queue
+        self._last = 0  # the last lookup identifier of the sequence
+        self.sequence_id = 0
+        self.number = 0  # of the message before
+
+    def next(self, row: Row) -> tuple[int, int, int]:
+        """Sequence, number and previous number of the next message."""
+        previous, self.number = self.number, row[6]
+        if row[0] > self._last:
+            before = self.sequence_id
+            self.sequence_id, self._last = self._sequences.range_of(self._queue, row[0])
+            previous = 0
+            if not before:
+                previous = self._sequences.previous(self._queue, row, self.sequence_id)
+        return self.sequence_id, self.number, previous
+
+
+class Sender:
+    """The messages of one outgoing queue on their way through one session.
+
+    Each is taken once, the highest priority first, then in order of arrival; transactional ones
+    again after `resend`. A new session begins with a new sender.
+    """
+
+    __slots__ = (
+        "_again",
+        "_again_end",
+        "_core",
+        "_marks",
+        "_passed_over",
+        "live",
+        "queue",
+        "transfer",
+    )
+
+    def __init__(self, core: Core, transfer: Transfer, queue: Queue) -> None:
+        self._core = core
+        self.transfer = transfer
+        self.queue = queue
+        self.live = True
+        self._marks = [0] * PRIORITIES  # lookup identifiers: up to there it has been
+        self._marks[_SEQUENCED] = self._outgoing.settled
+        self._passed_over: dict[int, int] = {}  # locked when their turn came: number, priority
+        self._again = self._again_end = 0  # sequenced messages between these are sent again
+
+    @property
+    def _outgoing(self) -> Outgoing:
+        outgoing = self.queue.outgoing
+        assert outgoing is not None
+        return outgoing
+
+    # -- what goes out
+
+    def take(self, count: int, bytes_max: int, lowest: int = 0) -> list[Outbound]:
+        """Send User Message (3.1.7.1) for the next messages, as far as they are not too much.
+
+        One of any size is not too much. What has expired meanwhile ends here (3.1.7.1.2). Messages
+        of a priority below `lowest` are left alone.
+        """
+        if not self._may_send() or count <= 0:
+            return []
+        choice = _Choice(count, bytes_max)
+        for priority in reversed(self.queue.state.order.used):
+            if priority < lowest:
+                break
+            if self._passed_over:
+                self._choose_returned(priority, choice)
+            if priority == _SEQUENCED:
+                self._choose_again(choice)
+                if self._again < self._again_end:
+                    break  # what is new there does not overtake what is sent again
+            self._choose(priority, choice)
+            if choice.full:
+                break
+        return self._prepare(choice)
+
+    def _may_send(self) -> bool:
+        """3.1.7.1: only while the queue is connected; a paused or locked one is not."""
+        return (
+            self.live
+            and self.transfer.connection_active
+            and self._outgoing.state is OutgoingQueueState.CONNECTED
+        )
+
+    def _choose_returned(self, wanted: int, choice: _Choice) -> None:
+        """Messages of a priority that were locked when their turn came, as far as they are free."""
+        for number, priority in list(self._passed_over.items()):
+            row = self._core.state.table.get(number)
+            if row is None or row.queue != self.queue.number:
+                del self._passed_over[number]
+            elif (
+                priority == wanted == row.priority
+                and number not in self._core.locks
+                and not choice.full
+            ):
+                del self._passed_over[number]
+                if not self._expired(number, row):
+                    choice.add(number, row)
+
+    def _choose(self, priority: int, choice: _Choice) -> None:
+        """Messages of one priority that this session has not seen."""
+        marks, lane = self._marks, self.queue.state.order.lane(priority)
+        while not choice.full:
+            ids, numbers = lane.some_after(marks[priority], min(choice.room, _BATCH))
+            rows = self._core.state.table.rows(numbers)
+            if ids and self._are_all_free(numbers, rows) and choice.has_room_for(rows):
+                marks[priority] = ids[-1]
+                choice.add_all(numbers, rows)
+                continue
+            for row, number in zip(rows, numbers, strict=True):
+                if self._is_blocked(number, row) or not choice.has_room(row):
+                    return
+                self._settle(marks[priority], row)
+                marks[priority] = row.lookup_id
+                self._offer(number, row, choice)
+            if not ids:
+                return
+
+    def _are_all_free(self, numbers: list[int], rows: list[Row]) -> bool:
+        """The common case: nobody holds any of them, and all have time left."""
+        if not self._core.locks.keys().isdisjoint(numbers):
+            return False
+        now = self._core.utc
+        return not [row for row in rows if row[2] <= now or row[11] & FLAG_ARRIVED]
+
+    def _choose_again(self, choice: _Choice) -> None:
+        """Sequenced messages that are sent once more; the others of their lane are not."""
+        lane = self.queue.state.order.lane(_SEQUENCED)
+        while self._again < self._again_end and not choice.full:
+            ids, numbers = lane.some_after(self._again, min(choice.room, _BATCH))
+            if not ids or ids[0] > self._again_end:
+                self._again = self._again_end
+                return
+            for row, number in zip(self._core.state.table.rows(numbers), numbers, strict=True):
+                if row.lookup_id > self._again_end:
+                    self._again = self._again_end
+                    return
+                if is_numbered(row.flags):
+                    if self._is_blocked(number, row) or not choice.has_room(row):
+                        return
+                    self._offer(number, row, choice)
+                self._again = row.lookup_id
+
+    def _is_blocked(self, number: int, row: Row) -> bool:
+        """Nothing overtakes a message of a sequence that somebody holds: it could not follow."""
+        return (
+            number in self._core.locks
+            and is_numbered(row.flags)
+            and not row.flags & FLAG_ARRIVED
+            and number not in self._core.reading.damaged
+        )
+
+    def _settle(self, mark: int, row: Row) -> None:
+        """Notes for later sessions where the messages end that only wait for final answers."""
+        if row.flags & FLAG_ARRIVED and mark == self._outgoing.settled:
+            self._outgoing.settled = row.lookup_id
+
+    def _offer(self, number: int, row: Row, choice: _Choice) -> None:
+        if row.flags & FLAG_ARRIVED or number in self._core.reading.damaged:
+            return
+        if number in self._core.locks:
+            self._passed_over[number] = row.priority
+        elif not self._expired(number, row):
+            choice.add(number, row)
+
+    def _expired(self, number: int, row: Row) -> bool:
+        """Checking for Message Expiration (3.1.7.1.2)."""
+        if row.expires > self._core.utc:
+            return False
+        self._core.outcomes.expire(self.queue, number, row)
+        return True
+
+    # -- as it goes on the wire
+
+    def _prepare(self, choice: _Choice) -> list[Outbound]:
+        """The packets; a damaged one stays behind, locked until the next start."""
+        core = self._core
+        try:
+            core.reading.fetch_many(choice.numbers)
+        except Unreadable:
+            choice.keep(set(core.reading.fetch_sound(choice.numbers)[0]))
+        packets, new, finder = core.effects.packets, tuple.__new__, Finder()
+        outbound: list[Outbound] = []
+        places = Places(self.transfer.sequences, self.queue)
+        owner = self._owner()
+        for number, row in zip(choice.numbers, choice.rows, strict=True):
+            packet, flags = packets[number], row[11]
+            if owner and packet[_ADDRESS] != owner:
+                packet = packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]
+            finder.look(packet)
+            if finder.needs_care(packet):
+                packet = self._cared_for(number, row, packet)
+                if not packet:
+                    continue
+            numbered = flags & _OURS == FLAG_TRANSACTIONAL
+            if numbered:
+                packet = placed(packet, flags, *places.next(row), finder.transaction_at)
+            outbound.append(new(Outbound, (number, packet, not flags & FLAG_EXPRESS, numbered)))
+        if places.sequence_id:
+            self.transfer.sequences.sent(self.queue, places.sequence_id, places.number)
+        return outbound
+
+    def _owner(self) -> bytes:
+        """Whose queue a public name means: who passes its messages on goes by QueueManagerAddress.
+
+        The name of any other queue says so itself. Whoever sent the message did not have to know,
+        and the queue may have moved since.
+        """
+        name = self.queue.definition.format_name
+        return self._core.targets.owner_of(name) if name.startswith("PUBLIC=") else b""
+
+    def _cared_for(self, number: int, row: Row, packet: bytes) -> bytes:
+        """A packet that is secret or traced; empty if it must not go out."""
+        core, seen, clear = self._core, glance(packet), packet
+        if not row.flags & FLAG_REMOTE:
+            try:
+                packet = self.transfer.seal(packet, seen, core.now_ms)
+            except QueueError as error:
+                self._not_encrypted(number, row, error)
+                return b""
+        hop = self._outgoing.next_hops[0] if self._outgoing.next_hops else ""
+        core.tracing.sent(clear, seen, hop.rpartition("=")[2], None)  # it may be `IP=` an address
+        return packet
+
+    def _not_encrypted(self, number: int, row: Row, error: QueueError) -> None:
+        """Handling Encryption Errors (3.1.7.1.5.1), in the way of expiry (decision 78)."""
+        core, outgoing = self._core, self._outgoing
+        core.outcomes.delete(self.queue, number, row, NACK_COULD_NOT_ENCRYPT)
+        status = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
+        attempt = ConnectionAttempt(status, core.utc, error.code, outgoing.next_hops)
+        self.transfer.connection_attempted(self.queue, attempt)
+        core.event("message_not_encrypted", queue=self.queue.name, why=str(error))
+
+    # -- what comes back
+
+    def acknowledged(self, numbers: list[int]) -> None:
+        """Session acknowledgments (3.1.5.5.1-4) for messages that this sender gave.
+
+        Those outside sequences of ours are delivered, in one step. A transactional one stays
+        until its order acknowledgment.
+        """
+        mine = self.queue.number
+        if len(set(numbers)) != len(numbers):  # one was sent twice, on both sides of a pause
+            numbers = list(dict.fromkeys(numbers))
+        found: list[int] = []
+        rows: list[Row] = []
+        for number, row in zip(numbers, self._core.state.table.find(numbers), strict=True):
+            if row[1] == mine and row[11] & _OURS != FLAG_TRANSACTIONAL:
+                found.append(number)
+                rows.append(row)
+        if found:
+            self._core.outcomes.transferred_all(self.queue, found, rows)
+
+    def resend(self) -> None:
+        """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""
+        self._again = self.transfer.sequences.unfinished_after(self.queue)
+        self._again_end = self._marks[_SEQUENCED]
+        self._core.effects.active.add(self.queue.number)
+
+    def send_again_behind(self, lookup_id: int) -> None:
+        """Sequenced messages behind this one have new places: what was taken is taken again."""
+        if self._marks[_SEQUENCED] <= lookup_id:
+            return
+        begun = self._again < self._again_end
+        self._again = min(self._again, lookup_id) if begun else lookup_id
+        self._again_end = self._marks[_SEQUENCED]
+        self._core.effects.active.add(self.queue.number)
+
+    def end(self) -> None:
+        """The session is over, or has no more to do with this queue: what it sent waits again."""
+        if not self.live:
+            return
+        self.live = False
+        self.transfer.sender_ended(self)
+
+    # -- looking
+
+    def holds(self, number: int, row: Row) -> bool:
+        """Whether a message is in flight: the peer may have it, so it does not expire."""
+        if row.lookup_id > self._marks[row.priority] or number in self._passed_over:
+            return False
+        again = self._again < row.lookup_id <= self._again_end
+        return not (again and is_numbered(row.flags))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to take now."""
+        return self.next_priority is not None
+
+    @property
+    def next_priority(self) -> int | None:
+        """The highest priority of what there is to take now; None: nothing."""
+        if not self._may_send():
+            return None
+        locks, passed_over = self._core.locks, self._passed_over.items()
+        free = max(
+            [priority for number, priority in passed_over if number not in locks], default=-1
+        )
+        for priority in reversed(self.queue.state.order.used):
+            if priority <= free:
+                break
+            if self._can_go_on(priority, self._reached(priority)):
+                return priority
+        return free if free >= 0 else None
+
+    def _reached(self, priority: int) -> int:
+        """How far it has come in a priority; not far again when it sends again."""
+        again = priority == _SEQUENCED and self._again < self._again_end
+        return self._again if again else self._marks[priority]
+
+    def _can_go_on(self, priority: int, mark: int) -> bool:
+        _, numbers = self.queue.state.order.lane(priority).some_after(mark, 1)
+        rows = self._core.state.table.rows(numbers)
+        return bool(rows) and not self._is_blocked(numbers[0], rows[0])
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages it has sent that wait for a session or order acknowledgment."""
+        order = self.queue.state.order
+        sent = sum(order.lane(p).count_up_to(self._marks[p]) for p in order.used)
+        others = len(self._passed_over) + self.transfer.sequences.arrived(self.queue)
+        return max(sent - others, 0)
+
+
+class _Choice:
+    """Messages chosen for one batch."""
+
+    __slots__ = ("bytes_left", "numbers", "room", "rows")
+
+    def __init__(self, count: int, bytes_max: int) -> None:
+        self.numbers: list[int] = []
+        self.rows: list[Row] = []
+        self.room = count
+        self.bytes_left = bytes_max
+
+    @property
+    def full(self) -> bool:
+        return self.room <= 0 or self.bytes_left <= 0
+
+    def has_room(self, row: Row) -> bool:
+        return self.room > 0 and (row.size <= self.bytes_left or not self.numbers)
+
+    def has_room_for(self, rows: list[Row]) -> bool:
+        return sum([row[4] for row in rows]) <= self.bytes_left
+
+    def add_all(self, numbers: list[int], rows: list[Row]) -> None:
+        self.numbers += numbers
+        self.rows += rows
+        self.room -= len(rows)
+        self.bytes_left -= sum([row[4] for row in rows])
+
+    def add(self, number: int, row: Row) -> None:
+        self.numbers.append(number)
+        self.rows.append(row)
+        self.room -= 1
+        self.bytes_left -= row.size
+
+    def keep(self, numbers: set[int]) -> None:
+        """Only these, the others cannot be had."""
+        pairs = [p for p in zip(self.numbers, self.rows, strict=True) if p[0] in numbers]
+        self.numbers = [number for number, _ in pairs]
+        self.rows = [row for _, row in pairs]

@@ -1,0 +1,592 @@
+"""Receiving a UserMessage packet: how messages of other machines come in ([MS-MQQB] 3.1.5.8).
+
+In the order of state-machines 4.1 a: parse, duplicate, expiry, destination, security, store,
+insert, acknowledge. Counting and SessionHeaders are the session's. Everything recoverable of a
+batch is one atomic step: messages, their place in the duplicate history and in their sequences,
+and what is answered.
+"""
+
+from __future__ import annotations
+
+from posthouse.engine.accounts.certificates import Certificates
+from posthouse.engine.directory.public_queues import DirectoryOfQueues
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import (
+    FLAG_AUTHENTICATED,
+    FLAG_REMOTE,
+    NEVER,
+    WANT_DEAD_LETTER,
+    Change,
+    Row,
+)
+from posthouse.engine.ledger.rows import (
+    DELIVERY,
+    are_alike,
+    flags_of,
+    row_of,
+    wants_of,
+)
+from posthouse.engine.messages.admission import INFINITE
+from posthouse.engine.messages.enqueue import extra_of
+from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
+from posthouse.engine.transfer.allowed_answers import AllowedAnswers
+from posthouse.engine.transfer.arrivals import (
+    RELAYED,
+    SEQUENCE,
+    Arriving,
+    Batch,
+    Refusal,
+    Run,
+    SequencePlace,
+    claim_of,
+    is_late,
+    late_by,
+    out_of_range,
+    refused_of,
+    source_of,
+)
+from posthouse.engine.transfer.connect_targets import Targets
+from posthouse.engine.transfer.final_answers import FinalAnswers
+from posthouse.engine.transfer.forwarding import NO_ROOM, Forwarding
+from posthouse.engine.transfer.lineages import places_key
+from posthouse.engine.transfer.message_history import MessageHistory
+from posthouse.engine.transfer.peer_clocks import Clocks
+from posthouse.engine.transfer.protocol_interface import Peer, Verdict
+from posthouse.engine.transfer.signed_history import Copy, SignedHistory, SignedMessage
+from posthouse.engine.transfer.source_check import Speakers
+from posthouse.model.errors import (
+    AccessDenied,
+    IllegalPropertyValue,
+    MessageNotAuthenticated,
+    QueueError,
+    QueueQuotaExceeded,
+    RemoteProtocolError,
+    TimedOutInTransit,
+)
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_classes import (
+    NACK_ACCESS_DENIED,
+    NACK_BAD_DEST_QUEUE,
+    NACK_BAD_ENCRYPTION,
+    NACK_BAD_SIGNATURE,
+    NACK_HOP_COUNT_EXCEEDED,
+    NACK_NOT_TRANSACTIONAL_MESSAGE,
+    NACK_NOT_TRANSACTIONAL_QUEUE,
+    NACK_QUEUE_EXCEED_QUOTA,
+    NACK_REACH_QUEUE_TIMEOUT,
+    NORMAL,
+    ORDER_ACK,
+    class_name,
+)
+from posthouse.model.names import DirectName, PrivateName, PublicName, SingleName
+from posthouse.security.access import Caller, Guard
+from posthouse.security.message_security import is_encrypted
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.wire.binary.order_acks import ack_class, read_final_ack, read_order_ack
+from posthouse.wire.packet.digest import content_digest, passing_digest
+from posthouse.wire.packet.glance import SESSION, Glance, glance
+from posthouse.wire.packet.headers import HOPS, OVER_HTTP
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.patch import USER_FLAGS_AT, drop_session_header
+from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
+
+_ANYBODY = Caller.anonymous()
+
+# What a queue's door refuses, as the class that tells the sender. MessageNotAuthenticated and the
+# privacy level have no class of their own: these two are what Windows answers.
+_CLASSES: dict[type[QueueError], int] = {
+    AccessDenied: NACK_ACCESS_DENIED,
+    QueueQuotaExceeded: NACK_QUEUE_EXCEED_QUOTA,
+    TimedOutInTransit: NACK_REACH_QUEUE_TIMEOUT,
+    MessageNotAuthenticated: NACK_BAD_SIGNATURE,
+    IllegalPropertyValue: NACK_BAD_ENCRYPTION,
+}
+STEP_MESSAGES = 128  # that differ from each other, of one call; the rest is handed in again
+_NAMES_MAX = 1024
+_PRIVACY_OPTIONAL = 1
+_KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
+
+
+class Receiving:
+    """How messages of other machines come in."""
+
+    def __init__(
+        self, core: Core, directory: DirectoryOfQueues, certificates: Certificates
+    ) -> None:
+        self.core = core
+        self.certificates = certificates
+        self.history = MessageHistory(core)
+        self.signed = SignedHistory(core)
+        self.targets = core.targets = Targets(core, directory)
+        self.clocks = core.clocks = Clocks(core)
+        self.speakers = Speakers(core, self.targets)
+        self.answers = AllowedAnswers(core, self.targets)
+        self.forwarding = Forwarding(core, directory)
+        self.final_answers = FinalAnswers(core, self.targets, self._own_queue)
+        self._names: dict[str, Queue] = {}  # direct ones, by their key
+        self._names_version = -1
+        self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
+
+    def receive(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
+        """A batch of packets of one session, in their order.
+
+        The first that is malformed, or finds no room in the machine, ends it: those in front of it
+        are dealt with, it and the others are not. Of many that are not alike the first are.
+        """
+        run = self._run(peer, packets, looks)
+        if run is not None:
+            return self._take_run(peer, run)
+        packets, looks = packets[:STEP_MESSAGES], looks[:STEP_MESSAGES]
+        sound, why = self._sound(packets, looks)
+        batch, dealt_with = Batch(peer), 0
+        with self.core.untold():
+            for packet, seen in zip(packets[:sound], looks, strict=False):
+                try:
+                    self._take(batch, packet, seen)
+                except (*NO_ROOM, RemoteProtocolError) as error:
+                    why = str(error)
+                    break
+                dealt_with += 1
+        self._commit(batch)
+        return Verdict(dealt_with, tuple(batch.sequences), why)
+
+    def _sound(self, packets: list[bytes], looks: list[Glance]) -> tuple[int, str]:
+        """How many packets can be read in every part, and what is wrong with the next."""
+        for at, (packet, seen) in enumerate(zip(packets, looks, strict=True)):
+            try:
+                if seen.user_flags & OVER_HTTP:
+                    return at, "a message that travels over HTTP"
+                if why := out_of_range(seen):
+                    return at, why
+                Packet(packet, seen).check()
+                if ack_class(packet, seen.base_flags, seen.user_flags) and self._is_here(seen):
+                    read_order_ack(packet, seen)  # the bodies of both kinds are of one size
+            except RemoteProtocolError as error:
+                return at, str(error)
+        return len(packets), ""
+
+    def _commit(self, batch: Batch) -> None:
+        if batch.recoverable or batch.express:
+            self.history.add(batch.recoverable, batch.express, batch.change, batch.peer.host)
+        for host, notes in batch.places.items():
+            self.core.transfer.lineages.places.add(notes, {}, batch.change, host)
+        self.core.commit(batch.change)
+
+    def _is_here(self, seen: Glance) -> bool:
+        """Decision 20: a message without an address is for this machine."""
+        return seen.address_guid in (NULL_GUID, self.core.guid)
+
+    def _stays(self, seen: Glance) -> bool:
+        """Whether it goes no further: it is for this machine, or for a connector queue of it."""
+        return self._is_here(seen) or self.core.connectors.takes(seen.address_guid)
+
+    # -- one message
+
+    def _take(self, batch: Batch, packet: bytes, seen: Glance) -> None:
+        if seen.base_flags & SESSION:  # it belongs to the hop, and its session has read it
+            packet = drop_session_header(packet)
+            seen = glance(packet)
+        code = ack_class(packet, seen.base_flags, seen.user_flags)
+        if code and self._is_here(seen):
+            self._acknowledged(batch.peer, code, packet, seen)
+            return
+        if code and not batch.peer.may_pass_on(seen.source_guid):
+            self.core.refusals["acknowledgment_not_passed_on"] += 1
+            return
+        digest = self._digest(packet, seen)
+        if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
+            if seen.source_guid != self.core.guid or self._came_around(batch.peer, packet, seen):
+                self._take_new(batch, packet, seen, digest)
+            else:
+                self.core.refusals["not_from_here"] += 1
+            return
+        source = self._source(packet, seen)
+        if self._is_known(batch, source, seen.ordinal, digest):
+            batch.note(source, seen, digest)
+            self.answers.came_again(batch, packet, seen, digest)
+            return
+        if self._was_refused(batch, source, seen.ordinal, digest):
+            self._note_refusal(batch, source, seen, digest)
+        elif self._take_new(batch, packet, seen, digest):
+            batch.note(source, seen, digest)
+
+    def _digest(self, packet: bytes, seen: Glance) -> bytes:
+        """What a message says; one that is encrypted for us says it in other bytes each time."""
+        if not self._stays(seen):
+            return passing_digest(packet, seen)
+        if seen.security_at and is_encrypted(packet, seen):
+            opened = self.certificates.security.open(packet, seen, self.core.now_ms)
+            if opened.refusal is None:
+                return content_digest(opened.packet, opened.seen)
+        return content_digest(packet, seen)
+
+    def _source(self, packet: bytes, seen: Glance) -> bytes:
+        """The source of an identifier in the history.
+
+        What only passes through may come around in a circle, some hops later. Taken for a
+        duplicate it would be lost without a word; its hop count ends it with one.
+        """
+        source = source_of(packet, seen)
+        return source if self._stays(seen) else source + bytes([seen.user_flags & HOPS])
+
+    def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
+        """Whether a message in our own name can have come back here on a way around.
+
+        What becomes of it here is what the outgoing one waits for, so this is an acknowledgment,
+        and counts from where acknowledgments do (decision 24).
+        """
+        (sequence_id, _, _) = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+        queue = self.core.transfer.sequences.queue_of(sequence_id)
+        return queue is not None and bool(peer.may_acknowledge(queue.number))
+
+    def _was_refused(self, batch: Batch, source: bytes, ordinal: int, digest: bytes) -> bool:
+        """Whether it came before and was refused: from the same address, or over other routers."""
+        if self._is_known(batch, refused_of(source, batch.peer), ordinal, digest):
+            return True
+        known = self._is_known(batch, source + RELAYED, ordinal, digest)
+        return known and self.speakers.is_relayed(batch.peer, source)
+
+    def _note_refusal(self, batch: Batch, source: bytes, seen: Glance, digest: bytes) -> None:
+        batch.note(refused_of(source, batch.peer), seen, digest)
+        if self.speakers.is_relayed(batch.peer, source):
+            batch.note(source + RELAYED, seen, digest)
+
+    def _is_known(self, batch: Batch, source: bytes, ordinal: int, digest: bytes) -> bool:
+        return self.history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
+
+    def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: Glance) -> None:
+        """OrderAck (3.1.5.6) and FinalAck (3.1.5.7) are for the sequences, not for a queue."""
+        transfer = self.core.transfer
+        if code == ORDER_ACK:
+            order = read_order_ack(packet, seen)
+            place = order.sequence_id, order.sequence_number
+            counts = transfer.order_acknowledged_by(peer, *place)
+        else:
+            final = read_final_ack(packet, seen)
+            place = final.sequence_id, final.sequence_number
+            of_message = final.source_queue_manager, final.message_id
+            counts = transfer.final_acknowledged_by(peer, code, *of_message, *place)
+        if counts:
+            self.clocks.told(peer.address, seen.sent_time)
+
+    def _take_new(self, batch: Batch, packet: bytes, seen: Glance, digest: bytes) -> bool:
+        """Takes a message in, or does nothing with it, or refuses it: then False."""
+        allowed = self.answers.allowed(batch.peer, packet, seen)
+        arrival = Arriving(packet, allowed, digest)
+        arrival.is_muted = seen.message_class == NORMAL and allowed.ack_flags != seen.ack_flags
+        try:
+            if self._stays(seen):
+                self._deliver(batch, arrival)
+            elif not self.core.settings.routing_server or self.speakers.may_speak(batch.peer, seen):
+                self.forwarding.forward(batch, arrival)
+        except Refusal as refusal:
+            self._refuse(batch, arrival, refusal.message_class)
+        except QueueError as error:
+            message_class = _CLASSES.get(type(error), 0)
+            if not message_class and isinstance(error, NO_ROOM):
+                raise
+            self._refuse(batch, arrival, message_class or NACK_BAD_DEST_QUEUE)
+        else:
+            return True
+        return False
+
+    def _deliver(self, batch: Batch, arrival: Arriving) -> None:
+        """A message for a queue of this machine."""
+        core, seen = self.core, arrival.seen
+        view = Packet(arrival.packet, seen)
+        name = self._own_name(view.destination_queue)
+        if core.notices.take(name) and self._is_here(seen):
+            core.notices.heard(view.body, seen.source_guid)
+            return
+        queue = self.local_queue(name) if self._is_here(seen) else self._connector(name, seen)
+        place = None if queue is None else self._place(batch, queue, arrival)
+        if place is not None and place.is_old:
+            place.reject(batch)
+            self.answers.came_again(batch, arrival.packet, seen, arrival.digest)
+            return
+        if place is None and seen.transaction_at and self._was_accepted(batch, arrival):
+            return
+        if is_late(seen, core.utc):
+            self.clocks.late(batch.peer.address, late_by(seen, core.utc))
+            raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
+        if queue is None:
+            raise Refusal(NACK_BAD_DEST_QUEUE)
+        self._check_kind(queue, seen)
+        caller = self._open(arrival)
+        guard = self._foreign_guard(queue, name) or self.guard(queue)
+        guard.require(caller, WRITE_MESSAGE)
+        arrival.may_enter = True
+        if place is not None and (not place.follows or self._is_given_up(batch, arrival)):
+            place.reject(batch)
+            return
+        flags = FLAG_REMOTE | arrival.flags
+        admitted = core.admission.admit(queue, arrival.packet, arrival.seen, flags, False)
+        sender = caller.sid if caller.authenticated else b""
+        copy = self._copy(batch, queue, arrival)
+        if copy is Copy.REPLAYED:
+            raise Refusal(NACK_BAD_SIGNATURE)
+        if copy is Copy.NONE:
+            host = "" if place is None else place.claim.host
+            number = core.sending.accept(admitted, None, sender, "", batch.change, host)
+            if arrival.is_muted:
+                self.answers.note((seen.source_guid, seen.ordinal, arrival.digest), number)
+        if place is not None:
+            place.accept(batch)
+        core.tracing.received(arrival.packet, arrival.seen, batch.change)
+
+    def _copy(self, batch: Batch, queue: Queue, arrival: Arriving) -> Copy:
+        """Whether a signed message came into an authenticated queue before."""
+        if not arrival.signed:
+            return Copy.NONE
+        settings, seen = self.certificates.security.settings, arrival.seen
+        message = SignedMessage(arrival.signed, seen.source_guid, seen.ordinal)
+        return self.signed.enter(queue, message, batch.peer, settings, batch.change)
+
+    def _connector(self, name: SingleName | None, seen: Glance) -> Queue | None:
+        """The connector queue for a message to a queue of a foreign system."""
+        connectors, transactional = self.core.connectors, bool(seen.transaction_at)
+        refused = connectors.refusal(name, transactional=transactional)
+        if refused != NORMAL:
+            raise Refusal(refused)
+        return connectors.queue_for(seen.address_guid, transactional=transactional)
+
+    def _foreign_guard(self, queue: Queue, name: SingleName | None) -> Guard | None:
+        """What the directory says of who may send to a queue of a foreign system."""
+        if queue.definition.role is not QueueRole.CONNECTOR or not isinstance(name, PublicName):
+            return None
+        found = self.targets.find_queue(name.guid)
+        if found is None or not found.security:
+            return None
+        return Guard(found.security, str(name), authentication=found.authentication)
+
+    def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> SequencePlace | None:
+        """The place of a transactional message in its sequence."""
+        if not arrival.seen.transaction_at or not queue.definition.transactional:
+            return None
+        host = self.speakers.lineage(batch.peer, arrival.seen.source_guid)
+        return SequencePlace(self.core, batch.peer, host, queue, arrival)
+
+    def _was_accepted(self, batch: Batch, arrival: Arriving) -> bool:
+        """Whether it came into a queue of the name before that was deleted.
+
+        It has had its end, and gets no other; its order acknowledgment is due once more.
+        """
+        seen = arrival.seen
+        name = str(Packet(arrival.packet, seen).destination_queue)
+        sequence_id, place, _ = SEQUENCE.unpack_from(arrival.packet, seen.transaction_at + 4)
+        source, at = seen.source_guid, (sequence_id, place)
+        host = self.speakers.lineage(batch.peer, source)
+        number = self.core.transfer.left_behind(source, name, at, host, arrival.digest)
+        if number:
+            batch.sequences[number, source] = None
+        return bool(number)
+
+    def _open(self, arrival: Arriving) -> Caller:
+        """Decrypts and verifies (3.1.5.8.3). Returns on whose behalf it comes (decisions 1, 2)."""
+        seen = arrival.seen
+        if not seen.security_at:
+            return _ANYBODY
+        verified = self.certificates.security.open(arrival.packet, seen, self.core.now_ms)
+        if verified.refusal is not None:
+            raise Refusal(verified.refusal)
+        arrival.packet = verified.packet
+        arrival.seen = verified.seen._replace(ack_flags=seen.ack_flags)
+        if verified.authenticated:
+            arrival.flags |= FLAG_AUTHENTICATED
+            arrival.signed = verified.digest
+        return self.certificates.sender(verified)
+
+    def guard(self, queue: Queue) -> Guard:
+        """The access check of a queue; for a public one the directory has the last word."""
+        definition = queue.definition
+        if definition.queue_type is QueueType.PUBLIC:
+            found = self.targets.find_queue(definition.identifier)
+            if found is not None and found.security not in (b"", definition.security):
+                return self._guard_of(queue, found.security)
+        return self.core.registry.guard(queue)
+
+    def _guard_of(self, queue: Queue, security: bytes) -> Guard:
+        known = self._guards.get(queue.number)
+        if known is None or known[0] != (security, queue.definition.authentication):
+            guard = Guard(security, queue.name, authentication=queue.definition.authentication)
+            known = (security, queue.definition.authentication), guard
+            self._guards[queue.number] = known
+        return known[1]
+
+    def local_queue(self, name: SingleName | None) -> Queue | None:
+        """The queue of this machine with that name, if anybody may send there.
+
+        What a direct name means is remembered until any queue changes.
+        """
+        if not isinstance(name, DirectName):
+            return self._find_queue(name)
+        if self._names_version != self.core.rights_version or len(self._names) >= _NAMES_MAX:
+            self._names.clear()
+            self._names_version = self.core.rights_version
+        queue = self._names.get(name.key)
+        if queue is None:
+            queue = self._find_queue(name)
+            if queue is not None:
+                self._names[name.key] = queue
+        return queue
+
+    def _own_queue(self, name: SingleName | None) -> Queue | None:
+        return self.local_queue(self._own_name(name))
+
+    def _find_queue(self, name: SingleName | None) -> Queue | None:
+        queue = None if name is None else self.core.registry.find_local(name)
+        return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
+
+    def _own_name(self, name: SingleName | None) -> SingleName | None:
+        """Decision 20: no address means this machine, in the name of a private queue too."""
+        if isinstance(name, PrivateName) and name.guid == NULL_GUID:
+            return PrivateName(self.core.guid, name.number, name.suffix)
+        return name
+
+    def _check_kind(self, queue: Queue, seen: Glance) -> None:
+        """Transactional messages go to transactional queues, and no others do (3.1.5.8.2)."""
+        if queue.definition.transactional and not seen.transaction_at:
+            raise Refusal(NACK_NOT_TRANSACTIONAL_MESSAGE)
+        if seen.transaction_at and not queue.definition.transactional:
+            raise Refusal(NACK_NOT_TRANSACTIONAL_QUEUE)
+
+    # -- refusals
+
+    def _refuse(self, batch: Batch, arrival: Arriving, message_class: int) -> None:
+        """The message is dropped; whoever is to know learns why."""
+        core, seen, change = self.core, arrival.seen, batch.change
+        core.refusals[class_name(message_class)] += 1
+        if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
+            return  # its sender sends it again: it may be taken then
+        flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
+        row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
+        row = row._replace(message_class=message_class)
+        if self._is_first_refusal(batch, arrival):
+            core.acks.refused(arrival.packet, row, message_class, change)
+        if seen.transaction_at:
+            host = self.speakers.lineage(batch.peer, seen.source_guid)
+            if not core.acks.is_enough(seen.source_guid, host):
+                core.acks.final(arrival.packet, message_class, batch.peer.address, change, host)
+        elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
+            core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
+
+    def _is_first_refusal(self, batch: Batch, arrival: Arriving) -> bool:
+        """A message may come again until its sender has heard; its acknowledgment does not.
+
+        The history remembers it, but not as one that came in: anybody can send under a name.
+        """
+        seen = arrival.seen
+        source = self._source(arrival.packet, seen)
+        known = self._was_refused(batch, source, seen.ordinal, arrival.digest)
+        self._note_refusal(batch, source, seen, arrival.digest)
+        return not known
+
+    def _is_given_up(self, batch: Batch, arrival: Arriving) -> bool:
+        """Whether the sender of a transactional message was told that it is refused.
+
+        It ends the message when it hears so. What was wrong with it may be over by now, as with a
+        full queue, but taken in after all it would have two ends.
+        """
+        seen = arrival.seen
+        source = self._source(arrival.packet, seen)
+        known = self._was_refused(batch, source, seen.ordinal, arrival.digest)
+        return known and self.final_answers.may_be_sent(batch.peer, arrival)
+
+    # -- many messages at once
+
+    def _run(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Run | None:
+        """All of these as one run, if nothing tells them apart and nothing speaks against any.
+
+        They go to one queue of this machine, come from one source, ask for no answers, and are
+        either new to the history or the next ones of one sequence.
+        """
+        if not looks or not are_alike(looks) or out_of_range(looks[0]):
+            return None
+        core, first = self.core, looks[0]
+        source, address, now = first.source_guid, first.address_guid, core.utc
+        if first.user_flags & USER_TAIL or address not in (NULL_GUID, core.guid):
+            return None
+        if source == core.guid and first.transaction_at:
+            return None
+        end = first.transaction_at or first.properties_at or first.body_at
+        head = packets[0][USER_FLAGS_AT:end]
+        for packet, seen in zip(packets, looks, strict=True):
+            if (
+                not packet.startswith(head, USER_FLAGS_AT)
+                or seen[4] != source
+                or seen[5] != address
+                or seen[13]  # acknowledgments
+                or seen[6] != INFINITE  # time to be received
+                or seen[2] & BASE_TAIL
+                or (seen[3] != INFINITE and seen[7] + seen[3] < now)
+            ):
+                return None
+        size = sum([seen[0] for seen in looks])
+        queue = self._open_to_all(packets[0], first, size)
+        if queue is None:
+            return None
+        host = self.speakers.lineage(peer, source) if first.transaction_at else ""
+        run = Run(queue, host, packets, looks)
+        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
+        return run if new and not run.was_refused(self.history, peer) else None
+
+    def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
+        """The queue of a packet, if it has room for so much and takes it from anybody."""
+        core = self.core
+        try:
+            queue = self._own_queue(Packet(packet, seen).destination_queue)
+        except RemoteProtocolError:
+            return None
+        if queue is None:
+            return None
+        definition = queue.definition
+        if (
+            definition.transactional is not bool(seen.transaction_at)
+            or definition.authentication
+            or definition.privacy_level != _PRIVACY_OPTIONAL
+            or core.throttled
+            or core.settings.machine_quota_kib != INFINITE
+            or queue.state.bytes + queue.reserved + size > queue.limit
+            or not self.guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
+        ):
+            return None
+        return queue
+
+    def _take_run(self, peer: Peer, run: Run) -> Verdict:
+        """The same as `_take` for each, all at once."""
+        core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
+        row = Row(
+            *(core.lookup_ids.run(len(run.packets)).start, queue.number, NEVER, core.utc, 0, 0, 0),
+            seen.message_class,
+            *(0, 0, seen.priority, flags_of(seen, FLAG_REMOTE), wants_of(seen)),
+        )
+        extra = extra_of(run.host, row.wants)
+        numbers = core.arrive_run(
+            row, run.packets, run.looks, run.ordinals, b"", change, extra=extra
+        )
+        sequences: tuple[tuple[int, bytes], ...] = ()
+        if seen.transaction_at:
+            self._move_on(peer, run, change)
+            sequences = ((queue.number, seen.source_guid),)
+        else:
+            notes = {seen.source_guid: dict(zip(run.ordinals, run.digests(), strict=True))}
+            kinds = (notes, {}) if seen.user_flags & DELIVERY else ({}, notes)
+            self.history.add(*kinds, change, peer.host)
+        if queue.waiters:
+            for number in numbers:
+                core.announce(queue, number)
+        core.commit(change)
+        return Verdict(len(run.packets), sequences)
+
+    def _move_on(self, peer: Peer, run: Run, change: Change) -> None:
+        """The sequence of a run is where its last message is."""
+        transfer, source, host = self.core.transfer, run.looks[0].source_guid, run.host
+        last = claim_of(run.queue, host, Arriving(run.packets[-1], run.looks[-1], b"-"))
+        places = run.places()
+        info = transfer.accept(
+            *(run.queue, source, last.format_name, *last.place, change, peer.address, host),
+            first=next(iter(places)),
+            messages=len(places),
+        )
+        key = places_key(source, transfer.name_of(info), last.place[0])
+        transfer.lineages.places.add({key: places}, {}, change, host)

@@ -1,0 +1,1 @@
+"""Messages over HTTP: streams, receipts, redirection ([MC-MQSRM])."""

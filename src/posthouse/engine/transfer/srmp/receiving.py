@@ -1,0 +1,571 @@
+"""SRMP Message Received: how messages come in over HTTP and multicast ([MC-MQSRM] 3.1.5.1).
+
+In the order of the document: destination, expiry, kind, signature, place in the stream, duplicate,
+insertion. Everything recoverable of a turn is one atomic step: messages, their identifiers in the
+history, their places in streams, their receipts; so an answer that waits for the turn to be synced
+never tells of anything that a crash could undo. What is refused leaves no trace but a count.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from posthouse.engine.accounts.certificates import Certificates
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import (
+    FLAG_AUTHENTICATED,
+    FLAG_REMOTE,
+    NEVER,
+)
+from posthouse.engine.ledger.rows import flags_of, row_of, wants_of
+from posthouse.engine.queues.queue import ORDER_QUEUE, Queue, QueueRole, QueueType
+from posthouse.engine.transfer.arrivals import Arriving
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.signed_history import Copy, SignedMessage
+from posthouse.engine.transfer.srmp.allowed_receipts import SrmpAnswers
+from posthouse.engine.transfer.srmp.redirects import url_text, web_name
+from posthouse.engine.transfer.srmp.runs import SrmpBatch
+from posthouse.engine.transfer.srmp.streams import Key, StreamPlace
+from posthouse.model.errors import (
+    AccessDenied,
+    InsufficientResources,
+    MachineQuotaExceeded,
+    QueueError,
+    QueueQuotaExceeded,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+)
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.message_classes import ACK_REACH_QUEUE, NORMAL
+from posthouse.model.names import DirectName
+from posthouse.security.access import Caller, Guard
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.security.sids import EVERYONE
+from posthouse.security.xml_signatures import XmlVerified, verify
+from posthouse.wire.packet.digest import web_digest
+from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.headers import HOP_COUNT_MAX, INFINITE
+from posthouse.wire.packet.patch import patch
+from posthouse.wire.packet.renaming import with_direct_destination
+from posthouse.wire.srmp.mapping import packet_of
+from posthouse.wire.srmp.message import SrmpKind, SrmpMessage, kind_of
+from posthouse.wire.srmp.parts import Parts
+from posthouse.wire.srmp.via import hops_in, with_sender
+
+if TYPE_CHECKING:
+    from posthouse.engine.transfer.srmp.state import Srmp
+
+# Decision 33: what may be over the next time.
+_TEMPORARY = (
+    MachineQuotaExceeded,
+    QueueQuotaExceeded,
+    InsufficientResources,
+    ServiceNotAvailable,
+)
+_PLACES_MAX = 1024
+_ANYBODY = Caller.anonymous()
+# 3.1.5.1.12: a signature proves who wrote a message, and gives nobody a right (decision 10).
+_EVERYBODY = Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), True, False)
+_RECEIPTS = frozenset({SrmpKind.STREAM_RECEIPT, SrmpKind.FINAL_STREAM_RECEIPT})
+
+
+class SrmpArrival(NamedTuple):
+    """A message that a door has read: from whom, its elements, its parts, its HTTP head."""
+
+    peer: Peer
+    message: SrmpMessage
+    parts: Parts
+    head: bytes
+
+
+class SrmpVerdict(NamedTuple):
+    """The answer: 200 done with, 400 never, 500 not now; and why."""
+
+    status: int
+    why: str = ""
+
+
+DONE = SrmpVerdict(200)
+
+
+def _name_used(to: str) -> str:
+    """The name that a sender has a stream for: one, in however many ways its URL is written.
+
+    With each spelling a stream of its own, a stranger could have one queue know any number of them.
+    """
+    name = web_name(to)
+    return f"DIRECT={to if name is None else url_text(name)}"
+
+
+class _Refused(Exception):
+    """A refusal that will not change with time: 400 (decision 33)."""
+
+
+class SrmpReceiving:
+    """How messages come in over HTTP and multicast."""
+
+    def __init__(
+        self, core: Core, srmp: Srmp, receiving: Receiving, certificates: Certificates
+    ) -> None:
+        self.core = core
+        self.srmp = srmp
+        self.receiving = receiving
+        self.certificates = certificates
+        self.answers = SrmpAnswers(core, receiving)
+        self._open_guards: dict[int, tuple[bytes, Guard]] = {}
+        self._places: dict[str, tuple[DirectName, Queue | None]] = {}  # by URL
+        self._places_version = -1
+        self._touched: list[Key] = []  # streams whose receipts are due, once the batch is whole
+
+    def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
+        """SRMP Message Received (3.1.5.1), each as if it had come alone."""
+        batch = self._batch(arrivals)
+        with self.core.untold():
+            verdicts = [self._answered(batch, arrival) for arrival in arrivals]
+        self._commit(batch)
+        return verdicts
+
+    def _batch(self, arrivals: list[SrmpArrival]) -> SrmpBatch:
+        peer = arrivals[0].peer if arrivals else Peer(b"", "")
+        return SrmpBatch(self.core, peer, self._guard)
+
+    def _commit(self, batch: SrmpBatch) -> None:
+        batch.flush()
+        for host, notes in batch.places.items():
+            self.core.transfer.lineages.places.add(notes, {}, batch.change, host)
+        for host, (recoverable, express) in batch.hosts.items():
+            if recoverable or express:
+                self.receiving.history.add(recoverable, express, batch.change, host)
+        self.core.commit(batch.change)
+        # A receipt is a step of its own, and tells how far the stream is: it may not be in the log
+        # in front of the messages that it tells of.
+        touched, self._touched = self._touched, []
+        for key in touched:
+            self.srmp.streams.touch(key)
+
+    def _answered(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
+        try:
+            return self._take(batch, arrival)
+        except (_Refused, RemoteProtocolError) as error:
+            self.core.refusals["srmp_refused"] += 1
+            return SrmpVerdict(400, str(error))
+        except QueueError as error:
+            self.core.refusals[error.name] += 1
+            status = 500 if isinstance(error, _TEMPORARY) else 400
+            return SrmpVerdict(status, str(error))
+
+    def _take(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
+        message = arrival.message
+        batch.come_from(arrival.peer.host)
+        if message.is_plain and self._gather(batch, arrival):
+            return DONE
+        batch.flush()
+        kind = kind_of(message)
+        if kind in _RECEIPTS:
+            return self._acknowledged(arrival, kind)
+        if kind is SrmpKind.IGNORED and self._is_order_queue(message.to):
+            return self._ignored("srmp_message_ignored", "a receipt that contradicts itself")
+        if self._was_accepted(arrival):
+            return self._ignored("duplicate", "it came before")
+        name, queue = self._place(message.to)
+        if queue is not None:
+            self._check_kind(queue, message)
+        if self._is_late(message):
+            late_s = self.core.utc - message.expires()
+            self.core.clocks.late(arrival.peer.address, late_s)
+            return self._ignored("expired_on_arrival", "its time was over")
+        if kind is SrmpKind.IGNORED:
+            return self._ignored("srmp_message_ignored", "a message of no known kind")
+        if queue is None:
+            self._forward(batch, arrival, name)
+            return DONE
+        place = None
+        if message.stream is not None:
+            used, digest = _name_used(message.to), self._digest(arrival)
+            place = StreamPlace(self.core, arrival.peer.host, queue, used, message.stream, digest)
+            if not place.follows:
+                return self._out_of_place(batch, arrival, place)
+        elif self._is_known(batch, arrival):
+            return self._ignored("duplicate", "it came before")
+        self._insert(batch, arrival, queue, place)
+        return DONE
+
+    def _gather(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
+        """The common case of what `_take` does; False: nothing was done, and it has to decide."""
+        message, core = arrival.message, self.core
+        _, queue = self._place(message.to)
+        if queue is None or not batch.is_open(queue) or self._is_late(message):
+            return False
+        source, ordinal = message.source_guid, message.ordinal
+        named = source != NULL_GUID or ordinal != 1
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc)
+        seen = glance(packet)
+        digest = web_digest(packet, seen) if named else b""
+        if named and self._came_in(batch, source, ordinal, digest):
+            return False
+        if not batch.gather(queue, packet, seen):
+            return False
+        if named:
+            batch.note(source, seen, digest)
+        return True
+
+    def _came_in(self, batch: SrmpBatch, source: bytes, ordinal: int, digest: bytes) -> bool:
+        history = self.receiving.history
+        return history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
+
+    def _digest(self, arrival: SrmpArrival) -> bytes:
+        """What a message says."""
+        packet = packet_of(arrival.message, arrival.parts, arrival.head, self.core.utc)
+        stream = arrival.message.stream
+        place = (0, 0) if stream is None else (stream.sequence_id, stream.current)
+        return web_digest(packet, glance(packet), place)
+
+    def _ignored(self, counter: str, why: str) -> SrmpVerdict:
+        """Done with, and nothing came of it; whoever sent it shall not send it again."""
+        self.core.refusals[counter] += 1
+        return SrmpVerdict(200, why)
+
+    # -- where it goes (3.1.5.1.3)
+
+    def _destination(self, to: str) -> DirectName:
+        """The queue of `to`, or the one that an inbound redirection puts in its place.
+
+        Choice: redirections are looked up first, so that a name of a web server in front of us can
+        be led here; the document knows those of our own names only.
+        """
+        name = web_name(self.srmp.redirects.inbound(to) or to)
+        if name is None:
+            raise _Refused("its destination is no queue that can be reached over HTTP")
+        return name
+
+    def _place(self, to: str) -> tuple[DirectName, Queue | None]:
+        """The name that a URL stands for and the queue here, None for a queue elsewhere.
+
+        What a URL means is remembered until any queue changes.
+        """
+        if self._places_version != self.core.rights_version or len(self._places) >= _PLACES_MAX:
+            self._places.clear()
+            self._places_version = self.core.rights_version
+        place = self._places.get(to)
+        if place is None:
+            place = self._places[to] = self._find_place(to)
+        return place
+
+    def _find_place(self, to: str) -> tuple[DirectName, Queue | None]:
+        name = self._destination(to)
+        if not self.core.registry.is_own(name.host, name.port):
+            return name, None
+        queue = self.receiving.local_queue(name)
+        if queue is None:
+            raise _Refused(f"there is no queue {name} here")
+        return name, queue
+
+    def _check_kind(self, queue: Queue, message: SrmpMessage) -> None:
+        """Streams go to transactional queues, and nothing else does."""
+        if queue.definition.transactional is not (message.stream is not None):
+            kind = "transactional" if queue.definition.transactional else "not transactional"
+            raise _Refused(f"the queue {queue.name} is {kind}, the message is the opposite")
+
+    def _is_late(self, message: SrmpMessage) -> bool:
+        """Decision 34: a message whose time is over is not delivered, and nobody is told."""
+        expires = message.expires()
+        return expires != INFINITE and expires < self.core.utc
+
+    def _forward(self, batch: SrmpBatch, arrival: SrmpArrival, name: DirectName) -> None:
+        """On to another machine: where we are told to, or as transparent store-and-forward server.
+
+        An own address with another port is not ours, and nobody's to forward to (decision 61).
+        The head names the host that it came from: streams of different hosts stay apart where we
+        are believed (`[srmp] reverse_proxies`).
+        """
+        core, settings, message = self.core, self.core.settings, arrival.message
+        redirected = self.srmp.redirects.inbound(message.to) is not None
+        if not redirected and not (settings.routing_server and settings.srmp_forwarding):
+            raise _Refused("it is for another computer, and nothing is forwarded from here")
+        if not redirected and self._is_own_host(name):
+            raise _Refused("no queue manager of ours has that port")
+        if self.srmp.redirects.is_forbidden(name.host, name.port):
+            raise _Refused("nothing is sent to that address from here")
+        hops = hops_in(arrival.head) + 1
+        if hops > HOP_COUNT_MAX:
+            raise _Refused(f"it went in a circle: {hops - 1} servers have passed it on")
+        if message.stream is None and self._is_known(batch, arrival, hops):
+            self.core.refusals["duplicate"] += 1
+            return
+        head = with_sender(arrival.head, arrival.peer.host)
+        packet = packet_of(message, arrival.parts, head, core.utc)
+        packet = patch(packet, hop_count=hops, seen=glance(packet))
+        seen = glance(packet)
+        if redirected:
+            packet = with_direct_destination(packet, seen, name)
+            seen = glance(packet)
+        queue = core.registry.sending_target(name, batch.change)
+        seen = seen._replace(ack_flags=0)  # its destination answers
+        admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
+        core.sending.accept(admitted, None, b"", "", batch.change)
+        self._note(batch, arrival, seen, hops)
+
+    def _is_own_host(self, name: DirectName) -> bool:
+        return self.core.registry.is_own(name.host, None)
+
+    # -- duplicates (3.1.5.1.11) and streams (3.1.5.1.6.3)
+
+    def _source(self, message: SrmpMessage, hops: int) -> bytes:
+        """Whose identifier it is in the history (decision 84).
+
+        The copies of a message to several queues share it, so the queue belongs to it there. What
+        only passes through may come round in a circle: taken for a duplicate it would be lost
+        without a word, its hops end it with one.
+        """
+        source = message.source_guid + (bytes([hops]) if hops else b"")
+        if not message.destination_mqf:
+            return source
+        return source + blake2b(message.to.encode(), digest_size=8).digest()
+
+    def _is_known(self, batch: SrmpBatch, arrival: SrmpArrival, hops: int = 0) -> bool:
+        message = arrival.message
+        if message.source_guid == NULL_GUID and message.ordinal == 1:
+            return False
+        source, digest = self._source(message, hops), self._digest(arrival)
+        known = self._came_in(batch, source, message.ordinal, digest)
+        if known:  # as [MS-MQQB] 3.1.5.8.1: whoever repeats it slowly shall not outlive its entry
+            batch.note_one(source, message.ordinal, digest, recoverable=message.durable)
+            self.answers.came_again(batch, arrival, digest)
+        return known
+
+    def _note(self, batch: SrmpBatch, arrival: SrmpArrival, seen: Glance, hops: int = 0) -> None:
+        """Of a stream its place tells what is new, as with transactional messages elsewhere."""
+        message = arrival.message
+        anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
+        if message.stream is None and not anonymous:
+            batch.note(self._source(message, hops), seen, self._digest(arrival))
+
+    def _was_accepted(self, arrival: SrmpArrival) -> bool:
+        """Whether it came into a queue of the name before that was deleted.
+
+        It has had its end, and gets no other; its receipt is due once more.
+        """
+        stream, host = arrival.message.stream, arrival.peer.host
+        if stream is None or not self.core.transfer.has_left(stream.guid):
+            return False
+        used, place = _name_used(arrival.message.to), (stream.sequence_id, stream.current)
+        digest = self._digest(arrival)
+        number = self.core.transfer.left_behind(stream.guid, used, place, host, digest)
+        if number:
+            self._touched.append((number, stream.guid, used, host))
+        return bool(number)
+
+    def _out_of_place(
+        self, batch: SrmpBatch, arrival: SrmpArrival, place: StreamPlace
+    ) -> SrmpVerdict:
+        """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
+        receipts_to = self._receipts_to(arrival, place) if place.is_repeated else ""
+        if place.is_repeated:
+            self.answers.came_again(batch, arrival, place.claim.digest)
+        if place.reject(batch, arrival.peer.address, receipts_to):
+            self._touched.append(place.key)
+        counter = "duplicate" if place.is_repeated else "out_of_order"
+        return self._ignored(counter, "it came before" if place.is_repeated else "out of order")
+
+    # -- insertion (3.1.5.1.6, 3.1.5.1.12)
+
+    def _insert(
+        self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, place: StreamPlace | None
+    ) -> None:
+        core, message = self.core, arrival.message
+        verified = self._verified(arrival)
+        if verified.refusal:
+            raise _Refused(verified.refusal)
+        self._guard(queue, verified.authenticated).require(
+            _EVERYBODY if verified.authenticated else _ANYBODY, WRITE_MESSAGE
+        )
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
+        one = Arriving(packet, glance(packet))
+        one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
+        delivery_to = self.answers.allow(arrival, one)
+        self._accept(batch, arrival, queue, one, delivery_to, verified)
+        if place is not None:
+            receipts_to = self._receipts_to(arrival, place)
+            if place.opens:
+                self.srmp.streams.begin(place.key)
+            place.accept(batch, arrival.peer.address, receipts_to)
+            self._touched.append(place.key)
+        self._note(batch, arrival, one.seen)
+
+    def _accept(
+        self,
+        batch: SrmpBatch,
+        arrival: SrmpArrival,
+        queue: Queue,
+        one: Arriving,
+        delivery_to: DirectName | None,
+        verified: XmlVerified,
+    ) -> None:
+        core, change = self.core, batch.change
+        host = "" if arrival.message.stream is None else arrival.peer.host
+        admitted = core.admission.admit(queue, one.packet, one.seen, one.flags, False)
+        if self._is_resent(batch, arrival, queue, verified):
+            return
+        number = core.sending.accept(admitted, None, b"", "", change, host)
+        if arrival.message.message_class == NORMAL and glance(one.packet).ack_flags:
+            self.answers.mute(arrival, one, number, self._digest(arrival))
+        if delivery_to is not None:
+            flags = flags_of(one.seen, one.flags)
+            row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
+            core.acks.administration(one.packet, row, ACK_REACH_QUEUE, change, delivery_to)
+        core.tracing.received(one.packet, one.seen, change)
+
+    def _is_resent(
+        self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, verified: XmlVerified
+    ) -> bool:
+        """Whether a signed message is in its authenticated queue already; refuses a replay."""
+        if not verified.digest:
+            return False
+        message, settings = arrival.message, self.certificates.security.settings
+        one_queue = verified.names_itself and not message.destination_mqf
+        signed = SignedMessage(verified.digest, message.source_guid, message.ordinal, one_queue)
+        history = self.receiving.signed
+        copy = history.enter(queue, signed, arrival.peer, settings, batch.change)
+        if copy is Copy.REPLAYED:
+            raise _Refused("what is signed came before under another identifier")
+        return copy is Copy.RESENT
+
+    def _verified(self, arrival: SrmpArrival) -> XmlVerified:
+        """Checking Message Signature (3.1.5.1.6.1)."""
+        weak = self.certificates.security.settings.weak_algorithms
+        return verify(arrival.message, arrival.parts, self.certificates, weak=weak)
+
+    def _guard(self, queue: Queue, authenticated: bool = False) -> Guard:
+        """The access check; of a public queue the directory's word counts, or the sender waits."""
+        definition = queue.definition
+        security = definition.security
+        if definition.queue_type is QueueType.PUBLIC:
+            found = self.receiving.targets.find_queue(definition.identifier)
+            if found is None:
+                raise ServiceNotAvailable("the directory does not tell who may send there")
+            security = found.security or security
+        if not authenticated:
+            return self.receiving.guard(queue)
+        known = self._open_guards.get(queue.number)
+        if known is None or known[0] != security:
+            known = self._open_guards[queue.number] = security, Guard(security, queue.name)
+        return known[1]
+
+    # -- receipts that the sender asks for (decisions 9 and 83)
+
+    def _receipts_to(self, arrival: SrmpArrival, place: StreamPlace) -> str:
+        """SendReceiptsTo of a stream that begins, as a format name; empty where none may go.
+
+        One that goes on from another host is answered at that host: who takes over the stream of
+        another gets no receipts sent to it that tell of his own messages.
+        """
+        url = place.stream.send_receipts_to
+        name = web_name(url) if url else place.moved_receipts()
+        if name is None:
+            return ""
+        allowed = self.answers.allowed(arrival, name)
+        return "" if allowed is None else str(allowed)
+
+    # -- receipts of streams of ours (3.1.5.1.8-9)
+
+    def _acknowledged(self, arrival: SrmpArrival, kind: SrmpKind) -> SrmpVerdict:
+        """They are for the sequences, and never come into a queue (decision 87).
+
+        Those that fit nothing sent, or come from where none may, delete nothing and are counted.
+        """
+        message, transfer = arrival.message, self.core.transfer
+        if not self._is_order_queue(message.to):
+            raise _Refused("it is not for the order queue of this machine")
+        receipt = message.stream_receipt
+        assert receipt is not None
+        if receipt.guid != self.core.guid:
+            return self._ignored("order_acknowledgment_ignored", "a stream of another machine")
+        queue = transfer.sequences.queue_of(receipt.sequence_id)
+        if queue is not None and arrival.peer.may_acknowledge(queue.number) is None:
+            return SrmpVerdict(500, "where that stream leads to is not known at the moment")
+        if kind is SrmpKind.STREAM_RECEIPT:
+            place = receipt.sequence_id, receipt.last_ordinal
+            if transfer.order_acknowledged_by(arrival.peer, *place):
+                self.core.clocks.told(arrival.peer.address, message.sent_at or 0)
+            return DONE
+        committed = message.commitment_receipt
+        assert committed is not None
+        transfer.final_acknowledged_by(
+            arrival.peer,
+            message.message_class,
+            *committed.id,
+            receipt.sequence_id,
+            receipt.last_ordinal,
+        )
+        return DONE
+
+    def _is_order_queue(self, to: str) -> bool:
+        if self.srmp.redirects.leads_here(to):
+            return True
+        name = web_name(self.srmp.redirects.inbound(to) or to)
+        found = None if name is None else self.core.registry.find_local(name)
+        return found is not None and found.number == ORDER_QUEUE
+
+    # -- multicast (3.1.5.1.3)
+
+    def receive_multicast(self, address: str, arrivals: list[SrmpArrival]) -> None:
+        """Messages to a multicast address: a copy for each queue that has it, and none else."""
+        queues = [
+            queue
+            for queue in self.core.registry.all()
+            if queue.definition.multicast_address == address
+            and queue.definition.role is QueueRole.PLAIN
+        ]
+        batch = self._batch(arrivals)
+        with self.core.untold():
+            for arrival in arrivals:
+                batch.come_from(arrival.peer.host)
+                for queue in queues:
+                    self._take_copy(batch, arrival, queue)
+        self._commit(batch)
+
+    def _take_copy(self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue) -> None:
+        """One copy; a queue that does not want it keeps no other from its own."""
+        message = arrival.message
+        try:
+            if kind_of(message) is not SrmpKind.USER or message.stream is not None:
+                raise _Refused("only user messages outside of streams come by multicast")
+            if queue.definition.transactional:
+                raise _Refused(f"the queue {queue.name} is transactional")
+            if self._is_late(message):
+                self.core.refusals["expired_on_arrival"] += 1
+                return
+            source = message.source_guid + queue.number.to_bytes(8, "little")
+            if self._copy_is_known(batch, source, arrival):
+                self.core.refusals["duplicate"] += 1
+                return
+            self._insert_copy(batch, arrival, queue, source)
+        except (_Refused, RemoteProtocolError):
+            self.core.refusals["srmp_refused"] += 1
+        except QueueError as error:
+            self.core.refusals[error.name] += 1
+
+    def _copy_is_known(self, batch: SrmpBatch, source: bytes, arrival: SrmpArrival) -> bool:
+        ordinal = arrival.message.ordinal
+        if source[:16] == NULL_GUID and ordinal == 1:
+            return False
+        return self._came_in(batch, source, ordinal, self._digest(arrival))
+
+    def _insert_copy(
+        self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, source: bytes
+    ) -> None:
+        core, message = self.core, arrival.message
+        verified = self._verified(arrival)
+        if verified.refusal:
+            raise AccessDenied(verified.refusal)
+        self._guard(queue, verified.authenticated).require(
+            _EVERYBODY if verified.authenticated else _ANYBODY, WRITE_MESSAGE
+        )
+        packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
+        one = Arriving(packet, glance(packet)._replace(ack_flags=0))  # nobody answers a crowd
+        one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
+        self._accept(batch, arrival, queue, one, None, verified._replace(names_itself=False))
+        if source[:16] != NULL_GUID or message.ordinal != 1:
+            batch.note(source, one.seen, self._digest(arrival))

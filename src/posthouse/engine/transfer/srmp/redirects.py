@@ -1,0 +1,161 @@
+"""Redirection of SRMP messages ([MC-MQSRM] 3.1.1.1.8-10): only what the operator has written down.
+
+A From URL that ends in `*` matches everything that begins like it. A To URL that ends in `*` takes
+over what the asterisk of its From stood for; the document replaces the whole URL, as one without
+does. Neither link-local addresses nor our own admin port are ever redirected to (decision 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import unquote
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.settings import host_key
+from posthouse.model.errors import IllegalFormatName, InvalidParameter
+from posthouse.model.names import ELEMENT_LENGTH_MAX, DirectName, parse_format_name
+from posthouse.model.text import excerpt
+
+_ANY = "*"
+
+
+_URL_LENGTH_MAX = 12 * ELEMENT_LENGTH_MAX  # a character has up to 4 bytes, each escaped by 3
+
+
+def web_name(url: str) -> DirectName | None:
+    """The direct name of an http or https URL of a queue; None for any other text."""
+    return _web_name(url) if len(url) <= _URL_LENGTH_MAX else None
+
+
+@lru_cache(4096)
+def _web_name(url: str) -> DirectName | None:
+    if not url[:8].lower().startswith(("http://", "https://")):
+        return None
+    try:
+        name = parse_format_name(f"DIRECT={unquote(url, errors='strict')}")
+    except (IllegalFormatName, UnicodeDecodeError):
+        return None
+    return name if isinstance(name, DirectName) else None
+
+
+def url_text(name: DirectName) -> str:
+    """The URL of a direct web name, its scheme in lower case (decision 61)."""
+    scheme, _, rest = name.wire.partition(":")
+    return f"{scheme.lower()}:{rest}"
+
+
+def host_of(url: str) -> tuple[str, int | None] | None:
+    """Host and port of a URL, also of one that names no queue; None where there is none."""
+    _, separator, rest = url.partition("://")
+    address = rest.partition("/")[0]
+    host, port = address, ""
+    if address.startswith("["):
+        host, _, port = address[1:].partition("]")
+        port = port.removeprefix(":")
+    elif address.count(":") == 1:
+        host, _, port = address.partition(":")
+    if not separator or not host or "@" in host or not (port == "" or port.isdecimal()):
+        return None
+    return host, int(port) if port else None
+
+
+def is_link_local(host: str) -> bool:
+    """Whether a host is a link-local address, where cloud machines keep their secrets."""
+    try:
+        return ip_address(host_key(host).partition("%")[0]).is_link_local
+    except ValueError:
+        return False
+
+
+class Redirects:
+    """Where messages go instead of where their URLs say."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.settings = settings = core.settings.srmp_redirect
+        self._forbidden_ports: set[int] = set()
+        for pairs in (settings.outbound, settings.inbound, settings.receipt_urls):
+            for source, target in pairs:
+                self._check(source, target)
+
+    def _check(self, source: str, target: str) -> None:
+        found = host_of(target)
+        if found is None or host_of(source) is None:
+            raise InvalidParameter(
+                f"srmp.redirect leads from {excerpt(source)} to {excerpt(target)}",
+                "Write both as URLs: http://host/msmq/queue, with * at the end for any queue.",
+            )
+        if is_link_local(found[0]):
+            raise InvalidParameter(f"srmp.redirect leads to the link-local address {found[0]}")
+
+    def forbid_port(self, port: int) -> None:
+        """The admin door listens there: nothing of another machine is ever sent to it."""
+        self._forbidden_ports.add(port)
+        self.core.rights_version += 1  # what URLs mean may have changed
+
+    def is_forbidden(self, host: str, port: int | None) -> bool:
+        """Decision 11: link-local addresses, and our own admin port."""
+        if is_link_local(host):
+            return True
+        return port in self._forbidden_ports and self.core.registry.is_own(host, None)
+
+    def outbound(self, url: str) -> str | None:
+        """The URL whose host is connected to instead (3.1.7.9); the message keeps its own."""
+        target = _match(self.settings.outbound, url)
+        if target is None or self._is_exception(url):
+            return None
+        return self._allowed(target)
+
+    def _is_exception(self, url: str) -> bool:
+        known = _key(url)
+        return any(_fits(_key(entry), known) for entry in self.settings.outbound_exceptions)
+
+    def inbound(self, url: str) -> str | None:
+        """The queue that an arriving message goes to instead of that in its `to` (3.1.5.1.3)."""
+        target = _match(self.settings.inbound, url)
+        return None if target is None else self._allowed(target)
+
+    def _allowed(self, target: str) -> str | None:
+        found = host_of(target)
+        if found is None or self.is_forbidden(*found):
+            self.core.refusals["redirection_not_allowed"] += 1
+            return None
+        return target
+
+    def receipts_to(self, url: str, default: str) -> str:
+        """What we write into `sendReceiptsTo` of a stream to a URL (3.1.7.2.4)."""
+        replaced = _match(self.settings.receipt_urls, url)
+        return replaced or self.settings.default_receipt_url or default
+
+    def leads_here(self, url: str) -> bool:
+        """Whether a URL is one that we write into `sendReceiptsTo` because we were told to."""
+        known, settings = _key(url), self.settings
+        named = [settings.default_receipt_url, *(to for _, to in settings.receipt_urls)]
+        return known in [_key(to) for to in named if to]
+
+
+def _key(url: str) -> str:
+    return unquote(url).casefold()
+
+
+def _fits(pattern: str, url: str) -> bool:
+    if pattern.endswith(_ANY):
+        return url.startswith(pattern[:-1])
+    return url == pattern
+
+
+def _match(pairs: Sequence[tuple[str, str]], url: str) -> str | None:
+    """To of the first entry whose From matches."""
+    if not pairs:
+        return None
+    text, known = unquote(url), _key(url)
+    for source, target in pairs:
+        pattern = _key(source)
+        if _fits(pattern, known):
+            if not target.endswith(_ANY):
+                return target
+            rest = text[len(pattern) - 1 :] if pattern.endswith(_ANY) else ""
+            return target[:-1] + rest
+    return None

@@ -1,0 +1,118 @@
+"""Messages over HTTP that ask for nothing, taken in together ([MC-MQSRM] 3.1.5.1.12).
+
+Most messages are such: outside of streams, unsigned, without receipts and journals, for a queue
+that takes them from anybody. Those of a turn that go to one queue one behind the other are a run,
+and come in at once. Everything else looks at a state that has the run in it: see `flush`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, NEVER, Row
+from posthouse.engine.ledger.rows import DELIVERY
+from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.arrivals import Batch, Notes, is_noted
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.model.errors import QueueError
+from posthouse.model.message_classes import NORMAL
+from posthouse.security.access import Caller, Guard
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.wire.packet.glance import Glance
+
+_ANYBODY = Caller.anonymous()
+
+
+class SrmpBatch(Batch):
+    """What the messages of one turn have come to so far, with the run that is still growing."""
+
+    __slots__ = (
+        "_bytes",
+        "_core",
+        "_guard",
+        "_kind",
+        "_looks",
+        "_open",
+        "_packets",
+        "_queue",
+        "hosts",
+    )
+
+    def __init__(self, core: Core, peer: Peer, guard: Callable[[Queue], Guard]) -> None:
+        super().__init__(peer)
+        self._core = core
+        self._guard = guard
+        self._open: dict[int, bool] = {}  # queues, by number
+        self._queue: Queue | None = None
+        self._kind = (0, 0)  # priority and flags of the rows
+        self._packets: list[bytes] = []
+        self._looks: list[Glance] = []
+        self._bytes = 0
+        self.hosts: dict[str, tuple[Notes, Notes]] = {}  # recoverable and express ones
+
+    def come_from(self, host: str) -> None:
+        """Requests of all connections are one batch; what follows comes from this host."""
+        self.recoverable, self.express = self.hosts.setdefault(host, ({}, {}))
+
+    def has(self, source: bytes, ordinal: int, digest: bytes) -> bool:
+        """Whether the message came in this very batch, from any host."""
+        notes = [kind for kinds in self.hosts.values() for kind in kinds]
+        return any(is_noted(one, source, ordinal, digest) for one in notes)
+
+    def is_open(self, queue: Queue) -> bool:
+        """Whether a queue takes every message that it has room for, whoever sends it."""
+        known = self._open.get(queue.number)
+        if known is None:
+            known = self._open[queue.number] = self._takes_all(queue)
+        return known
+
+    def _takes_all(self, queue: Queue) -> bool:
+        core, definition = self._core, queue.definition
+        if (
+            definition.transactional
+            or definition.authentication
+            or definition.privacy_level != PRIVACY_OPTIONAL
+            or core.throttled
+            or core.settings.machine_quota_kib != INFINITE
+        ):
+            return False
+        try:
+            return self._guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
+        except QueueError:
+            return False
+
+    def gather(self, queue: Queue, packet: bytes, seen: Glance) -> bool:
+        """One more for an open queue; False: it is late or has no room, and is not taken."""
+        size = seen[0]
+        if seen[3] != INFINITE and seen[7] + seen[3] < self._core.utc:
+            return False
+        kind = seen[1], FLAG_REMOTE if seen[9] & DELIVERY else FLAG_REMOTE | FLAG_EXPRESS
+        if queue is not self._queue or kind != self._kind:
+            self.flush()
+            self._queue, self._kind = queue, kind
+        if queue.state.bytes + queue.reserved + self._bytes + size > queue.limit:
+            return False
+        self._packets.append(packet)
+        self._looks.append(seen)
+        self._bytes += size
+        return True
+
+    def flush(self) -> None:
+        """The run comes in: whatever else the batch brings finds it there."""
+        packets, looks, queue = self._packets, self._looks, self._queue
+        if not packets:
+            return
+        assert queue is not None
+        self._packets, self._looks, self._bytes = [], [], 0
+        core, (priority, flags) = self._core, self._kind
+        first = core.lookup_ids.run(len(packets)).start
+        row = Row(
+            *(first, queue.number, NEVER, core.utc, 0, 0, 0, NORMAL, 0, 0, priority, flags, 0)
+        )
+        ordinals = [seen[8] for seen in looks]
+        numbers = core.arrive_run(row, packets, looks, ordinals, b"", self.change)
+        if queue.waiters:
+            for number in numbers:
+                core.announce(queue, number)

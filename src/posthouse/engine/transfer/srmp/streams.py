@@ -1,0 +1,390 @@
+"""Incoming streams of SRMP: places, receipts, coalescing ([MC-MQSRM] 3.1.1.1.6, 3.1.1.2-3).
+
+A stream is an incoming sequence as the binary protocol has them, with the address that its receipts
+go to. It is known by the GUID in its name, by the queue and by the host that it came from. What was
+accepted and not yet acknowledged lies between two numbers of its record, so a restart knows it too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+
+import msgspec
+
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.records import KEPT, NEVER, PURGED, WANT_DEAD_LETTER, Change, Row
+from posthouse.engine.ledger.rows import flags_of
+from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
+from posthouse.engine.messages.admission import INFINITE, Admitted
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.arrivals import Batch
+from posthouse.engine.transfer.incoming_sequences import (
+    IncomingTransactionalTransferInfo as Incoming,
+)
+from posthouse.engine.transfer.incoming_sequences import came_from
+from posthouse.engine.transfer.lineages import Claim, Standing, places_key
+from posthouse.engine.transfer.shared_answers import AWAY_S, COPIES_MAX
+from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.message_classes import ACK_RECEIVE
+from posthouse.model.names import DirectName, parse_format_name
+from posthouse.wire.binary.order_acks import FinalAck, Origin, read_final_ack
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.sequence_places import place_of
+from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.message import NEGATIVE_CLASSES, SrmpMessage, Stream
+from posthouse.wire.srmp.receipts import (
+    final_stream_receipt,
+    read_stream_receipt,
+    stream_receipt,
+)
+from posthouse.wire.srmp.stored import stored_parts
+
+Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host
+UNSENT_MAX = 10_000  # streams whose waiting receipt is known; their names can be made up
+_STOPPED = -1
+_TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody is told
+
+
+class StreamPlace:
+    """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65, `lineages.py`)."""
+
+    __slots__ = ("_judgment", "claim", "core", "stream")
+
+    def __init__(
+        self, core: Core, host: str, queue: Queue, format_name: str, stream: Stream, digest: bytes
+    ) -> None:
+        self.core = core
+        self.stream = stream
+        self.claim = Claim(
+            queue,
+            stream.guid,
+            format_name,
+            host,
+            (stream.sequence_id, stream.current),
+            min(stream.previous, stream.current - 1),
+            stream.send_receipts_to is not None and stream.previous == 0 < stream.current,
+            digest,
+        )
+        self._judgment = core.transfer.lineages.judge(self.claim)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is the next one."""
+        return self._judgment.standing is Standing.NEXT
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it came before."""
+        return self._judgment.standing in (Standing.OLD, Standing.AGREED)
+
+    @property
+    def known(self) -> Incoming | None:
+        """What is known of the stream, here or where it came from before."""
+        return self._judgment.like or self._judgment.own
+
+    @property
+    def opens(self) -> bool:
+        """Whether the message is the first of a stream that nobody here knows."""
+        return self.known is None or self.known.sequence_id != self.stream.sequence_id
+
+    def moved_receipts(self) -> DirectName | None:
+        """Where a stream is answered that goes on from another host: there, at its own host."""
+        like = self._judgment.like
+        if like is None or not like.receipts_to:
+            return None
+        name = parse_format_name(like.receipts_to)
+        assert isinstance(name, DirectName)
+        return replace(name, host=self.claim.host)
+
+    @property
+    def key(self) -> Key:
+        """By which the stream's receipts are scheduled."""
+        claim = self.claim
+        return claim.queue.number, claim.source, claim.format_name, claim.host
+
+    def accept(self, batch: Batch, address: str, receipts_to: str) -> Incoming:
+        """The stream moves on, in the same step as the message comes in (decisions 22 and 84)."""
+        own, stream, claim = self._judgment.own, self.stream, self.claim
+        info = Incoming(
+            stream.guid,
+            claim.format_name,
+            stream.sequence_id,
+            stream.current,
+            self.core.utc,
+            0 if own is None else own.rejected,
+            0,
+            address,
+            claim.host,
+            stream.stream_id,
+            receipts_to,
+        )
+        info.began = stream.current - 1
+        came_from(info, own, self._judgment.origin)
+        same = own is not None and own.sequence_id == stream.sequence_id
+        like = self._judgment.like
+        if like is not None and stream.send_receipts_to is None:
+            info.receipts_as = like.receipts_as or like.receipts_to
+        if own is not None and (own.anew or same):
+            if own.receipts_to:
+                info.receipts_as = own.receipts_as
+            info.receipts_to = own.receipts_to or receipts_to
+            info.acknowledged = own.acknowledged if same else 0
+        self.core.transfer.keep_incoming(claim.queue.number, info, batch.change)
+        if own is None and self._judgment.origin is not None:
+            self.core.srmp.streams.moved(self._judgment.origin, info, batch.change)
+        key = places_key(claim.source, self.core.transfer.name_of(info), claim.place[0])
+        batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
+        return info
+
+    def reject(self, batch: Batch, address: str, receipts_to: str) -> bool:
+        """Counted. Whether a receipt is due: it tells how far the stream has come."""
+        own = self._judgment.own
+        if self._judgment.standing is Standing.AGREED:
+            own = self.accept(batch, address, receipts_to)
+        if own is None:
+            return False
+        self.core.transfer.count_reject(self.claim.queue, own, batch.change)
+        return True
+
+
+class _Timer:
+    """Stream Receipt Coalescing Timer, and UnackedStreamMessageArrivalTime."""
+
+    __slots__ = ("due_ms", "oldest_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.due_ms = _STOPPED
+        self.oldest_ms = now_ms
+
+
+class IncomingStreams:
+    """When receipts of incoming streams are sent, and what they say."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._timers: dict[Key, _Timer] = {}
+        self._heap: list[tuple[int, Key]] = []  # a timer is due then, or later
+        self._unsent: dict[Key, tuple[int, int, int]] = {}  # receipts: number, stream, how far
+
+    def load(self) -> None:
+        """What was accepted and not acknowledged before a restart still is (3.1.3.2).
+
+        Receipts are express: those that were to be sent are gone, unless the stop was a clean one.
+        """
+        for queue, info in self.core.transfer.all_incoming():
+            if info.via and info.acknowledged < info.sequence_number:
+                self.touch((queue, info.source, info.format_name, info.via))
+
+    # -- the coalescing timer (3.1.2.3, 3.1.5.1.6.3, 3.1.6.3)
+
+    def begin(self, key: Key) -> None:
+        """A new stream (3.1.3.2): the times of the one before do not count for it."""
+        self._timers.pop(key, None)
+
+    def touch(self, key: Key) -> None:
+        """A message of the stream was accepted, or came again: its receipt is due soon.
+
+        Each further message puts it off, but none when the oldest has waited for long enough.
+        """
+        settings, now_ms = self.core.settings, self.core.now_ms
+        timer = self._timers.get(key)
+        if timer is None:
+            timer = self._timers[key] = _Timer(now_ms)
+        elif now_ms - timer.oldest_ms >= settings.srmp_receipt_max_ms:
+            del self._timers[key]
+            self._acknowledge(key)
+            return
+        started = timer.due_ms != _STOPPED
+        timer.due_ms = now_ms + settings.srmp_receipt_ms
+        if not started:
+            heappush(self._heap, (timer.due_ms, key))
+
+    def run_timers(self) -> None:
+        """Stream Receipt Coalescing Timer (3.1.6.3): one receipt for each stream that is due."""
+        heap, now_ms = self._heap, self.core.now_ms
+        while heap and heap[0][0] <= now_ms:
+            _, key = heappop(heap)
+            timer = self._timers.get(key)
+            if timer is None:
+                continue
+            if timer.due_ms > now_ms:
+                heappush(heap, (timer.due_ms, key))
+                continue
+            del self._timers[key]
+            self._acknowledge(key)
+
+    def next_deadline_ms(self) -> int | None:
+        """When to look again; nothing is due earlier."""
+        return self._heap[0][0] if self._heap else None
+
+    def _acknowledge(self, key: Key) -> None:
+        """A stream receipt for everything that was accepted; a lost one is asked for again.
+
+        Its queue may be deleted by now.
+        """
+        core = self.core
+        number, source, format_name, via = key
+        info = core.transfer.incoming_at(number, source, format_name, via)
+        if info is None or not info.receipts_to:
+            return
+        change, reached = Change(), (info.sequence_id, info.sequence_number)
+        if self._is_said(key, reached, change):
+            return
+        packet = stream_receipt(
+            *(info.stream_id, source, info.sequence_id, info.sequence_number),
+            info.receipts_as or info.receipts_to,
+            self._origin(),
+        )
+        sent = self._send(info.receipts_to, packet, change, enough=ANSWERS_MAX)
+        if sent:
+            self._unsent[key] = sent, *reached
+            if len(self._unsent) > UNSENT_MAX:  # of what is forgotten one receipt more is sent
+                del self._unsent[next(iter(self._unsent))]
+            told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
+            core.transfer.keep_incoming(number, told, change)
+        core.commit(change)
+
+    def _is_said(self, key: Key, reached: tuple[int, int], change: Change) -> bool:
+        """Whether a receipt that waits to be sent says it; one that says less gives way to a newer.
+
+        So a peer that takes them slowly, or not at all, finds one for each stream.
+        """
+        core = self.core
+        number, *said = self._unsent.pop(key, (0, 0, 0))
+        row = core.state.table.get(number) if number else None
+        queue = None if row is None else core.queues.get(row.queue)
+        if row is None or queue is None or queue.outgoing is None or number in core.locks:
+            return False
+        if core.transfer.is_in_flight(queue, number, row):
+            return False
+        if tuple(said) == reached:
+            self._unsent[key] = number, *reached
+            return True
+        core.end(number, row, PURGED, change)
+        return False
+
+    def _origin(self) -> Origin:
+        return Origin(self.core.guid, self.core.ordinals.next(), self.core.utc)
+
+    def _send(
+        self,
+        to: str,
+        packet: bytes,
+        change: Change,
+        enough: int | None = None,
+        kept_s: int = ORDER_ACK_S,
+    ) -> int:
+        """Into the outgoing queue for a receipt address; no quota refuses it.
+
+        Returns its number, 0 where it was dropped.
+        """
+        core = self.core
+        try:
+            target = core.registry.sending_target(parse_format_name(to), change)
+        except QueueError as error:
+            core.refusals["receipt_dropped"] += 1
+            core.event("receipt_dropped", to=to, why=str(error))
+            return 0
+        if target.outgoing is None or (enough is not None and target.state.count >= enough):
+            core.refusals["receipt_dropped"] += 1
+            return 0
+        seen = glance(packet)._replace(time_to_reach_queue=kept_s)
+        admitted = Admitted(target, packet, seen, flags_of(seen, 0))
+        return core.sending.accept(admitted, None, b"", "", change)
+
+    # -- final stream receipts (3.1.7.3.3)
+
+    def ended(
+        self,
+        queue: Queue,
+        packet: bytes,
+        row: Row,
+        message_class: int,
+        step: Change,
+        host: str,
+    ) -> None:
+        """A stream message left its queue: its sender learns how, if it is to be dead-lettered.
+
+        `host` is the one that it came from; version 0.1 did not keep it.
+        """
+        if not row.wants & WANT_DEAD_LETTER or message_class not in _TELLING:
+            return
+        seen = glance(packet)
+        try:
+            envelope = stored_parts(packet, seen).envelope
+            message = read_envelope(envelope.encode("utf-8", "surrogatepass"))
+        except RemoteProtocolError:
+            return
+        stream = message.stream
+        if stream is None:
+            return
+        addresses = self._receipts_to(queue, stream, host)
+        for receipts_to, name in addresses.items():
+            kept_s = AWAY_S if len(addresses) > 1 else INFINITE
+            receipt = self._final(packet, message, stream, message_class, name)
+            self._send(receipts_to, receipt, step, kept_s=kept_s)
+
+    def _final(
+        self, packet: bytes, message: SrmpMessage, stream: Stream, message_class: int, name: str
+    ) -> bytes:
+        """A final stream receipt, to an order queue of that name."""
+        seen = glance(packet)
+        _, number, previous = place_of(packet)
+        body = FinalAck(
+            *(stream.sequence_id, number, min(previous, number - 1)),
+            *(seen.source_guid, seen.ordinal),
+        )
+        return final_stream_receipt(
+            body, message_class, message.label, stream.stream_id, name, self._origin()
+        )
+
+    def moved(self, origin: Incoming, info: Incoming, change: Change) -> None:
+        """A stream goes on from another host: what waits for its sender where it was is copied.
+
+        Nobody takes it there any more, or the stream was taken over: then its sender does, soon.
+        """
+        core, before, now = self.core, origin.receipts_to, info.receipts_to
+        queue = core.registry.find_outgoing(parse_format_name(before)) if before else None
+        if queue is None or not now or now == before:
+            return
+        name = info.receipts_as or now
+        for _, number in list(queue.state.order.forward())[:COPIES_MAX]:
+            packet, (row,) = core.packet(number), core.state.table.rows((number,))
+            receipt = read_stream_receipt(packet)
+            if receipt is None or not receipt.final or receipt.identifier.guid != info.source:
+                continue
+            view = Packet(packet)
+            copy = final_stream_receipt(
+                *(read_final_ack(packet), view.message_class, view.label, receipt.stream_id, name),
+                self._origin(),
+            )
+            self._send(now, copy, change, kept_s=INFINITE)
+            if row.expires == NEVER:
+                core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
+
+    def _receipts_to(self, queue: Queue, stream: Stream, host: str) -> dict[str, str]:
+        """The addresses from the start of the stream, or of the one that came after it.
+
+        One for the host that it came from, and for each that has gone on from there; and how the
+        order queue is named to each.
+        """
+        found = [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
+        if not host:
+            return _address_of(found, stream)
+        names = {info.format_name for info in found if info.via == host}
+        place, addresses = (stream.sequence_id, stream.current), dict[str, str]()
+        for name in names:
+            for each in self.core.transfer.heirs(queue, stream.guid, name, host, place):
+                there = [i for i in found if i.via == each and i.format_name == name]
+                addresses |= _address_of(there, stream)
+        return addresses
+
+
+def _address_of(found: list[Incoming], stream: Stream) -> dict[str, str]:
+    exact = [i for i in found if i.sequence_id == stream.sequence_id]
+    later = [i for i in found if i.sequence_id > stream.sequence_id]
+    for info in exact or reversed(later):
+        return {info.receipts_to: info.receipts_as or info.receipts_to} if info.receipts_to else {}
+    return {}

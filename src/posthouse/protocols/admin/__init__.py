@@ -1,1 +1,0 @@
-"""The admin endpoint and the control socket: client sessions, JSON API, metrics."""

@@ -1,0 +1,263 @@
+"""Packets and records of many messages at once, for the stages of batches.
+
+Everything in front of the body is written once and repeated as a matrix; the fields that each
+message has of its own are set column by column. Needs numpy; runs in a thread.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from posthouse.engine.ledger.records import (
+    ARRIVAL_FRONT,
+    ARRIVAL_OF_ROW,
+    FLAG_TRANSACTIONAL,
+    MESSAGE,
+    NEVER,
+    ROW,
+    ROW_SIZE,
+    WANT_ARRIVAL,
+    WANT_DEAD_LETTER,
+    WANT_JOURNAL,
+    Row,
+)
+from posthouse.engine.messages.admission import INFINITE
+from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, Target
+from posthouse.model.message import (
+    DeliveryGuarantee,
+    Message,
+    MessageId,
+    TxSequenceId,
+    limited_time_to_reach_queue,
+    validate,
+)
+from posthouse.model.message_values import JOURNAL_NEGATIVE, JOURNAL_POSITIVE
+from posthouse.protocols.arrow.stage_columns import How, Values
+from posthouse.protocols.handlers.message_json import format_name
+from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, SENT_TIME_AT, SOURCE_GUID_AT
+from posthouse.wire.packet.serialize import construct
+
+_ORDINAL_AT: Final = SENT_TIME_AT + 4
+# In a MessagePropertiesHeader, [MS-MQMQ] 2.2.19.3.
+_LABEL_UNITS_AT, _CORRELATION_AT, _BODY_TYPE_AT, _TAG_AT = 1, 4, 24, 28
+_MESSAGE_SIZE_AT, _ALLOCATION_AT, _EXTENSION_SIZE_AT = 32, 36, 52
+# In an arrival block.
+_ROW_AT: Final = ARRIVAL_FRONT.size - ROW_SIZE
+_ROW_SIZE_AT, _ROW_ORDINAL_AT = _ROW_AT + 20, _ROW_AT + 24
+_LABEL_SIZE_AT: Final = ARRIVAL_FRONT.size + 4
+_EXTENSION_AT, _SPAN_EXTENSION_AT, _BODY_AT, _BODY_SIZE_AT = (
+    _LABEL_SIZE_AT + offset for offset in (2, 6, 10, 14)
+)
+_PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by size modulo 4
+
+
+class Maker(NamedTuple):
+    """What messages of a portion have from the queue manager."""
+
+    guid: bytes
+    utc: int
+    computer: str
+    sender: bytes
+    transaction_number: int
+    time_to_reach_queue_max: int
+
+
+class Lengths(NamedTuple):
+    """Of each message, in bytes; a number where all have the same."""
+
+    label: Any
+    extension: Any
+    body: Any
+
+    @property
+    def content(self) -> Any:
+        """All three."""
+        return self.label + self.extension + self.body
+
+
+def is_transactional(target: Target, how: How) -> bool:
+    """A queue of this machine decides itself; of others only the sender knows."""
+    return how.transactional if target.outgoing else target.transactional
+
+
+def template(maker: Maker, target: Target, how: How) -> Message:
+    """A message with all that those of a group share; QueueError for what cannot be one."""
+    message = Message(
+        priority=how.priority,
+        delivery_guarantee=DeliveryGuarantee.RECOVERABLE,
+        acknowledgements_requested=how.acknowledge,
+        positive_journaling_requested=bool(how.journal & JOURNAL_POSITIVE),
+        negative_journaling_requested=bool(how.journal & JOURNAL_NEGATIVE),
+        administration_queue_format_name=format_name(how.admin_queue, maker.computer),
+        response_queue_format_name=format_name(how.response_queue, maker.computer),
+    )
+    if how.time_to_reach_queue is not None:
+        message.time_to_reach_queue = how.time_to_reach_queue
+    if how.time_to_be_received is not None:
+        message.time_to_be_received = how.time_to_be_received
+    validate(message)
+    message.time_to_reach_queue = limited_time_to_reach_queue(
+        message.time_to_reach_queue, maker.time_to_reach_queue_max
+    )
+    message.identifier = MessageId(maker.guid, 0)
+    message.source_machine_identifier = maker.guid
+    message.sent_time = maker.utc
+    message.destination_queue_format_name = target.format_name
+    if is_transactional(target, how):
+        message.transaction_identifier = maker.transaction_number
+        message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
+    return message
+
+
+def row_of(maker: Maker, target: Target, how: How, message: Message) -> Row:
+    """The row that messages of a group share."""
+    expires, transactional = NEVER, is_transactional(target, how)
+    if message.time_to_be_received != INFINITE:
+        expires = maker.utc + message.time_to_be_received
+    if target.outgoing and message.time_to_reach_queue != INFINITE:
+        expires = min(expires, maker.utc + message.time_to_reach_queue + 1)
+    wants = how.acknowledge & 0x0F
+    wants |= WANT_DEAD_LETTER if how.journal & JOURNAL_NEGATIVE else 0
+    wants |= WANT_JOURNAL if how.journal & JOURNAL_POSITIVE else 0
+    priority = 0 if transactional else how.priority
+    flags = FLAG_TRANSACTIONAL if transactional else 0
+    return Row(
+        *(0, target.queue, min(expires, NEVER), maker.utc, 0, 0, 0),
+        int(message.message_class),
+        *(0, 0, priority, flags, wants),
+    )
+
+
+def kind_of(target: Target, row: Row) -> int:
+    """What a publish has to look at."""
+    kind = TRANSACTIONAL if row.flags & FLAG_TRANSACTIONAL else 0
+    return kind | (
+        ASKING if row.wants & (WANT_JOURNAL | WANT_ARRIVAL) and not target.outgoing else 0
+    )
+
+
+def made(
+    maker: Maker, target: Target, how: How, values: Values, numbers: Any, ordinals: Any
+) -> StagedRun:
+    """The records of a group of rows, with a number and an ordinal for each."""
+    message = template(maker, target, how)
+    row = row_of(maker, target, how, message)
+    bodies, labels, extensions = values.bodies(), values.labels(), values.extensions()
+    lengths = Lengths(
+        len(labels) if isinstance(labels, bytes) else _lengths(labels),
+        0 if extensions is None else _lengths(extensions),
+        _lengths(bodies),
+    )
+    identifiers = values.identifiers()
+    if identifiers is not None:
+        ordinals = np.where(identifiers[1] > 0, identifiers[1], ordinals)
+    fronts, sizes = _fronts(message, values, lengths, ordinals, identifiers)
+    pads = [_PADDING[left] for left in (lengths.content & 3).tolist()]
+    between = [part for part in (labels, extensions) if part]
+    columns = [repeat(part) if isinstance(part, bytes) else part for part in between]
+    packets = list(map(b"".join, zip(fronts, *columns, bodies, pads, strict=False)))
+    heads, rows = _heads(row, maker.sender, numbers, ordinals, sizes, lengths, len(fronts[0]))
+    records = list(zip(repeat(MESSAGE), numbers.tolist(), heads, packets))
+    first, size = int(numbers[0]), int(sizes.sum())
+    return StagedRun(target.queue, first, rows, size, kind_of(target, row), records)
+
+
+def merged(runs: list[StagedRun], order: Any) -> StagedRun:
+    """Groups of one queue and priority as one run; `order` are the places of its messages."""
+    records = [record for run in runs for record in run.records]
+    rows = np.frombuffer(b"".join([run.rows for run in runs]), np.uint8).reshape(-1, ROW_SIZE)
+    kind = 0
+    for run in runs:
+        kind |= run.kind
+    return StagedRun(
+        runs[0].queue,
+        min(run.number for run in runs),
+        rows[order].tobytes(),
+        sum(run.size for run in runs),
+        kind,
+        [records[at] for at in order.tolist()],
+    )
+
+
+def _lengths(parts: list[bytes]) -> Any:
+    return np.fromiter(map(len, parts), np.int64, len(parts))
+
+
+def _fronts(
+    message: Message, values: Values, lengths: Lengths, ordinals: Any, identifiers: Any
+) -> tuple[list[bytes], Any]:
+    """Everything in front of the label, for each message; and the sizes of the packets."""
+    parts = construct(message)
+    front = b"".join(parts[: parts._fields.index("label")])
+    properties_at = len(front) - MESSAGE_PROPERTIES_HEADER.size
+    sizes = len(front) + (lengths.content + 3 & ~3)
+    if int(sizes.max()) > PACKET_SIZE_MAX:
+        row = int(np.argmax(sizes))
+        cause = f"the message takes {sizes[row]} bytes, a packet holds at most {PACKET_SIZE_MAX}"
+        raise values.refuse(row, "body", cause)
+    block = _repeated(front, len(values))
+    _set(block, PACKET_SIZE_AT, sizes)
+    _set(block, _ORDINAL_AT, ordinals)
+    if identifiers is not None:
+        brought = identifiers[1] > 0
+        block[brought, SOURCE_GUID_AT : SOURCE_GUID_AT + 16] = identifiers[0][brought]
+    correlations = values.correlations()
+    if correlations is not None:
+        at = properties_at + _CORRELATION_AT
+        block[:, at : at + 20] = correlations
+    block[:, properties_at + _LABEL_UNITS_AT] = lengths.label // 2
+    for at, numbers in (
+        (_BODY_TYPE_AT, values.numbers("body_type")),
+        (_TAG_AT, values.numbers("app_specific")),
+        (_MESSAGE_SIZE_AT, lengths.body),
+        (_ALLOCATION_AT, lengths.body),
+        (_EXTENSION_SIZE_AT, lengths.extension),
+    ):
+        _set(block, properties_at + at, numbers)
+    return _cut(block), sizes
+
+
+def _heads(
+    row: Row,
+    sender: bytes,
+    numbers: Any,
+    ordinals: Any,
+    sizes: Any,
+    lengths: Lengths,
+    label_at: int,
+) -> tuple[list[bytes], bytes]:
+    """The arrival block of each message, and the packed rows of all."""
+    span = (label_at, 0, 0, 0, 0, 0)
+    head = ARRIVAL_OF_ROW.pack(0, ROW.pack(*row), *span, len(sender), 0) + sender
+    block = _repeated(head, len(sizes))
+    _set(block, 0, numbers, "<u8")
+    _set(block, _ROW_SIZE_AT, sizes)
+    _set(block, _ROW_ORDINAL_AT, ordinals)
+    _set(block, _LABEL_SIZE_AT, lengths.label, "<u2")
+    _set(block, _EXTENSION_AT, label_at + lengths.label)
+    _set(block, _SPAN_EXTENSION_AT, lengths.extension)
+    _set(block, _BODY_AT, label_at + lengths.label + lengths.extension)
+    _set(block, _BODY_SIZE_AT, lengths.body)
+    return _cut(block), block[:, _ROW_AT : _ROW_AT + ROW_SIZE].tobytes()
+
+
+def _repeated(template: bytes, count: int) -> Any:
+    block = np.empty((count, len(template)), np.uint8)
+    block[:] = np.frombuffer(template, np.uint8)
+    return block
+
+
+def _set(block: Any, at: int, numbers: Any, layout: str = "<u4") -> None:
+    """A field of all messages: one number each, or the same for all."""
+    values = np.ascontiguousarray(np.broadcast_to(numbers, len(block)), layout)
+    width = values.itemsize
+    block[:, at : at + width] = values.view(np.uint8).reshape(-1, width)
+
+
+def _cut(block: Any) -> list[bytes]:
+    data, width = block.tobytes(), block.shape[1]
+    return [data[at : at + width] for at in range(0, len(data), width)]

@@ -1,0 +1,95 @@
+"""What a session is in, and what it needs of its connection and of the host that owns it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from posthouse.engine.transfer.protocol_interface import Peer
+
+if TYPE_CHECKING:
+    from posthouse.protocols.binary.session import Session
+
+
+class Role(Enum):
+    """Who opened the transport connection."""
+
+    INITIATOR = "initiator"
+    ACCEPTOR = "acceptor"
+
+
+class SessionState(Enum):
+    """SessionState, [MS-MQQB] 3.1.1.3.1. A link without a session is in WAITING_RECONNECT."""
+
+    WAITING_EC_MSG = "WAITING_EC_MSG"
+    WAITING_ECR_MSG = "WAITING_ECR_MSG"
+    WAITING_CP_MSG = "WAITING_CP_MSG"
+    WAITING_CPR_MSG = "WAITING_CPR_MSG"
+    OPEN = "OPEN"
+    CLOSED = "CLOSED"
+    WAITING_RECONNECT = "WAITING_RECONNECT"
+
+
+class Transport(Protocol):
+    """The connection under a session. After `close` nothing is called but `close`."""
+
+    @property
+    def writable(self) -> bool:
+        """False while too much waits to be sent; whoever ends that calls `Session.pump`."""
+        ...
+
+    def send(self, parts: list[bytes]) -> None:
+        """Sends bytes in their order; never blocks, and takes them also while not `writable`."""
+        ...
+
+    def close(self) -> None:
+        """Closes behind what was sent. May be called twice; `Session.lost` may follow or not."""
+        ...
+
+    def pause(self) -> None:
+        """Stops reading; what was read already may still be handed to `Session.receive`."""
+        ...
+
+    def resume(self) -> None:
+        """Reads again."""
+        ...
+
+    def relieved(self) -> None:
+        """Fewer bytes wait for the engine: `Session.unsynced_bytes` has gone down."""
+        ...
+
+
+class Host(Protocol):
+    """Who owns the sessions: the protocol's half of the queue manager."""
+
+    def rearm(self, session: Session) -> None:
+        """`Session.next_deadline_ms` is earlier than it was; `Session.tick` is due then."""
+        ...
+
+    def admits(self, session: Session) -> bool:
+        """Asked by an acceptor that knows its `remote_guid`: whether limits allow the session."""
+        ...
+
+    def established(self, session: Session) -> None:
+        """EstablishPacketReceived: an initiator has its first answer, 3.1.5.3.2."""
+        ...
+
+    def opened(self, session: Session) -> None:
+        """The session is OPEN; queues may be attached from here on, and also before."""
+        ...
+
+    def closed(self, session: Session, reason: str) -> None:
+        """The session is CLOSED, whoever closed it. Told once, and last."""
+        ...
+
+    def peer_of(self, session: Session) -> Peer:
+        """Asked once, behind `opened`: how the engine knows the other side."""
+        ...
+
+    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+        """Transactional messages of these (queue, source) are safe: order acks are due."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """Counts a packet that closes its session, by one of few reasons."""
+        ...

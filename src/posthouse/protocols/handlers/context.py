@@ -1,0 +1,168 @@
+"""On whose behalf a handler runs, and what it has beside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from posthouse.engine.accounts.tokens import Tokens
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.queues.queue import Queue
+from posthouse.model.errors import AccessDenied
+from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.protocols.handlers.caller_stations import StationBook
+from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.handlers.scan_limits import ScanLimits
+from posthouse.protocols.pacing import Pace
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+from posthouse.store.log import LogStore
+
+Offload = Callable[[Callable[[], object]], Outside]
+"""Makes a step of slow, pure work; a server runs it in a thread."""
+
+
+def on_the_spot(work: Callable[[], object]) -> Outside:
+    """Does slow work at once, for doors without threads."""
+
+    def start(resume: Resume) -> None:
+        try:
+            value = work()
+        except Exception as error:
+            resume(None, error)
+        else:
+            resume(value, None)
+
+    return Outside(start)
+
+
+class Outflow(Protocol):
+    """Where an answer goes that is longer than memory: to HTTP, piece by piece."""
+
+    def has_room(self, size: int) -> bool:
+        """Whether there is memory for so many bytes now."""
+
+    def room(self, size: int) -> Outside:
+        """A step that waits until there is memory for so many bytes, and has them then."""
+
+    def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
+        """A step that ends when the peer has taken these in; so much of the room is free again."""
+
+
+class Inflow(Protocol):
+    """Where a request comes from that is longer than memory: from HTTP, message by message."""
+
+    def next(self) -> Outside:
+        """A step for the next message (`ipc_frames.Frame`); its value is None at the end."""
+
+    def done(self) -> None:
+        """The last message is worked up."""
+
+    def begin_portion(self) -> Outside:
+        """A step that waits for the room that a portion of packets takes while it is made."""
+
+    def end_portion(self) -> None:
+        """They are in the log, or given up."""
+
+
+@dataclass
+class Services:
+    """What handlers have beside the engine.
+
+    `backup` makes the step that copies the home, `refresh` one that asks the authority of the
+    directory for changes, `pause` one that takes so many seconds,
+    `offload` and, for bulk reads, `gather` one that would hold up the loop;
+    `store` is for bulk reads alone, `pace` and `gather` for them and for searches, of which
+    `scans` has the number. `stations` are those of callers. `revoked` is told
+    of tokens whose sessions are to end, `fault` of errors that are ours.
+    """
+
+    tokens: Tokens
+    rates: Rates
+    version: str
+    backup: Callable[[str], Outside] | None = None
+    refresh: Callable[[str], Outside] | None = None
+    store: LogStore | None = None
+    offload: Offload = on_the_spot
+    gather: Offload = on_the_spot
+    pace: Pace = field(default_factory=Pace)
+    pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
+    revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
+    fault: Callable[[Exception], None] = field(default=lambda error: None)
+    scans: ScanLimits = field(default_factory=ScanLimits)
+    stations: StationBook = field(default_factory=StationBook)
+    station_lease_ms: int = 60_000  # of stations over plain HTTP
+
+
+@dataclass(frozen=True)
+class Context:
+    """A request: who asks, how far his token reaches."""
+
+    caller: Caller
+    role: Role
+    services: Services
+    fetched: Callable[[int], None] = field(default=lambda size: None)
+    """Told of memory that the answer takes, or gives back; may refuse."""
+    outflow: Outflow | None = None
+    """For answers that are streams, where the door can carry one."""
+    inflow: Inflow | None = None
+    """The same for requests."""
+    association: object | None = None
+    """The client session that asks; None over plain HTTP."""
+    address: str = ""
+    """Where the caller is; wrong passwords count there."""
+
+    def require_administrator(self) -> None:
+        """For what concerns the whole queue manager: a token cut to some queues is not enough."""
+        if not self.caller.is_administrator:
+            raise AccessDenied(f"{self.caller.name} is no administrator")
+        if self.caller.scopes is not None:
+            raise AccessDenied("this token is for some queues only")
+
+    def tell(self, manager: QueueManager, event: str, **details: object) -> None:
+        """One line for the operator's log: who changed what."""
+        manager.core.event(event, **details, by=self.caller.name)
+
+
+Access = QueueAccessType
+_ADMINISTRATIVE = {Access.PEEK: Access.PEEK_ADMIN, Access.RECEIVE: Access.RECEIVE_ADMIN}
+
+
+def find_queue(manager: QueueManager, text: str) -> Queue:
+    """The queue here, or the outgoing one, that a name means; rights are looked at elsewhere."""
+    name = parse_name(text)
+    queue = manager.queues.find_local(name) or _outgoing(manager, name)
+    if queue is None:
+        raise manager.queues.nothing_to_read(name)
+    return queue
+
+
+def _outgoing(manager: QueueManager, name: PathName | FormatName) -> Queue | None:
+    return manager.queues.find_outgoing(name)
+
+
+@contextmanager
+def opened(
+    manager: QueueManager, text: str, access: QueueAccessType, context: Context
+) -> Iterator[OpenQueueDescriptor]:
+    """A queue open for the length of a step; an outgoing one the way that administrators do."""
+    descriptor = open_queue(manager, text, access, context)
+    try:
+        yield descriptor
+    finally:
+        manager.close_queue(descriptor)
+
+
+def open_queue(
+    manager: QueueManager, text: str, access: QueueAccessType, context: Context
+) -> OpenQueueDescriptor:
+    """Opens a queue for reading or sending; whoever asks closes it."""
+    name = parse_name(text)
+    administrative = _ADMINISTRATIVE.get(access)
+    if administrative and manager.queues.find_local(name) is None and _outgoing(manager, name):
+        access = administrative
+    return manager.open_queue(name, access, context.caller, association=context)

@@ -1,0 +1,256 @@
+"""The API without any transport: a method, a path and a body in, a status and a body out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from posthouse.api.directory import DirectoryImportBody
+from posthouse.api.encoding import encode_json
+from posthouse.api.types import SendBody
+from posthouse.model.errors import AccessDenied, QueueError
+from posthouse.model.text import excerpt
+from posthouse.protocols.desk import Desk
+from posthouse.protocols.handlers.context import Context, Inflow, Outflow, Services
+from posthouse.protocols.handlers.conversation import Conversation
+from posthouse.protocols.handlers.refusals import (
+    BadRequest,
+    BodyTooLarge,
+    MethodNotAllowed,
+    NoSuchPath,
+    OurFault,
+    error_json,
+    status_of,
+)
+from posthouse.protocols.handlers.routes import ARROW, JSON, OCTETS, ROUTES, Route
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+
+QUERY_FIELDS_MAX = 16
+_FLOAT_EXACT = 1 << 53
+_SMALL = 1 << 20  # of bodies that carry no message
+_LARGE = (SendBody, DirectoryImportBody)  # as large as a request may be at all
+_DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
+
+Done = Callable[[int, bytes], None]
+
+
+class Matched(NamedTuple):
+    """The route of a path, and the parameters in it."""
+
+    route: Route
+    values: dict[str, str]
+
+
+class Api:
+    """Answers requests of callers whose identity was proved."""
+
+    def __init__(self, desk: Desk, services: Services) -> None:
+        self.desk = desk
+        self.services = services
+
+    def call(
+        self,
+        caller: Caller,
+        role: Role,
+        method: str,
+        target: str,
+        body: bytes,
+        done: Done,
+        fetched: Callable[[int], None] = lambda size: None,
+        outflow: Outflow | None = None,
+        inflow: Inflow | None = None,
+        association: object | None = None,
+        address: str = "",
+    ) -> Conversation[Any] | None:
+        """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
+
+        `target` is the path with its query, percent-encoded. What is returned can be cancelled.
+        `fetched` is told how much memory a search takes, and may refuse it. A stream goes to
+        `outflow`, and `done` is told of its end; a stream that is taken comes from `inflow`.
+        `association` is the client session that asks, if one does, `address` where it is.
+        """
+        try:
+            path, _, query = target.partition("?")
+            route, values = match(method, path)
+            _check_role(route, role)
+            self._check_current(caller)
+            params, content = _params(route, values, query), _content(route, body)
+        except QueueError as error:
+            self._refuse(error, done, counted=False)
+            return None
+        context = Context(
+            caller, role, self.services, fetched, outflow, inflow, association, address
+        )
+
+        def finish(value: Any, error: Exception | None) -> None:
+            if error is None:
+                done(route.status, value if route.produces == OCTETS else encode_json(value))
+            elif isinstance(error, QueueError):
+                self._refuse(error, done, counted=error is conversation.refusal)
+            else:
+                self.services.fault(error)
+                self._refuse(OurFault("the server failed over this request"), done, counted=False)
+
+        steps = route.handler(context, params, content)
+        conversation: Conversation[Any] = Conversation(
+            self.desk, steps, finish, looks=route.method == "GET"
+        )
+        conversation.start()
+        return conversation
+
+    def _check_current(self, caller: Caller) -> None:
+        """A session outlives changes of its account, but not with what the account had before."""
+        if caller.origin in self.desk.manager.core.stale_origins:
+            raise AccessDenied(f"the account {caller.name} has changed", "Log in again.")
+
+    def _refuse(self, error: QueueError, done: Done, *, counted: bool) -> None:
+        if not counted:
+            self.desk.manager.refused(error)
+        done(status_of(error), encode_json(error_json(error)))
+
+
+def match(method: str, path: str) -> Matched:
+    """The route that a method and a path mean."""
+    try:
+        segments = tuple(unquote(part, errors="strict") for part in path.split("/")[1:])
+    except UnicodeDecodeError:
+        raise BadRequest("the path is not UTF-8") from None
+    fitting = [route for route in ROUTES if _fits(route.segments, segments)]
+    if not fitting:
+        raise NoSuchPath(f"there is nothing under {excerpt(path)}")
+    for route in fitting:
+        if route.method == method:
+            return Matched(route, _values(route.segments, segments))
+    raise MethodNotAllowed(
+        f"{excerpt(path)} does not take {excerpt(method)}", {route.method for route in fitting}
+    )
+
+
+def _check_role(route: Route, role: Role) -> None:
+    if not role.includes(route.role):
+        raise AccessDenied(
+            f"this needs a token of role {route.role.value}, and yours is {role.value}",
+            "Use another token; an administrator makes one with "
+            f"`posthouse token create --user NAME --role {route.role.value} > FILE`.",
+        )
+
+
+def takes_stream(method: str, path: str, role: Role) -> bool:
+    """Whether requests of this path carry a stream, not JSON.
+
+    A method that the path does not take is refused, whatever the body is, and so is a stream of
+    somebody who lacks the role for it.
+    """
+    try:
+        route = match(method, path).route
+    except MethodNotAllowed:
+        raise
+    except QueueError:
+        return False  # which is said in its turn
+    if route.consumes != ARROW:
+        return False
+    _check_role(route, role)
+    return True
+
+
+def media_of(method: str, path: str) -> tuple[str, str]:
+    """What requests of a path carry and what its answers are, refusals apart."""
+    try:
+        route = match(method, path).route
+    except QueueError:
+        return JSON, JSON  # which is said in its turn
+    return route.consumes, route.produces
+
+
+def _fits(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    if len(template) != len(segments):
+        return False
+    pairs = zip(template, segments, strict=True)
+    return all(want == have or (want[:1] == "{" and have) for want, have in pairs)
+
+
+def _values(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str]:
+    pairs = zip(template, segments, strict=True)
+    return {want[1:-1]: have for want, have in pairs if want[:1] == "{"}
+
+
+def _params(route: Route, values: dict[str, str], query: str) -> Any:
+    for name, value in _query(query):
+        if name in values:
+            raise BadRequest(f"the parameter {excerpt(name)} is given twice")
+        values[name] = value
+    try:
+        return msgspec.convert(values, route.params, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"parameters: {error}") from None
+
+
+def _query(query: str) -> list[tuple[str, str]]:
+    if not query:
+        return []
+    try:
+        return parse_qsl(
+            query,
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=QUERY_FIELDS_MAX,
+        )
+    except ValueError:
+        raise BadRequest("the query is not name=value joined by &, in UTF-8") from None
+
+
+def _content(route: Route, body: bytes) -> Any:
+    if route.consumes == OCTETS:
+        if len(body) > _SMALL:
+            raise BodyTooLarge(f"a piece has at most {_SMALL} bytes", "Write several.")
+        return body
+    if not route.takes_body:
+        if body:
+            raise BadRequest("this request takes no body")
+        return route.body()
+    if not body and not route.body_required:
+        return route.body()
+    if len(body) > _SMALL and route.body not in _LARGE:
+        raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
+    try:
+        decoded = _decoded(route, body)
+        # Numbers are not looked at: very long ones are more than Python reads.
+        json.loads(body, object_pairs_hook=_without_repeats, parse_int=str, parse_float=str)
+        return decoded
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body: {error}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> None:
+    """A name that comes twice: one reader takes the first value, another the last."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise BadRequest(f"the body: {excerpt(twice)} is there twice")
+
+
+def _decoded(route: Route, body: bytes) -> Any:
+    """JSON knows one kind of number: 5.0 is as good an integer as 5."""
+    try:
+        return _DECODERS[route.body].decode(body)
+    except msgspec.ValidationError as error:
+        if "got `float`" not in str(error) or len(body) > _SMALL:
+            raise
+        values = _with_integers(msgspec.json.decode(body))
+        return msgspec.convert(values, route.body)
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _FLOAT_EXACT:
+        return int(value)
+    if isinstance(value, list):
+        return [_with_integers(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_integers(item) for name, item in value.items()}
+    return value

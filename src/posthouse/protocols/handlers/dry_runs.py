@@ -1,0 +1,60 @@
+"""What a dry run of work on many messages looks at: would the target take each of them?
+
+Every check of the real work that can be made without doing it; nothing is made, sent or moved.
+"""
+
+from __future__ import annotations
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.admission import Room
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.queues.queue import Queue
+from posthouse.model.format_names import MultipleName
+from posthouse.model.message import Message, TxSequenceId
+from posthouse.model.names import PathName, parse_name
+from posthouse.model.properties import QueueAccessType
+from posthouse.security.access import Caller
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+
+
+def targets(
+    manager: QueueManager, name: str, access: QueueAccessType, caller: Caller
+) -> list[Queue]:
+    """The queues that a name would open; not those that would be made by that."""
+    parsed = parse_name(name)
+    if not isinstance(parsed, PathName):
+        parsed = manager.directory.expand(parsed)
+    names = parsed.names if isinstance(parsed, MultipleName) else [parsed]
+    found = [manager.opening.would_open(one, access, caller) for one in names]
+    return [queue for queue in found if queue is not None]
+
+
+class Trial:
+    """One dry run. What it has admitted counts against quotas, as if it were there."""
+
+    def __init__(self) -> None:
+        self._room = Room()
+
+    def send(self, manager: QueueManager, name: str, caller: Caller, message: Message) -> None:
+        """Whether it could be sent there; of other computers nobody knows."""
+        for queue in targets(manager, name, QueueAccessType.SEND, caller):
+            if queue.outgoing is None:
+                transactional = queue.definition.transactional
+                message.transactional_message_sequence_identifier = (
+                    TxSequenceId(0, 0) if transactional else None
+                )
+                packet = serialize(message)
+                manager.core.admission.admit(
+                    queue, packet, glance(packet), 0, transactional, self._room
+                )
+
+    def move(
+        self, manager: QueueManager, source: OpenQueueDescriptor, lookup_id: int, name: str
+    ) -> None:
+        """Whether it could be moved there; a subqueue may have to be made."""
+        queue = manager.opening.check_source_of_move(source)
+        for target in targets(manager, name, QueueAccessType.MOVE, source.caller):
+            before = self._room.bytes_of.get(target.number, 0)
+            row = manager.moving.check(queue, lookup_id, target, before)
+            self._room.take(target, row.size)

@@ -1,0 +1,143 @@
+"""What an operator should look at, as the API, the command line and the page show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from posthouse.api.status import (
+    ClaimJson,
+    ClockJson,
+    CountedJson,
+    UnreachableJson,
+)
+from posthouse.engine.machine import health
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.queue import Queue
+from posthouse.model.message_json import time_text
+
+SHOWN_MAX = 100  # outgoing queues and claims, each
+
+
+class Glance(NamedTuple):
+    """How the queue manager does, as far as somebody may look at its queues."""
+
+    not_ready: list[str]
+    scarce: list[health.Scarcity]
+    dead_letters: list[CountedJson]
+    unreachable: list[UnreachableJson]
+    claims: list[ClaimJson]
+    clocks: list[ClockJson]
+    directory: str  # why a shared one is offline
+    sequences: list[str]  # what is wrong with those that come in
+    damaged: int = 0  # records of messages, undecided
+    stopped: str = ""  # damage that stops compaction
+
+    def problems(self) -> list[str]:
+        """A line for each thing that is wrong, with what to do."""
+        lines = [f"no messages are taken: {one.cause}. {one.remedy}" for one in self.scarce]
+        dead = sum(one.count for one in self.dead_letters)
+        if dead:
+            places = ", ".join(f"{one.count:,} in {one.name}" for one in self.dead_letters)
+            lines.append(f"{_many(dead, 'dead letter')}: {places}. posthouse pipeline deadletters")
+        for far in self.unreachable:
+            waiting = _many(far.messages, "message")
+            lines.append(f"{far.queue} cannot connect ({waiting} waiting): {far.reason}")
+        for one in self.claims:
+            if not one.leased:
+                claimed = _many(one.messages, "message")
+                lines.append(
+                    f"{one.queue}: {claimed} claimed by the group {one.group}, of which no reader "
+                    "is at work. "
+                    f"posthouse group release '{one.queue}' {one.group}, or pipeline settle"
+                )
+        if self.damaged:
+            lines.append(
+                f"{_many(self.damaged, 'damaged record')} of messages set aside, everything else "
+                "is served. posthouse damage list, then accept"
+            )
+        if self.stopped:
+            lines.append(f"compaction has stopped, so no space is given back: {self.stopped}")
+        lines += map(_clock_line, self.clocks)
+        lines += self.sequences
+        if self.directory:
+            lines.append(f"the directory is offline: {self.directory}")
+        return lines
+
+
+def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Glance:
+    """How it does; `queues` are those that the caller may look at, `whole`: everything."""
+    state = manager.mirroring.state()
+    shared_and_away = bool(manager.mirroring.source) and not state.online
+    return Glance(
+        not_ready=health.obstacles(manager),
+        scarce=health.scarcities(manager.core.throttled),
+        dead_letters=[
+            CountedJson(name=queue.name, count=queue.state.count)
+            for queue in health.dead_letters(queues)
+        ],
+        unreachable=[
+            UnreachableJson(queue=far.queue.name, messages=far.queue.state.count, reason=far.reason)
+            for far in health.unreachable(queues)[:SHOWN_MAX]
+        ],
+        claims=[
+            ClaimJson(
+                queue=one.group.queue.name,
+                group=one.group.name,
+                messages=one.messages,
+                leased=one.leased,
+            )
+            for one in health.claims(manager, queues)[:SHOWN_MAX]
+        ],
+        clocks=[
+            ClockJson(
+                address=one.address,
+                behind_s=one.behind_s,
+                messages=one.messages,
+                seen=time_text(one.seen_utc),
+            )
+            for one in manager.core.clocks.differing()[: SHOWN_MAX * whole]
+        ],
+        sequences=[_sequence_words(one) for one in health.sequences(manager, queues)[:SHOWN_MAX]],
+        directory=(state.reason or "it has not answered") if shared_and_away else "",
+        damaged=len(manager.damage.undecided()),
+        stopped=manager.damage.stops_compaction,
+    )
+
+
+def _clock_line(one: ClockJson) -> str:
+    """What the difference means, and what to do."""
+    if one.behind_s < 0:
+        return (
+            f"the clock here is {_span(-one.behind_s)} behind that of {one.address}: messages "
+            "count as too late there. Set the clock of this machine."
+        )
+    return (
+        f"the clock of {one.address} is at least {_span(one.behind_s)} behind: "
+        f"{_many(one.messages, 'message')} came too late and were dropped. Set its clock, or ours."
+    )
+
+
+def _span(seconds: int) -> str:
+    for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= 2 * size:
+            return _many(seconds // size, noun)
+    return _many(seconds, "second")
+
+
+def _sequence_words(one: health.Disputed) -> str:
+    where = f"posthouse queue sequences '{one.queue.name}'"
+    if one.other:
+        return (
+            f"{one.queue.name}: {one.address} and {one.other} have sent different messages at one "
+            f"place of a sequence of {one.source}: two queue managers have one GUID, or one "
+            f"pretends to be the other. {where}"
+        )
+    return (
+        f"{one.queue.name}: {_many(one.messages, 'message')} of {one.source} from {one.address} "
+        f"not accepted, since what they follow is not known. {where}, and reset-sequence"
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,396 @@
+"""Many messages at once: move, copy, delete, resend those that a filter matches or a list names.
+
+The work goes in steps, so that others have their turn in between. Each message is done or not
+done; what somebody else took meanwhile is counted as gone. Messages that came after the work began
+are left alone, so that sending into the same queue comes to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from posthouse.api.types import (
+    BulkJson,
+    ErrorBody,
+    QueueParams,
+    ResendBody,
+    SelectBody,
+    SelectToBody,
+)
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.queues.queue import QueueRole
+from posthouse.formats.search import content_of
+from posthouse.model.errors import (
+    InvalidParameter,
+    MessageAlreadyReceived,
+    MessageNotFound,
+    QueueError,
+    RemoteProtocolError,
+)
+from posthouse.model.filters import Filter, parse_filter
+from posthouse.model.message import Message
+from posthouse.model.properties import MessageSeekAction, QueueAccessType
+from posthouse.protocols.handlers.context import Context, open_queue, opened
+from posthouse.protocols.handlers.conversation import Decide, Steps, at_once
+from posthouse.protocols.handlers.dry_runs import Trial, targets
+from posthouse.protocols.handlers.message_json import copy_of
+from posthouse.protocols.handlers.messages import begin, send_one
+from posthouse.protocols.handlers.refusals import error_body
+from posthouse.protocols.handlers.scanning import STEP_BYTES, STEP_MESSAGES, Found, Scan, examined
+
+Access = QueueAccessType
+_GONE = (MessageNotFound, MessageAlreadyReceived)
+# Queues whose messages can be received in a transaction though the queue is not transactional.
+_SYSTEM = frozenset({QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_JOURNAL})
+
+
+class _Tally:
+    """What came of the messages so far."""
+
+    def __init__(self, dry_run: bool) -> None:
+        self.matched = self.done = self.gone = self.refused = 0
+        self.error: ErrorBody | None = None
+        self.dry_run = dry_run
+
+    def add(self, outcome: QueueError | None) -> None:
+        if outcome is None:
+            self.done += not self.dry_run
+        elif isinstance(outcome, _GONE):
+            self.gone += 1
+        else:
+            self.refused += 1
+            self.error = self.error or error_body(outcome)
+
+    def result(self) -> BulkJson:
+        return BulkJson(
+            matched=self.matched,
+            done=self.done,
+            gone=self.gone,
+            refused=self.refused,
+            error=self.error,
+            dry_run=self.dry_run,
+        )
+
+
+# -- choosing
+
+
+class _Choice(Protocol):
+    """Messages chosen, a batch at a time."""
+
+    def next(self, tally: _Tally) -> Steps[list[Found] | None]:
+        """The next ones; None when there are no more."""
+
+
+class _ByFilter:
+    """The messages that a filter matches, of those that are there now."""
+
+    def __init__(self, context: Context, queue: str, where: Filter) -> None:
+        self._scan = Scan(context, queue, access=Access.RECEIVE, wanted=self._is_old)
+        self._where = where
+        self._ceiling = 0
+
+    def _is_old(self, row: Row) -> bool:
+        return row.lookup_id < self._ceiling
+
+    def next(self, tally: _Tally) -> Steps[list[Found] | None]:
+        if self._scan.done:
+            return None
+        if not self._ceiling:
+            self._ceiling = yield from at_once(lambda manager: manager.core.lookup_ids.value)
+        batch = yield from self._scan.step()
+        matching = yield from examined(self._scan.context, batch, self._where)
+        pairs = zip(batch, matching, strict=True)
+        chosen = [found for found, message in pairs if message is not None]
+        tally.matched += len(chosen)
+        return chosen
+
+
+class _ByIds:
+    """The messages with these lookup ids."""
+
+    def __init__(self, context: Context, queue: str, lookup_ids: list[int]) -> None:
+        self._context = context
+        self._queue = queue
+        self._left = list(dict.fromkeys(lookup_ids))
+        self._missing = 0
+
+    def next(self, tally: _Tally) -> Steps[list[Found] | None]:
+        if not self._left:
+            return None
+        answer = yield Decide(self._look)
+        reads: list[Read] = answer.value  # type: ignore[assignment]
+        tally.gone, self._missing = tally.gone + self._missing, 0
+        tally.matched += len(reads)
+        pairs = zip(reads, answer.packets, strict=True)
+        return [Found(read, packet, self._queue) for read, packet in pairs]
+
+    def _look(self, manager: QueueManager) -> list[Read]:
+        reads, size = list[Read](), 0
+        with opened(manager, self._queue, Access.RECEIVE, self._context) as descriptor:
+            while self._left and len(reads) < STEP_MESSAGES and size < STEP_BYTES:
+                number = _available(manager, descriptor, self._left.pop(0))
+                if not number:
+                    self._missing += 1
+                    continue
+                row = manager.reading.row(number)
+                reads.append(manager.reading.read_of(number, row))
+                size += row.size
+        return reads
+
+
+def _available(manager: QueueManager, descriptor: OpenQueueDescriptor, lookup_id: int) -> int:
+    """The number of a message that could be received now, else 0."""
+    current = MessageSeekAction.CURRENT
+    try:
+        return manager.reading.seek_by_lookup_id(
+            descriptor.target(), lookup_id, current, peek=False
+        )
+    except QueueError:
+        return 0
+
+
+def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
+    if body.where is not None and body.lookup_ids is None:
+        return _ByFilter(context, queue, parse_filter(body.where, content_of))
+    if body.lookup_ids is not None and body.where is None:
+        return _ByIds(context, queue, body.lookup_ids)
+    raise InvalidParameter(
+        "messages are named by `where` or by `lookup_ids`", "Give one of the two."
+    )
+
+
+# -- acting
+
+
+class _Work:
+    """The queues that one step has open."""
+
+    def __init__(self, manager: QueueManager, context: Context, source: str) -> None:
+        self.manager = manager
+        self.context = context
+        self._open: dict[tuple[str, QueueAccessType], OpenQueueDescriptor] = {}
+        self.source = self.queue(source, Access.RECEIVE)
+
+    def queue(self, name: str, access: QueueAccessType) -> OpenQueueDescriptor:
+        """A queue that the work needs, open until the step ends."""
+        descriptor = self._open.get((name, access))
+        if descriptor is None:
+            descriptor = open_queue(self.manager, name, access, self.context)
+            self._open[name, access] = descriptor
+        return descriptor
+
+    def require(self, found: Found) -> None:
+        """The message is still there, and nobody has it."""
+        self.manager.reading.seek_by_lookup_id(
+            self.source.target(), found.read.lookup_id, MessageSeekAction.CURRENT, peek=False
+        )
+
+    def delete(self, found: Found) -> None:
+        """The message is received, and shown to nobody."""
+        self.manager.read_message_by_lookup_identifier(
+            self.source, found.read.lookup_id, peek=False
+        )
+
+    def close(self) -> None:
+        """Nothing stays open between steps."""
+        for descriptor in self._open.values():
+            self.manager.close_queue(descriptor)
+
+
+Act = Callable[[_Work, Found, Message], None]
+
+
+Target = tuple[str, QueueAccessType]
+
+
+def _bulk(
+    context: Context,
+    queue: str,
+    body: SelectBody,
+    act: Act,
+    *,
+    dry: Act,
+    target: Target | None = None,
+    sends: bool = False,
+    takes: bool = True,
+) -> Steps[BulkJson]:
+    """Chooses messages and acts on each, step by step.
+
+    A queue that cannot be opened refuses the request, unless some of it is done already: then the
+    answer says how much, and why no more. A dry run only says what would be refused.
+    """
+    with context.services.scans.running(context.caller):
+        steps = _bulk_steps(context, queue, body, act, dry, target, sends, takes)
+        return (yield from steps)
+
+
+def _bulk_steps(
+    context: Context,
+    queue: str,
+    body: SelectBody,
+    act: Act,
+    dry: Act,
+    target: Target | None,
+    sends: bool,
+    takes: bool,
+) -> Steps[BulkJson]:
+    tally, choice = _Tally(body.dry_run), _choice(context, queue, body)
+    if body.dry_run and target is not None:
+        yield from at_once(lambda manager: targets(manager, *target, context.caller))
+    while (batch := (yield from _next(choice, tally))) is not None:
+        work = list[tuple[Found, Message]]()
+        for found in batch:
+            try:
+                work.append((found, copy_of(found.packet) if sends else Message()))
+            except RemoteProtocolError as error:
+                tally.add(QueueError(f"the message {found.read.lookup_id} is damaged: {error}"))
+        try:
+            if body.dry_run:
+                outcomes = yield from _acted(context, queue, dry, work, None, takes)
+            else:
+                outcomes = yield from _acted(context, queue, act, work, target, takes)
+        except QueueError as error:
+            if not tally.done:
+                raise
+            outcomes = [error] * len(work)
+        for outcome in outcomes:
+            tally.add(outcome)
+    return tally.result()
+
+
+def _next(choice: _Choice, tally: _Tally) -> Steps[list[Found] | None]:
+    try:
+        return (yield from choice.next(tally))
+    except QueueError as error:  # the queue was deleted meanwhile, or its rights have changed
+        if not tally.done:
+            raise
+        tally.error = tally.error or error_body(error)
+        return None
+
+
+def _acted(
+    context: Context,
+    queue: str,
+    act: Act,
+    batch: list[tuple[Found, Message]],
+    target: Target | None,
+    takes: bool,
+) -> Steps[list[QueueError | None]]:
+    def step(manager: QueueManager) -> list[QueueError | None]:
+        work = _Work(manager, context, queue)
+        try:
+            if takes:  # before anything is sent that could not be removed then
+                manager.groups.check_receiver(work.source.target())
+            if target is not None:
+                work.queue(*target)
+            return [_outcome(work, act, found, message) for found, message in batch]
+        finally:
+            work.close()
+
+    return (yield from at_once(step))
+
+
+def _outcome(work: _Work, act: Act, found: Found, message: Message) -> QueueError | None:
+    try:
+        act(work, found, message)
+    except QueueError as error:
+        return work.manager.refused(error)
+    return None
+
+
+def _is_transactional(descriptor: OpenQueueDescriptor, message: Message) -> bool:
+    """A queue here says so itself; for one far away the message is sent as it was before."""
+    queue = descriptor.queue
+    if queue is None or queue.outgoing is not None:
+        return message.is_transactional
+    return queue.definition.transactional
+
+
+def _send_again(work: _Work, found: Found, message: Message, name: str) -> None:
+    """Sends and removes in one transaction where both queues can, else in this order."""
+    work.require(found)
+    target, manager = work.queue(name, Access.SEND), work.manager
+    source = work.source.target().definition
+    joined = source.transactional or source.role in _SYSTEM
+    if not (_is_transactional(target, message) and joined):
+        send_one(manager, target, message, _is_transactional(target, message))
+        work.delete(found)
+        return
+    transaction = begin(manager)
+    try:
+        manager.enqueue_message_to_an_open_queue(target, message, transaction)
+        manager.read_message_by_lookup_identifier(
+            work.source, found.read.lookup_id, peek=False, transaction=transaction
+        )
+    except QueueError:
+        manager.transaction_abort(transaction.identifier)
+        raise
+    manager.transaction_commit(transaction.identifier)
+
+
+# -- handlers
+
+
+def delete_messages(context: Context, params: QueueParams, body: SelectBody) -> Steps[BulkJson]:
+    """Deletes messages, as if they had been received."""
+    return _bulk(
+        context,
+        params.queue,
+        body,
+        lambda work, found, message: work.delete(found),
+        dry=lambda work, found, message: work.require(found),
+    )
+
+
+def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
+    """Moves messages to another queue of this machine; they stay the same messages."""
+
+    def move(work: _Work, found: Found, message: Message) -> None:
+        target = work.queue(body.to, Access.MOVE)
+        work.manager.move_message(work.source, found.read.lookup_id, target)
+
+    trial = Trial()
+
+    def dry(work: _Work, found: Found, message: Message) -> None:
+        trial.move(work.manager, work.source, found.read.lookup_id, body.to)
+
+    return _bulk(context, params.queue, body, move, dry=dry, target=(body.to, Access.MOVE))
+
+
+def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
+    """Sends copies of messages to any queue; the copies are new messages."""
+
+    def copy(work: _Work, found: Found, message: Message) -> None:
+        target = work.queue(body.to, Access.SEND)
+        send_one(work.manager, target, message, _is_transactional(target, message))
+
+    trial = Trial()
+
+    def dry(work: _Work, found: Found, message: Message) -> None:
+        trial.send(work.manager, body.to, context.caller, message)
+
+    target = body.to, Access.SEND
+    return _bulk(context, params.queue, body, copy, dry=dry, target=target, sends=True, takes=False)
+
+
+def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
+    """Sends messages again, dead letters for one, and removes them from where they are."""
+
+    def resend(work: _Work, found: Found, message: Message) -> None:
+        name = body.to or message.destination_queue_format_name
+        _send_again(work, found, message, name)
+
+    trial = Trial()
+
+    def dry(work: _Work, found: Found, message: Message) -> None:
+        work.require(found)
+        name = body.to or message.destination_queue_format_name
+        trial.send(work.manager, name, context.caller, message)
+
+    target = None if body.to is None else (body.to, Access.SEND)
+    return _bulk(context, params.queue, body, resend, dry=dry, target=target, sends=True)

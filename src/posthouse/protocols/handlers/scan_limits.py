@@ -1,0 +1,43 @@
+"""How many searches through queues run at a time for one user.
+
+A search reads and compares messages, which is work in proportion to the queue and not to what was
+asked. It has the share of the time that bulk reads have, and a user has a few at a time, so that
+one with a token for reading cannot take all of that share from the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from posthouse.protocols.handlers.refusals import TooManyScans
+from posthouse.security.access import Caller
+
+SCANS_PER_USER: Final = 4
+
+
+class ScanLimits:
+    """The searches under way, by user."""
+
+    def __init__(self, per_user: int = SCANS_PER_USER) -> None:
+        self._per_user = per_user
+        self._running: Counter[bytes] = Counter()
+
+    @contextmanager
+    def running(self, caller: Caller) -> Iterator[None]:
+        """One search, from its beginning to its end."""
+        user = caller.sid
+        if self._running[user] >= self._per_user:
+            raise TooManyScans(
+                f"{caller.name} has {self._per_user} searches under way, and no more are begun",
+                "Wait until one has ended; an operator can raise [limits] scans_per_user.",
+            )
+        self._running[user] += 1
+        try:
+            yield
+        finally:
+            self._running[user] -= 1
+            if not self._running[user]:
+                del self._running[user]

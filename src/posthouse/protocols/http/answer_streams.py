@@ -1,0 +1,143 @@
+"""Answers of HTTP that are longer than memory: written piece by piece, at the reader's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+
+from posthouse.model.errors import OperationCancelled
+from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.routes import ARROW
+from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
+
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Server": "posthouse",
+}
+"""What every answer carries."""
+ROOM_WAIT_S: Final = 30.0
+ROOM_LOOK_S: Final = 0.02
+STALL_S: Final = 60.0  # a reader that takes nothing for so long gives its memory to others
+FIRST: Final = 1024  # bytes that go with the header
+PIECE: Final = 512 << 10  # written at once
+_ARROW: Final = Buffer.ARROW.value
+
+
+class Streaming:
+    """The `Outflow` (handlers.context) of one request. Begins with the first piece."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        holder: Holder,
+        memory: MemoryAccount,
+        *,
+        closing: bool,
+    ) -> None:
+        self.response: web.StreamResponse | None = None
+        self._request = request
+        self._holder = holder
+        self._memory = memory
+        self._closing = closing
+        self._running: set[asyncio.Task[None]] = set()
+
+    def has_room(self, size: int) -> bool:
+        """Whether there is memory for so many bytes now."""
+        return self._holder.gone or self._memory.may_hold(self._holder, size)
+
+    def room(self, size: int) -> Outside:
+        """Waits until there is memory for so many bytes."""
+        return self._step(partial(self._wait, size))
+
+    def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
+        """Writes; ends when the peer has taken most of it in."""
+        return self._step(partial(self._write, pieces, room))
+
+    def finished(self, *, whole: bool) -> web.StreamResponse:
+        """The response for aiohttp, which ends it. One that broke off never ends cleanly."""
+        assert self.response is not None
+        transport = self._request.transport
+        if not whole and transport is not None:
+            transport.abort()
+        return self.response
+
+    def _step(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Outside:
+        async def run(resume: Resume) -> None:
+            try:
+                await work()
+            except ConnectionError:
+                resume(None, OperationCancelled("whoever asked has gone"))
+            except Exception as error:
+                resume(None, error)
+            else:
+                resume(None, None)
+
+        def start(resume: Resume) -> None:
+            task = asyncio.get_running_loop().create_task(run(resume))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+        return Outside(start)
+
+    async def _wait(self, size: int) -> None:
+        loop, holder = asyncio.get_running_loop(), self._holder
+        end = loop.time() + ROOM_WAIT_S
+        while not self.has_room(size):
+            if loop.time() > end:
+                remedy = "Read with fewer tasks at a time, or raise [limits] memory."
+                raise self._memory.refusal("answer", remedy)
+            await asyncio.sleep(ROOM_LOOK_S)
+        if not holder.gone:
+            holder.take(_ARROW, size)
+
+    async def _write(self, pieces: Sequence[bytes | memoryview], room: int) -> None:
+        views = [memoryview(piece).cast("B") for piece in pieces]
+        if self.response is None:
+            await self._begin(views[0][:FIRST])
+            views[0] = views[0][FIRST:]
+        for some in _portions(views, PIECE):
+            await self._put(some)
+        if not self._holder.gone:
+            self._holder.give(_ARROW, room)
+
+    async def _put(self, views: list[memoryview]) -> None:
+        """One chunk, without the copy that aiohttp would make of it; others have their turn."""
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("whoever asked has gone")
+        transport.writelines([b"%x\r\n" % sum(map(len, views)), *views, b"\r\n"])
+        try:
+            async with asyncio.timeout(STALL_S):
+                await self._request.writer.drain()
+        except TimeoutError:
+            raise ConnectionResetError("whoever asked takes nothing") from None
+        await asyncio.sleep(0)
+
+    async def _begin(self, view: memoryview) -> None:
+        """The header and the first bytes."""
+        response = web.StreamResponse(headers={"Content-Type": ARROW, **HEADERS})
+        response.enable_chunked_encoding()
+        if self._closing:
+            response.force_close()
+        await response.prepare(self._request)
+        self.response = response
+        await response.write(view)
+
+
+def _portions(views: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
+    """The same bytes in lists of so many, the last one with fewer."""
+    portion, room = list[memoryview](), size
+    for view in views:
+        while len(view) >= room:
+            yield [*portion, view[:room]]
+            view, portion, room = view[room:], [], size
+        if len(view):
+            portion.append(view)
+            room -= len(view)
+    if portion:
+        yield portion

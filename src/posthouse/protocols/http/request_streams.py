@@ -1,0 +1,158 @@
+"""Requests of HTTP that are longer than memory: read message by message, at the engine's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from aiohttp import web
+
+from posthouse.protocols.arrow.ipc_frames import Frame, IpcFrames
+from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.refusals import BadRequest
+from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
+
+ROOM_WAIT_S: Final = 30.0
+ROOM_LOOK_S: Final = 0.02
+PORTIONS_MAX: Final = 4  # made at a time, of some 8 MiB each; more would not be faster
+
+
+class Incoming:
+    """`posthouse.protocols.handlers.context.Inflow` of one request.
+
+    While a message is worked on the next one is read, and no more than that.
+    """
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        holder: Holder,
+        memory: MemoryAccount,
+        portions: asyncio.Semaphore,
+        *,
+        timeout_s: float,
+    ) -> None:
+        self._request = request
+        self._holder = holder
+        self._memory = memory
+        self._portions = portions
+        self._portion = False  # this upload makes one
+        self._timeout_s = timeout_s
+        self._frames = IpcFrames()
+        self._ready: list[Frame] = []
+        self._held = 0  # bytes on the account that are not given back
+        self._worked_on = 0
+        self._begun = False  # a large message is on its way
+        self._reading: asyncio.Task[Frame | None] | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    def next(self) -> Outside:
+        """A step for the next message of the stream; None at its end."""
+
+        async def run(resume: Resume) -> None:
+            reading = self._reading or asyncio.ensure_future(self._read())
+            self._reading = None
+            try:
+                frame = await reading
+            except Exception as error:
+                resume(None, error)
+                return
+            if frame is not None:
+                self._worked_on = len(frame.data)
+                self._reading = asyncio.ensure_future(self._read())
+            resume(frame, None)
+
+        return Outside(lambda resume: self._spawn(run(resume)))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def done(self) -> None:
+        """The message that `next` gave is worked up: its memory is free."""
+        size, self._worked_on = min(self._worked_on, self._held), 0
+        self._held -= size
+        if not self._holder.gone:
+            self._holder.give(RECEIVE, size)
+
+    def begin_portion(self) -> Outside:
+        """A step that waits its turn to make packets: all uploads together have few of them."""
+
+        def start(resume: Resume) -> None:
+            async def run() -> None:
+                await self._portions.acquire()
+                self._portion = True
+                resume(None, None)
+
+            self._spawn(run())
+
+        return Outside(start)
+
+    def end_portion(self) -> None:
+        """The packets are in the log, or given up."""
+        if self._portion:
+            self._portion = False
+            self._portions.release()
+
+    def close(self) -> None:
+        """Nobody wants the rest."""
+        reading, self._reading = self._reading, None
+        self._frames, self._ready = IpcFrames(), []  # nor what has come of it
+        if reading is not None and not reading.cancel() and not reading.cancelled():
+            reading.exception()  # nobody is going to ask for it
+
+    async def _read(self) -> Frame | None:
+        content = self._request.content
+        while not self._ready and not self._frames.ended:
+            await self._wait_for_room()
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    data = await content.readany()
+            except TimeoutError:
+                raise BadRequest("the body did not come in time") from None
+            except (web.RequestPayloadError, web.PayloadAccessError, ConnectionError):
+                raise BadRequest("the body broke off, or its chunks are malformed") from None
+            if not data:
+                raise BadRequest("the stream breaks off before its end")
+            self._take(len(data))
+            self._ready += self._frames.feed(data)
+            if self._ready:
+                self._end_message()
+        if self._ready:
+            return self._ready.pop(0)
+        await self._expect_end()
+        return None
+
+    async def _expect_end(self) -> None:
+        """Reads what ends a chunked body, so that the connection can go on."""
+        async with asyncio.timeout(self._timeout_s):
+            if await self._request.content.readany():
+                raise BadRequest("there is something behind the end of the stream")
+
+    def _take(self, size: int) -> None:
+        if not self._holder.gone:
+            self._holder.take(RECEIVE, size)
+            self._held += size
+
+    async def _wait_for_room(self) -> None:
+        """Before a message grows large; what has begun comes to its end.
+
+        A stream that waits too long is refused.
+        """
+        loop, holder, missing = asyncio.get_running_loop(), self._holder, self._frames.missing
+        if self._begun or missing <= SMALL_REQUEST:
+            return
+        end = loop.time() + ROOM_WAIT_S
+        size = holder.bytes[RECEIVE] + missing
+        while not (holder.gone or holder.may_begin(size, int(loop.time() * 1000))):
+            if loop.time() > end:
+                raise self._memory.refusal("body", "Try again.")
+            await asyncio.sleep(ROOM_LOOK_S)
+        self._begun = True
+
+    def _end_message(self) -> None:
+        self._begun = False
+        if not self._holder.gone:
+            self._holder.finished()

@@ -1,0 +1,392 @@
+"""HTTP requests of the admin endpoint, as aiohttp hands them over: read, asked, answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from aiohttp import web
+
+from posthouse.model.errors import QueueError
+from posthouse.protocols.desk import Answer, Call, Turns
+from posthouse.protocols.handlers.conversation import Conversation
+from posthouse.protocols.handlers.dispatch import Api, media_of, takes_stream
+from posthouse.protocols.handlers.peers import PEER_CALL, call_of
+from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge, OurFault, WrongToken
+from posthouse.protocols.handlers.routes import ARROW
+from posthouse.protocols.http.answer_streams import HEADERS, Streaming
+from posthouse.protocols.http.answers import (
+    HEALTH,
+    METRICS,
+    READINESS,
+    HttpAnswer,
+    Pages,
+    api_answer,
+    check_content,
+    refusal,
+)
+from posthouse.protocols.http.gate import Gate, Identity
+from posthouse.protocols.http.passwords import PasswordLogins
+from posthouse.protocols.http.request_streams import PORTIONS_MAX, Incoming
+from posthouse.protocols.http.wrong_tokens import WrongTokens
+from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
+from posthouse.protocols.metrics.exposition import CONTENT_TYPE, Traffic
+from posthouse.wire.gathered import Gathered
+
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
+
+
+class Pending:
+    """Requests of the API under way, by the tokens that were shown for them."""
+
+    def __init__(self) -> None:
+        self._of_token: dict[str, set[Conversation[Any]]] = {}
+
+    @contextmanager
+    def held(self, token_id: str, conversation: Conversation[Any]) -> Iterator[None]:
+        """One of them, for as long as it takes."""
+        self._of_token.setdefault(token_id, set()).add(conversation)
+        try:
+            yield
+        finally:
+            left = self._of_token[token_id]
+            left.discard(conversation)
+            if not left:
+                del self._of_token[token_id]
+
+    def cancel(self, token_id: str) -> None:
+        """The token is good for nothing any more: what waits or looks with it ends."""
+        for conversation in list(self._of_token.get(token_id, ())):
+            conversation.cancel()
+
+
+class HttpFace:
+    """Answers the requests of one listener."""
+
+    def __init__(
+        self,
+        api: Api,
+        gate: Gate,
+        passwords: PasswordLogins,
+        wrong_tokens: WrongTokens,
+        pages: Pages,
+        traffic: Traffic,
+        *,
+        memory: MemoryAccount,
+        pending: Pending,
+        body_size_max: int,
+        body_timeout_s: float,
+        identified: Callable[[web.BaseRequest], None],
+        turns: Turns,
+    ) -> None:
+        self._turns = turns
+        self._api = api
+        self._gate = gate
+        self._passwords = passwords
+        self._wrong_tokens = wrong_tokens
+        self._pages = pages
+        self._traffic = traffic
+        self._memory = memory
+        self._pending = pending
+        self._body_size_max = body_size_max
+        self._body_timeout_s = body_timeout_s
+        self._identified = identified
+        self._portions = asyncio.Semaphore(PORTIONS_MAX)
+        self.closing = False  # every answer is the last of its connection
+
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer to a request, whatever it is."""
+        answer = await self._answer(request)
+        method = request.method if request.method in METHODS else "other"
+        self._traffic.requests[method, answer.status] += 1
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        response: web.StreamResponse = _response(answer)
+        content = request.content
+        unread = request.body_exists and not (content.at_eof() and content.exception() is None)
+        if (
+            self.closing or unread or answer.last
+        ):  # a body that nobody reads is not the next request
+            response.force_close()
+        return response
+
+    def broken(self, status: int, error: BaseException | None) -> web.Response:
+        """The answer to bytes that are no request, or to one over which the server failed."""
+        refused: QueueError = BadRequest(
+            "this is not a request of HTTP, or its header is too large"
+        )
+        if status >= 500:
+            refused = OurFault("the server failed over this request")
+            if isinstance(error, Exception):
+                self._api.services.fault(error)
+        self._api.desk.manager.refused(refused)
+        answer = refusal(refused)
+        self._traffic.requests["other", answer.status] += 1
+        response = _response(answer)
+        response.force_close()
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> HttpAnswer | web.StreamResponse:
+        path = request.raw_path.partition("?")[0]
+        pages, browsed = self._pages, self._pages.is_browsed(path)
+        try:
+            if path == HEALTH:
+                return pages.health(request.method)
+            if path == READINESS:
+                return await self._readiness(request)
+            self._gate.check(request.headers)
+            if path == PEER_CALL:
+                return await self._peer_answer(request)
+            identity = await self._identify(request, browsed=browsed)
+            if path == METRICS:
+                return await _joined(pages.scrape(request.method, identity), self._turns)
+            if browsed:
+                return pages.show(path, request.method, identity)
+            return await self._api_answer(request, path, identity)
+        except QueueError as error:
+            self._api.desk.manager.refused(error)
+            return refusal(error, browsed=browsed)
+
+    async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> Identity:
+        """Who asks, by a token or by a password."""
+        login = self._gate.login_of(request.headers)
+        if login is None:
+            identity = await self._by_token(request, browsed=browsed)
+        else:
+            identity = await self._passwords.identify(login, request.remote or "")
+        self._identified(request)
+        return identity
+
+    async def _by_token(self, request: web.BaseRequest, *, browsed: bool) -> Identity:
+        try:
+            return self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+        except WrongToken:
+            pause_ms = self._wrong_tokens.pause_ms(request.remote or "")
+            await asyncio.sleep(pause_ms / 1000)
+            raise
+
+    async def _readiness(self, request: web.BaseRequest) -> HttpAnswer:
+        """Whether messages are taken; a turn of the engine has looked at the disk before."""
+        told = "Authorization" in request.headers or self._gate.is_local
+        if told:
+            self._gate.check(request.headers)
+            await self._identify(request)
+        if self.closing:
+            return HttpAnswer(
+                503, b"not ready: stopping\n" if told else b"not ready\n", "text/plain"
+            )
+        if self._pages.healthy:
+            await self._decided(lambda manager: None)
+        return self._pages.readiness(request.method, told=told)
+
+    async def _decided(self, call: Call) -> Answer:
+        """A turn of the engine."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def done(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self._api.desk.decide(call, done)
+        return await answered
+
+    async def _peer_answer(self, request: web.BaseRequest) -> HttpAnswer:
+        """The signed answer to a call of another queue manager."""
+        text = call_of(request.method, request.headers.getall("Authorization", []))
+        answer = await self._decided(lambda manager: manager.two_phase.called(text))
+        if answer.error is not None:
+            return refusal(answer.error)
+        assert isinstance(answer.value, str)
+        self._identified(request)
+        return HttpAnswer(200, answer.value.encode("ascii"), "text/plain")
+
+    async def _api_answer(
+        self, request: web.BaseRequest, path: str, identity: Identity
+    ) -> HttpAnswer | web.StreamResponse:
+        """The API's answer; both bodies are on the account for memory until it is written."""
+        holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
+        incoming: Incoming | None = None
+        try:
+            method = "GET" if request.method == "HEAD" else request.method
+            if takes_stream(method, path, identity.role):
+                body, incoming = b"", await self._incoming(request, holder)
+            else:
+                body = await self._body(request, holder, media_of(method, path)[0])
+            loan = Loan(self._memory, holder)
+            flow = Streaming(request, holder, self._memory, closing=self.closing)
+            status, content = await self._ask(
+                identity,
+                method,
+                request.raw_path,
+                body,
+                loan.change,
+                None if request.method == "HEAD" else flow,
+                incoming,
+                request.remote or "",
+            )
+            loan.end()
+            if flow.response is not None:
+                holder.leave()
+                return flow.finished(whole=status < 300)
+            if method == "GET" and not self._memory.may_hold(holder, len(content)):
+                raise self._memory.refusal("answer", "Ask for less, or try again.")
+            holder.take(SEND, len(content))
+        except BaseException:
+            holder.leave()
+            raise
+        finally:
+            if incoming is not None:
+                incoming.close()
+        handler = request.protocol
+        assert isinstance(handler, RequestHandler)
+        handler.holder = holder
+        return api_answer(status, content, method, path)
+
+    async def _body(self, request: web.BaseRequest, holder: Holder, kind: str) -> bytes:
+        """The body of a request, up to the limit in size and time."""
+        if not request.body_exists:
+            return b""
+        check_content(request.headers, kind)
+        limit = self._body_size_max
+        too_large = BodyTooLarge(f"a request has at most {limit} bytes")
+        if (request.content_length or 0) > limit:
+            raise too_large
+        if not holder.may_begin(request.content_length or limit, time.monotonic_ns() // 1_000_000):
+            raise self._memory.refusal("body", "Try again.")
+        await _invite(request)
+        body = Gathered()
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                while chunk := await request.content.readany():
+                    body.add(chunk)
+                    holder.take(RECEIVE, len(chunk))
+                    if body.size > limit:
+                        raise too_large
+        except TimeoutError:
+            raise BadRequest("the body did not come in time") from None
+        except (web.RequestPayloadError, web.PayloadAccessError):
+            raise BadRequest("the body broke off, or its chunks are malformed") from None
+        holder.finished()
+        return body.take()
+
+    async def _incoming(self, request: web.BaseRequest, holder: Holder) -> Incoming:
+        """A body that is a stream, of any length; each of its pieces has its time."""
+        check_content(request.headers, ARROW)
+        await _invite(request)
+        return Incoming(
+            request, holder, self._memory, self._portions, timeout_s=self._body_timeout_s
+        )
+
+    async def _ask(
+        self,
+        identity: Identity,
+        method: str,
+        target: str,
+        body: bytes,
+        fetched: Callable[[int], None],
+        outflow: Streaming | None,
+        inflow: Incoming | None,
+        address: str,
+    ) -> tuple[int, bytes]:
+        """The API's answer; when whoever asked is gone, waits end."""
+        answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+
+        def done(status: int, content: bytes) -> None:
+            if not answered.done():
+                answered.set_result((status, content))
+
+        caller, role = identity.caller, identity.role
+        conversation = self._api.call(
+            caller, role, method, target, body, done, fetched, outflow, inflow, None, address
+        )
+        if conversation is None:
+            return answered.result()
+        with self._pending.held(identity.token_id, conversation), _until(identity, conversation):
+            try:
+                return await answered
+            except asyncio.CancelledError:
+                conversation.cancel()
+                raise
+
+
+@contextmanager
+def _until(identity: Identity, conversation: Conversation[Any]) -> Iterator[None]:
+    """What waits or looks ends when the token does."""
+    if identity.expires_s is None:
+        yield
+        return
+    left_s = max(identity.expires_s - time.time(), 0.0)
+    timer = asyncio.get_running_loop().call_later(left_s, conversation.cancel)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def _joined(pieces: Iterator[bytes], turns: Turns) -> HttpAnswer:
+    """The metrics; others have their turn between the pieces."""
+    parts = list[bytes | None]()
+    while not parts or parts[-1] is not None:
+        turns.measured(lambda: parts.append(next(pieces, None)))
+        await asyncio.sleep(0)
+    return HttpAnswer(200, b"".join(filter(None, parts)), CONTENT_TYPE)
+
+
+async def _invite(request: web.BaseRequest) -> None:
+    """Whoever asks first whether to send a body is told so."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
+
+
+def _abort(request: web.BaseRequest) -> Callable[[str], None]:
+    def abort(reason: str) -> None:
+        if request.transport is not None:
+            request.transport.abort()
+
+    return abort
+
+
+def _response(answer: HttpAnswer) -> web.Response:
+    return web.Response(
+        status=answer.status,
+        body=answer.body,
+        headers={
+            "Content-Type": answer.content_type,
+            **HEADERS,
+            **answer.headers,
+        },
+    )
+
+
+class RequestHandler(web.RequestHandler):
+    """aiohttp's, with errors in our form and none of them in a log of its own."""
+
+    face: HttpFace
+    holder: Holder | None = None  # of the answer that is being written
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Writes the answer; until the peer has taken it in, it is on the account."""
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            holder, self.holder = self.holder, None
+            if holder is not None:
+                holder.leave()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Bytes that are no request, or a request over which the server failed."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun, and cannot become another one")
+        return self.face.broken(status, exc)

@@ -1,0 +1,359 @@
+"""The admin endpoint and the control socket: what they share, how they listen and how they stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import HttpVersion10, web
+
+from posthouse.engine.accounts.logins import Told
+from posthouse.engine.accounts.tokens import Tokens
+from posthouse.net import control_socket as control
+from posthouse.net.connections import Connections
+from posthouse.net.listening import Listener
+from posthouse.net.sockets import shown_address
+from posthouse.protocols.desk import Desk, OneTurn, Turns
+from posthouse.protocols.handlers.context import Services
+from posthouse.protocols.handlers.dispatch import Api
+from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
+from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER, ScanLimits
+from posthouse.protocols.http.answers import Pages
+from posthouse.protocols.http.connection import HEADER_MAX, Connection
+from posthouse.protocols.http.gate import (
+    Gate,
+    Identity,
+)
+from posthouse.protocols.http.outside import (
+    Backup,
+    awaited,
+    in_a_thread,
+    in_the_background,
+    is_of_owner,
+    paused,
+)
+from posthouse.protocols.http.passwords import PasswordLogins, monotonic_ms
+from posthouse.protocols.http.requests import HttpFace, Pending, RequestHandler
+from posthouse.protocols.http.wrong_tokens import WrongTokens
+from posthouse.protocols.memory import (
+    SMALL_REQUEST,
+    MemoryAccount,
+)
+from posthouse.protocols.metrics.binary import AskFigures
+from posthouse.protocols.metrics.exposition import AskMetrics, Metrics, SyncTimes, Traffic
+from posthouse.protocols.metrics.remote_read import AskFigures as AskRemoteRead
+from posthouse.protocols.pacing import SHARE, Busy, Pace
+from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Role
+from posthouse.store.log import LogStore
+
+READ_BUFFER: Final = 256 << 10
+LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
+GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
+POLL_S: Final = 0.02  # while a stop waits for what has begun
+
+
+@dataclass(frozen=True)
+class AdminSettings:
+    """What the runtime's settings say about this endpoint."""
+
+    hosts: frozenset[str] = frozenset()
+    body_size_max: int = 64 << 20
+    header_timeout_s: float = 10.0
+    body_timeout_s: float = 60.0
+    idle_timeout_s: float = 75.0
+    station_lease_s: float = 60.0
+    bulk_read_share: float = SHARE
+    scans_per_user: int = SCANS_PER_USER
+
+
+class Admin:
+    """What the admin endpoint and the control socket share."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        version: str,
+        settings: AdminSettings | None = None,
+        sync_times: SyncTimes | None = None,
+        backup: Backup | None = None,
+        refresh: Callable[[], Awaitable[object]] | None = None,
+        fault: Callable[[Exception], None] = lambda error: None,
+        healthy: Callable[[], bool] = lambda: True,
+        login_refused: Told = lambda user, address, cause: None,
+        session_limits: SessionLimits | None = None,
+        memory: MemoryAccount | None = None,
+        binary: AskFigures | None = None,
+        remote_read: AskRemoteRead | None = None,
+        more_metrics: Sequence[AskMetrics] = (),
+        store: LogStore | None = None,
+        busy: Callable[[], Busy] = lambda: Busy(0.0, 0),
+        turns: Turns | None = None,
+    ) -> None:
+        manager = desk.manager
+        self.desk = desk
+        self.turns = turns or OneTurn()
+        self.version = version
+        self.settings = settings or AdminSettings()
+        self.session_limits = session_limits
+        self.memory = memory or MemoryAccount()
+        self.buffer = memoryview(bytearray(READ_BUFFER))  # that all connections read into
+        self.small_buffer = self.buffer[:SMALL_REQUEST]
+        self.tokens = Tokens(manager.core, manager.accounts)
+        self.tokens.gone = self.end_sessions_of
+        self.passwords = PasswordLogins(manager.accounts, login_refused)
+        self.wrong_tokens = WrongTokens(login_refused, monotonic_ms)
+        self.traffic = Traffic()
+        self.pending = Pending()
+        self.rates = Rates()
+        pace = Pace(self.settings.bulk_read_share)
+        self.services = Services(
+            tokens=self.tokens,
+            rates=self.rates,
+            version=version,
+            backup=None if backup is None else awaited(backup),
+            refresh=None if refresh is None else awaited(lambda nothing: refresh()),
+            store=store,
+            offload=in_a_thread,
+            gather=in_the_background(GATHERERS, pace, busy),
+            pace=pace,
+            scans=ScanLimits(self.settings.scans_per_user),
+            pause=paused,
+            revoked=self.end_sessions_of,
+            fault=fault,
+            station_lease_ms=int(self.settings.station_lease_s * 1000),
+        )
+        self.api = Api(desk, self.services)
+        metrics = Metrics(
+            manager, self.traffic, version, sync_times, binary, remote_read, more_metrics
+        )
+        self.pages = Pages(manager, metrics, version, healthy)
+        self.sessions: dict[str, set[Connection]] = {}
+        self._sampling: asyncio.TimerHandle | None = None
+        self._users = 0
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names that this endpoint answers to."""
+        return self.settings.hosts | self.desk.manager.core.settings.own_names
+
+    def enter(self) -> None:
+        """A door opens: from the first one on the books are looked at for the rates."""
+        self._users += 1
+        if self._sampling is None:
+            self._sample()
+
+    def leave(self) -> None:
+        """A door closes."""
+        self._users -= 1
+        if not self._users and self._sampling is not None:
+            self._sampling.cancel()
+            self._sampling = None
+
+    def _sample(self) -> None:
+        self.rates.sample(self.desk.manager, time.monotonic_ns() // 1_000_000)
+        loop = asyncio.get_running_loop()
+        self._sampling = loop.call_later(SAMPLE_INTERVAL_MS / 1000, self._sample)
+
+    def end_sessions_of(self, token_ids: list[str]) -> None:
+        """Tokens were revoked, or their user has changed: what was opened with them closes."""
+        for connection in [one for id in token_ids for one in self.sessions.get(id, ())]:
+            connection.end()
+        loop = asyncio.get_running_loop()  # this is a turn of the engine, and cancelling another
+        for token_id in token_ids:
+            loop.call_soon(self.pending.cancel, token_id)
+
+
+class AdminDoor(ABC):
+    """A listener for HTTP and client sessions; `AdminServer` and `ControlSocket` are the two."""
+
+    name = ""
+
+    def __init__(self, admin: Admin, connections: Connections | None, gate: Gate) -> None:
+        self.admin = admin
+        self.connections = connections or Connections()
+        self.gate = gate
+        self.stopping = False
+        self.open: set[Connection] = set()
+        self.handlers: dict[Any, Connection] = {}
+        self.face = HttpFace(
+            admin.api,
+            gate,
+            admin.passwords,
+            admin.wrong_tokens,
+            admin.pages,
+            admin.traffic,
+            memory=admin.memory,
+            pending=admin.pending,
+            body_size_max=admin.settings.body_size_max,
+            body_timeout_s=admin.settings.body_timeout_s,
+            identified=self._identified,
+            turns=admin.turns,
+        )
+        self.web = web.Server(self._handle, handler_cancellation=True)
+        self._listener: Listener | None = None
+
+    # -- what differs
+
+    @abstractmethod
+    def address_of(self, transport: asyncio.Transport) -> str:
+        """Who connections are counted by."""
+
+    def refuses(self, transport: asyncio.Transport) -> str:
+        """Why a connection is turned away, if it is."""
+        return ""
+
+    def refused(self, reason: str) -> None:
+        """A connection was turned away."""
+        self.admin.traffic.refused[reason] += 1
+
+    def handler(self) -> RequestHandler:
+        """aiohttp's end of a new connection."""
+        handler = RequestHandler(
+            self.web,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,
+            keepalive_timeout=self.admin.settings.idle_timeout_s,
+            max_line_size=LINE_MAX,
+            max_field_size=HEADER_MAX,
+            read_bufsize=SMALL_REQUEST,  # kept before anything is counted; twice that at most
+        )
+        handler.face = self.face
+        return handler
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = self.handlers.get(request.protocol)
+        if connection is None:  # lost while its request waited for its turn
+            return web.Response(status=503)
+        if request.version < HttpVersion10:
+            return web.Response(status=505)
+        connection.busy += 1
+        try:
+            return await self.face.respond(request)
+        finally:
+            connection.busy -= 1
+            connection.idle_since = asyncio.get_running_loop().time()
+
+    def _identified(self, request: web.BaseRequest) -> None:
+        """The peer is known: its connection keeps its place."""
+        connection = self.handlers.get(request.protocol)
+        if connection is not None:
+            connection.admission.prove()
+
+    # -- the end
+
+    async def stop(self, deadline_s: float) -> None:
+        """Stops accepting and reading; what has begun is answered, at most so many seconds."""
+        self.stopping = self.face.closing = True
+        if self._listener is not None:
+            self._listener.close()
+        self.web.pre_shutdown()
+        for connection in list(self.open):
+            connection.stop_reading()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + deadline_s
+        while any(self._working(one) for one in self.open) and loop.time() < end:
+            await asyncio.sleep(POLL_S)
+        await self.web.shutdown(max(end - loop.time(), POLL_S))
+        for connection in list(self.open):
+            connection.close()
+        await asyncio.sleep(0)
+        self.admin.leave()
+
+    def _working(self, connection: Connection) -> bool:
+        session = connection.session
+        return bool(connection.busy) or (session is not None and bool(session.requests))
+
+
+class AdminServer(AdminDoor):
+    """The endpoint `admin`: TCP, with TLS where a certificate is given."""
+
+    name = "admin"
+
+    def __init__(
+        self,
+        admin: Admin,
+        connections: Connections | None = None,
+        tls: ssl.SSLContext | None = None,
+        listening: Callable[[int], None] = lambda port: None,
+    ) -> None:
+        super().__init__(admin, connections, Gate(admin.tokens, admin.hosts))
+        self._tls = tls
+        self._listening = listening  # told the port
+
+    def address_of(self, transport: asyncio.Transport) -> str:
+        """The peer's address, without its port."""
+        peer = transport.get_extra_info("peername")
+        return str(peer[0]) if peer else "unknown"
+
+    async def start(self, host: str, port: int) -> str:
+        """Listens; returns `address:port`."""
+        self._listener = Listener(
+            lambda admission: Connection(self, admission),
+            self.connections,
+            self.refused,
+            tls=self._tls,
+            handshake_s=self.admin.settings.header_timeout_s,  # no more time than a header
+        )
+        address = self._listener.start(host, port)
+        self.admin.enter()
+        self._listening(address[1])
+        return shown_address(address)
+
+
+class ControlSocket(AdminDoor):
+    """The socket in the home: whoever may open it is the administrator."""
+
+    name = "control"
+
+    def __init__(self, admin: Admin, connections: Connections | None = None) -> None:
+        local = Identity(Caller.administrator(), Role.ADMINISTER)
+        super().__init__(admin, connections, Gate(admin.tokens, admin.hosts, local))
+        self._path: Path | None = None
+
+    def address_of(self, transport: asyncio.Transport) -> str:
+        """All of them count together."""
+        return "local"
+
+    def refuses(self, transport: asyncio.Transport) -> str:
+        """Only the server's own user and root are let in."""
+        peer = transport.get_extra_info("socket")
+        return "" if is_of_owner(peer) else "control socket: another user"
+
+    async def start(self, host: str, port: int) -> str:
+        """Listens in the home that `host` names; returns the path of the socket."""
+        self._path = control.prepare(Path(host))
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o177)
+        try:
+            bound.bind(str(self._path))
+        except OSError:
+            bound.close()
+            raise
+        finally:
+            os.umask(mask)
+        self._listener = Listener(
+            lambda admission: Connection(self, admission), self.connections, self.refused
+        )
+        self._listener.start_on([bound])
+        self.admin.enter()
+        return str(self._path)
+
+    async def stop(self, deadline_s: float) -> None:
+        """The same, and the socket is gone."""
+        await super().stop(deadline_s)
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The metrics for Prometheus, from figures that each protocol gives."""

@@ -1,0 +1,201 @@
+"""The metrics, for Prometheus: computed when they are asked for, from the engine and its doors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.transactions.transaction import TransactionState
+from posthouse.protocols.metrics.binary import AskFigures, binary_metrics
+from posthouse.protocols.metrics.queues import QueueMetrics
+from posthouse.protocols.metrics.remote_read import AskFigures as AskRemoteRead
+from posthouse.protocols.metrics.remote_read import remote_read_metrics
+
+AskMetrics = Callable[[], Iterable[Metric]]
+
+QUEUES_MAX: Final = 10_000
+"""More queues than these are left out, and counted: a scrape has to end."""
+STEP_QUEUES: Final = 100
+"""Queues that one step of a scrape looks at."""
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class SyncTimes(Protocol):
+    """How long something took: bounds of buckets, how many in each and above the last, the sum."""
+
+    BOUNDS_S: tuple[float, ...]
+    counts: list[int]
+    total_s: float
+
+
+@dataclass
+class Traffic:
+    """What the doors count: sessions, requests, connections turned away."""
+
+    sessions: int = 0
+    connections: int = 0
+    requests: Counter[tuple[str, int]] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Metrics(Collector):
+    """Everything that a scrape shows."""
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        traffic: Traffic,
+        version: str,
+        sync_times: SyncTimes | None = None,
+        binary: AskFigures | None = None,
+        remote_read: AskRemoteRead | None = None,
+        more: Sequence[AskMetrics] = (),
+    ) -> None:
+        self.manager = manager
+        self.traffic = traffic
+        self.version = version
+        self.sync_times = sync_times
+        self.binary = binary
+        self.remote_read = remote_read
+        self.more = more  # of doors that make their families themselves
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The answer to a scrape, made in steps; some of them add nothing yet."""
+        queues = self.manager.queues.all()[:QUEUES_MAX]
+        yield generate_latest(self._registry)
+        shown = QueueMetrics(self.manager)
+        for at in range(0, len(queues), STEP_QUEUES):
+            shown.add(queue for queue in queues[at : at + STEP_QUEUES] if not queue.deleted)
+            yield b""
+        yield shown.text()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is computed when the registry takes it in."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families but those of the queues."""
+        queues = self.manager.queues.all()
+        yield self._about()
+        yield _gauge("posthouse_queues", "Queues of every kind.", len(queues))
+        yield _gauge(
+            "posthouse_queues_left_out",
+            "Queues beyond those that the metrics show.",
+            max(len(queues) - QUEUES_MAX, 0),
+        )
+        yield from self._machine_metrics()
+        yield from self._traffic_metrics()
+        if self.binary is not None:
+            yield from binary_metrics(self.binary())
+        if self.remote_read is not None:
+            yield from remote_read_metrics(self.remote_read())
+        for ask in self.more:
+            yield from ask()
+        if self.sync_times is not None:
+            yield histogram(
+                "posthouse_sync_seconds", "How long syncs of the log took.", self.sync_times
+            )
+
+    def _about(self) -> Metric:
+        about = GaugeMetricFamily(
+            "posthouse_info", "Which queue manager this is.", labels=["name", "version"]
+        )
+        about.add_metric([self.manager.core.settings.computer_name, self.version], 1)
+        return about
+
+    def _machine_metrics(self) -> Iterator[Metric]:
+        core, transactions = self.manager.core, self.manager.transactions
+        states = Counter(one.state for one in transactions.open.values())
+        family = GaugeMetricFamily(
+            "posthouse_transactions", "Transactions that have not ended.", labels=["state"]
+        )
+        for state in TransactionState:
+            if state is not TransactionState.ENDED:
+                family.add_metric([state.value], states[state])
+        decided = self.manager.two_phase.coordinator.decided()
+        family.add_metric(["committed"], len(decided))
+        yield family
+        yield _counter(
+            "posthouse_refusals", "Requests refused, by reason.", "reason", core.refusals
+        )
+        yield _counter(
+            "posthouse_conflicts",
+            "Messages under an identifier, or at a place, that another content has.",
+            "kind",
+            core.conflicts,
+        )
+        online = self.manager.transfer.connection_active
+        yield _gauge("posthouse_online", "1 while it talks to others.", int(online))
+        throttled = GaugeMetricFamily(
+            "posthouse_flow_control", "1 while no messages are taken.", labels=["reason"]
+        )
+        for reason in sorted(core.throttled):
+            throttled.add_metric([reason], 1)
+        yield throttled
+        yield _gauge(
+            "posthouse_damaged_records",
+            "Damaged records of messages that an operator has to decide.",
+            len(self.manager.damage.undecided()),
+        )
+        stages = self.manager.stages
+        yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.stages))
+        yield _gauge("posthouse_staged_messages", "Messages in stages.", stages.messages)
+        yield _gauge("posthouse_staged_bytes", "Bytes of messages in stages.", stages.size)
+        yield CounterMetricFamily(
+            "posthouse_published_batches", "Batches published.", stages.published_batches
+        )
+        yield CounterMetricFamily(
+            "posthouse_published_messages", "Messages in them.", stages.published_messages
+        )
+        yield _gauge("posthouse_bytes", "Bytes of all messages.", core.state.bytes)
+
+    def _traffic_metrics(self) -> Iterator[Metric]:
+        traffic = self.traffic
+        yield _gauge("posthouse_sessions", "Open client sessions.", traffic.sessions)
+        yield _gauge("posthouse_connections", "Open admin connections.", traffic.connections)
+        yield _counter(
+            "posthouse_connections_refused",
+            "Connections turned away, by reason.",
+            "reason",
+            traffic.refused,
+        )
+        requests = CounterMetricFamily(
+            "posthouse_http_requests", "HTTP requests answered.", labels=["method", "status"]
+        )
+        for (method, status), count in sorted(traffic.requests.items()):
+            requests.add_metric([method, str(status)], count)
+        yield requests
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _counter(name: str, about: str, label: str, counts: Counter[str]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=[label])
+    for value, count in sorted(counts.items()):
+        family.add_metric([value], count)
+    return family
+
+
+def histogram(name: str, about: str, times: SyncTimes) -> Metric:
+    """A histogram of times."""
+    buckets, total = list[tuple[str, float]](), 0
+    for bound, count in zip((*map(str, times.BOUNDS_S), "+Inf"), times.counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return HistogramMetricFamily(name, about, buckets=buckets, sum_value=times.total_s)

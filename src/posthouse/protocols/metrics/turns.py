@@ -1,0 +1,34 @@
+"""The turns of the loop, as the metrics show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from posthouse.protocols.metrics.exposition import SyncTimes, histogram
+
+
+class TurnTimes(SyncTimes, Protocol):
+    """CPU time of turns, with the longest and how many were above the limit."""
+
+    longest_s: float
+    slow_count: int
+
+
+def turn_metrics(times: TurnTimes) -> Iterator[Metric]:
+    """What turns of the loop took."""
+    yield histogram(
+        "posthouse_loop_turn_seconds",
+        "CPU time of turns of the loop; nobody else is served meanwhile.",
+        times,
+    )
+    yield GaugeMetricFamily(
+        "posthouse_loop_turn_longest_seconds",
+        "CPU time of the longest turn so far.",
+        value=times.longest_s,
+    )
+    yield CounterMetricFamily(
+        "posthouse_loop_slow_turns", "Turns of more than 50 ms.", value=times.slow_count
+    )

@@ -1,0 +1,1 @@
+"""The calls of NCP: one handler for each."""

@@ -1,0 +1,157 @@
+"""What a client has between 0x1111 and 0x5555, whatever transport it came by (qms-facts 1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from posthouse.engine.jobs.bindery.stations import Station
+from posthouse.engine.manager import QueueManager
+from posthouse.model.completion_codes import BAD_LENGTH, FAILURE, UNSUPPORTED
+from posthouse.model.errors import QmsError, Truncated
+from posthouse.protocols.desk import Answer
+from posthouse.protocols.ncp.handler import Handler, completion_of
+from posthouse.wire.ncp.calls import NOTHING, NcpCall
+from posthouse.wire.ncp.framing import (
+    BAD_CONNECTION,
+    FUNCTION_GROUPS,
+    REPLY,
+    Reply,
+    Request,
+    read_subfunction,
+    write_reply,
+)
+from posthouse.wire.ncp.functions import CALLS
+
+if TYPE_CHECKING:
+    from posthouse.protocols.ncp.protocol import NcpProtocol
+
+LABEL: Final = "ncp"
+Send = Callable[[bytes], None]
+
+
+class ServiceConnection:
+    """A connection number with its station. Answers go out when what they say is durable."""
+
+    def __init__(self, protocol: NcpProtocol, address: str, *, datagrams: bool) -> None:
+        self.protocol = protocol
+        self.settings = protocol.settings
+        self.address = address
+        self.datagrams = datagrams
+        self.ended = False
+        self.station: Station | None = None
+
+    @property
+    def number(self) -> int:
+        """The connection number; 0: there is none yet."""
+        return 0 if self.station is None else self.station.number
+
+    def is_of(self, connection: int) -> bool:
+        """Whether a request on this connection number is for it: not where it got none."""
+        return self.station is not None and not self.ended and self.number == connection
+
+    @property
+    def of_station(self) -> Station:
+        """The station, for calls: they come only after one was given."""
+        assert self.station is not None
+        return self.station
+
+    @property
+    def is_logged_in(self) -> bool:
+        """Whether somebody has logged in on it."""
+        return self.station is not None and self.station.object_id != 0
+
+    @property
+    def buffer_size_max(self) -> int:
+        """What the negotiation accepts at most, and a read on UDP."""
+        of_datagrams = self.settings.datagram_buffer_max
+        return of_datagrams if self.datagrams else self.settings.buffer_size_max
+
+    # -- from creation to the end
+
+    def create(self, request: Request, send: Send) -> None:
+        """0x1111: the reply carries the new connection number."""
+
+        def begin(manager: QueueManager) -> None:
+            self.station = manager.stations.begin(LABEL, self.address, unproved=True)
+            self.protocol.begun(self)
+
+        def answered(answer: Answer) -> None:
+            code = 0 if answer.error is None else completion_of(answer.error, None)
+            send(_reply(request, self.number, code))
+
+        self.protocol.desk.decide(begin, answered)
+
+    def destroy(self, request: Request, send: Send) -> None:
+        """0x5555: the same as a lost connection, with an answer."""
+        self.protocol.desk.decide(
+            self._end, lambda answer: send(_reply(request, request.connection, 0))
+        )
+
+    def end(self) -> None:
+        """Logout, and the clean-up of qms-facts 7.3."""
+        if not self.ended:
+            self.protocol.desk.decide(self._end, lambda answer: None)
+
+    def _end(self, manager: QueueManager) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        self.protocol.over(self)
+        if self.station is not None:
+            manager.stations.end(self.station)
+
+    # -- requests
+
+    def answer(self, request: Request, send: Send) -> None:
+        """0x2222: runs a call and sends its reply once that is durable."""
+        call, handler, asked = self._look_up(request)
+
+        def decide(manager: QueueManager) -> bytes:
+            self.of_station.task = request.task
+            value = handler(self, manager, asked)
+            if isinstance(value, bytes):
+                return value
+            return call.reply.write(value) if call is not None else b""
+
+        def answered(answer: Answer) -> None:
+            code = 0 if answer.error is None else completion_of(answer.error, call)
+            self.protocol.completed(call, code)
+            data = answer.value if isinstance(answer.value, bytes) else b""
+            send(_reply(request, request.connection, code, data))
+
+        self.protocol.desk.decide(decide, answered)
+
+    def _look_up(self, request: Request) -> tuple[NcpCall[Any, Any] | None, Handler, Any]:
+        """The call with what it asks; what is unknown or too short is a call that refuses."""
+        try:
+            if request.function in FUNCTION_GROUPS:
+                subfunction, data = read_subfunction(request.data)
+                call = CALLS.get((request.function, subfunction))
+            else:
+                call, data = CALLS.get((request.function, None)), request.data
+            if call is None:
+                return None, _unsupported, NOTHING
+            return call, self.protocol.handlers[call.key], call.request.read(data)
+        except Truncated:
+            return None, _bad_length, NOTHING
+
+
+def refuse_connection(protocol: NcpProtocol, request: Request, send: Send) -> None:
+    """Who asks on a connection that is not his, or is none (qms-facts 1.1)."""
+    reply = Reply(
+        REPLY, request.sequence, request.connection, request.task, FAILURE, BAD_CONNECTION
+    )
+    protocol.desk.decide(lambda manager: None, lambda answer: send(write_reply(reply)))
+
+
+def _reply(request: Request, connection: int, code: int, data: bytes = b"") -> bytes:
+    return write_reply(Reply(REPLY, request.sequence, connection, request.task, code, 0, data))
+
+
+def _unsupported(connection: ServiceConnection, manager: QueueManager, asked: object) -> bytes:
+    raise QmsError(UNSUPPORTED, "this call is not served")
+
+
+def _bad_length(connection: ServiceConnection, manager: QueueManager, asked: object) -> bytes:
+    raise QmsError(BAD_LENGTH, "the request is not as long as it says, or too short for its call")

@@ -1,0 +1,1 @@
+"""Client sessions: frames in, calls on the engine, frames out."""

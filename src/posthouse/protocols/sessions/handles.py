@@ -1,0 +1,152 @@
+"""What a client session has open, by the handles its client knows: queues, cursors, transactions.
+
+Handles begin at a random place, so that one of a session that broke means nothing in the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.model.errors import (
+    IllegalFormatName,
+    InsufficientResources,
+    InvalidHandle,
+    InvalidParameter,
+    QueueError,
+    RemoteProtocolError,
+    TransactionSequence,
+)
+from posthouse.wire.frames.frames import FRAME_SIZE_MAX
+from posthouse.wire.packet.glance import NAMES_AT, glance, require_properties
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
+
+_FLAGS_AT = 2  # [MS-MQMQ] 2.2.19.1
+_USER_HEADER_AT = 16
+_LOW_TAIL, _HIGH_TAIL = BASE_TAIL & 0xFF, BASE_TAIL >> 8
+_HANDLE_MASK = 0x3FFFFFFF
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """What one client session may use. Settings of the runtime."""
+
+    frame_size_max: int = FRAME_SIZE_MAX
+    requests_max: int = 1024  # outstanding; more are not read
+    request_bytes_max: int = 16 << 20  # of outstanding requests and of messages read by them,
+    # beyond the one that passes it
+    waits_max: int = 65_536  # waiting reads
+    handles_max: int = 16_384  # of each kind
+    held_max: int = 65_536  # messages received through one handle and not ended
+    batch_max: int = 10_000  # messages of one frame
+    unread_bytes_max: int = 64 << 20  # of answers, beyond what the connection buffers
+
+
+class Handles(Generic[T]):
+    """Objects of one kind by handle."""
+
+    __slots__ = ("_error", "_last", "_limit", "_of", "_what")
+
+    def __init__(self, what: str, start: int, limit: int, error: type[QueueError]) -> None:
+        self._what = what
+        self._last = start & _HANDLE_MASK
+        self._limit = limit
+        self._error = error
+        self._of: dict[int, T] = {}
+
+    def check_room(self) -> None:
+        """Refuses one more than the session may have."""
+        if len(self._of) >= self._limit:
+            raise InsufficientResources(f"the session has too many {self._what}s open")
+
+    def add(self, value: T) -> int:
+        """The handle of something new."""
+        self._last += 1
+        self._of[self._last] = value
+        return self._last
+
+    def get(self, handle: int) -> T:
+        """What the handle stands for."""
+        try:
+            return self._of[handle]
+        except KeyError:
+            raise self._error(f"the session has no {self._what} {handle} open") from None
+
+    def drop(self, handle: int) -> None:
+        """The handle stands for nothing any more."""
+        self._of.pop(handle, None)
+
+    def drop_all(self, values: set[T]) -> None:
+        """The same for all handles of these values."""
+        self._of = {handle: value for handle, value in self._of.items() if value not in values}
+
+
+def queue_handles(start: int, limits: SessionLimits) -> Handles[OpenedQueue]:
+    """For open queues."""
+    return Handles("queue", start, limits.handles_max, InvalidHandle)
+
+
+def transaction_handles(start: int, limits: SessionLimits) -> Handles[Transaction]:
+    """For transactions."""
+    return Handles("transaction", start, limits.handles_max, TransactionSequence)
+
+
+class OpenedQueue:
+    """An open queue, and what was found good of the packets sent to it.
+
+    Packets of one client to one queue begin alike: user header and queue names are read again
+    only when they change. Everything else the engine checks of each packet.
+    """
+
+    __slots__ = ("_front", "_names", "descriptor")
+
+    def __init__(self, descriptor: OpenQueueDescriptor, destination: str) -> None:
+        self.descriptor = descriptor
+        self._names = {destination.casefold(), descriptor.format_name.casefold()}
+        self._front: bytes | None = None
+
+    def check(self, packets: list[bytes]) -> None:
+        """Refuses packets that are none or that are for another queue."""
+        front = self._front
+        for place, packet in enumerate(packets):
+            if (
+                front is None
+                or not packet.startswith(front, _USER_HEADER_AT)
+                or packet[_FLAGS_AT] & _LOW_TAIL
+                or packet[_FLAGS_AT + 1] & _HIGH_TAIL
+            ):
+                front = self._check(place, packet)
+        self._front = front
+
+    def _check(self, place: int, data: bytes) -> bytes | None:
+        """The front that a packet and those like it have; None where each has to be looked at."""
+        try:
+            seen = glance(data)
+            require_properties(seen)
+            packet = Packet(data, seen)
+            packet.check()
+        except RemoteProtocolError as error:
+            raise bad_packet(error, place) from None
+        if packet.destination_text.casefold() not in self._names:
+            raise IllegalFormatName(
+                f"packet {place} of the batch is for another queue than the one that is open",
+                "Address packets with the destination that the open queue has.",
+            )
+        if seen.security_at or seen.user_flags & USER_TAIL or seen.base_flags & BASE_TAIL:
+            return None
+        end = seen.transaction_at or seen.properties_at or seen.body_at
+        assert end >= NAMES_AT
+        return data[_USER_HEADER_AT:end]
+
+
+def bad_packet(error: RemoteProtocolError, place: int | None = None) -> QueueError:
+    """A packet that is none, in a frame that is one: only its request is refused."""
+    which = "a packet" if place is None else f"packet {place}"
+    return InvalidParameter(
+        f"{which} of the batch is no message: {error}",
+        "Build packets with the client library, or as [MS-MQMQ] 2.2.20 has them.",
+    )

@@ -1,0 +1,373 @@
+"""A client session: frames in, calls on the engine, frames out (design, section 5).
+
+No sockets and no event loop: whoever has the connection hands in its bytes in any pieces and writes
+what comes out. Every answer waits until it is durable, so answers may overtake one another. What
+the client did last can be asked again after the connection broke, if it named its session.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.sessions.resumable import NAME_SIZE, UNANSWERED_MAX, NamedSession
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.model.errors import (
+    InvalidHandle,
+    InvalidParameter,
+    OperationCancelled,
+    QueueError,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+    TransactionSequence,
+)
+from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.sessions.handles import (
+    Handles,
+    SessionLimits,
+    queue_handles,
+    transaction_handles,
+)
+from posthouse.protocols.sessions.reads import ReadRequest
+from posthouse.protocols.sessions.requests import HANDLERS
+from posthouse.security.access import Caller
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.frames.frames import Frame, Splitter
+
+Finish = Callable[[int, bytes], None]  # status and body of a response
+Api = Callable[[Caller, str, str, str, bytes, Finish], None]
+"""The management interface: caller, role, method, path, body, and what to do with the response."""
+Encode = Callable[[int, Answer], bytes]
+
+
+def _nothing() -> None:
+    pass
+
+
+def _drop(value: object) -> None:
+    pass
+
+
+def _at_once(call: Callable[[], None]) -> None:
+    call()
+
+
+class ClientSession:
+    """One connection of one client.
+
+    `send` gets whole frames to be written; `soon` is how to call something once after all that
+    happens now, so that the answers of one sync are one write. `close` ends the connection when
+    what was sent is written; `pause` stops (True) and goes on (False) with reading it. `has_room`
+    is asked before messages are read for the client; False: not before `go_on`. `counted` is called
+    when `unsent_bytes` has changed.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        caller: Caller,
+        role: str,
+        send: Callable[[list[bytes]], None],
+        *,
+        api: Api | None = None,
+        limits: SessionLimits | None = None,
+        soon: Callable[[Callable[[], None]], None] = _at_once,
+        close: Callable[[], None] = _nothing,
+        pause: Callable[[bool], None] = lambda paused: None,
+        has_room: Callable[[], bool] = lambda: True,
+        counted: Callable[[], None] = _nothing,
+        software: str = "posthouse",
+    ) -> None:
+        self.desk = desk
+        self.caller = caller
+        self.role = role
+        self.limits = limits = limits or SessionLimits()
+        self.closed = False
+        self.requests = 0  # outstanding, beside waiting reads
+        self.request_bytes = 0
+        self.answer_bytes = 0  # of messages that were read, until their answers are let out
+        self.named: NamedSession | None = None
+        start = int.from_bytes(desk.manager.core.random_bytes(4), "little")
+        self.queues = queue_handles(start, limits)
+        self.transactions = transaction_handles(start, limits)
+        self.cursors: Handles[Cursor] = Handles("cursor", start, limits.handles_max, InvalidHandle)
+        self.waits: dict[int, ReadRequest] = {}  # by request number
+        self._send = send
+        self.api = api
+        self._soon = soon
+        self._close = close
+        self._pause = pause
+        self._has_room = has_room
+        self._counted = counted
+        self._deferred: list[ReadRequest] = []  # until there is memory for their answers
+        self._software = software
+        self._greeted = False
+        self._splitter = Splitter(limits.frame_size_max)
+        self._backlog: deque[Frame] = deque()  # frames that came while there was too much to do
+        self._held = False  # the connection cannot take more answers at the moment
+        self._unread = 0  # bytes of answers that came nevertheless
+        self._paused = False
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+
+    # -- in
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the client, cut anywhere."""
+        if self.closed:
+            return
+        backlog = self._backlog
+        backlog.extend(self._splitter.feed(data))
+        self._work()
+        broken = self._splitter.broken
+        if broken is not None and not self.closed and not backlog:
+            self._fail(broken)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return self._splitter.pending
+
+    def is_deferred(self, read: ReadRequest) -> bool:
+        """Whether a read, and all after it, is begun later: when there is memory for answers."""
+        if not (self.closed or self._deferred) and self._has_room():
+            return False
+        if not self.closed:
+            self._deferred.append(read)
+        return True
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Of messages that were read, and of frames that are not handed over yet."""
+        return self.answer_bytes + self._out_bytes
+
+    def add_answer(self, size: int) -> None:
+        """Messages were read for an answer, or that is let out."""
+        self.answer_bytes += size
+        self._counted()
+
+    def go_on(self) -> None:
+        """There may be memory again."""
+        deferred, self._deferred = self._deferred, []
+        for read in deferred:
+            read.decide()
+
+    @property
+    def announced_bytes(self) -> int:
+        """The size of that frame."""
+        return self._splitter.announced
+
+    def hold(self, held: bool) -> None:
+        """The connection is full (True): nothing more is begun until it has room again."""
+        self._held = held
+        self._unread = 0
+        self.receive(b"")
+
+    def _work(self) -> None:
+        """Begins requests until there are none, or too many."""
+        backlog, limits = self._backlog, self.limits
+        while backlog and not self.closed:
+            if (
+                self._held
+                or self.requests >= limits.requests_max
+                or self.request_bytes + self.answer_bytes >= limits.request_bytes_max
+            ):
+                break
+            self._handle(backlog.popleft())
+        self._set_paused((bool(backlog) or self._held) and not self.closed)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self._paused
+
+    def _set_paused(self, paused: bool) -> None:
+        if paused is not self._paused:
+            self._paused = paused
+            self._pause(paused)
+
+    def _handle(self, frame: Frame) -> None:
+        kind, request, payload = frame
+        try:
+            if not request:
+                raise RemoteProtocolError("a request has no number")
+            if self._greeted is (kind == frames.HELLO):
+                raise RemoteProtocolError("HELLO is the first frame of a session, and only that")
+            if kind == frames.HELLO:
+                self._hello(request, payload)
+                return
+            handler = HANDLERS.get(kind)
+            if handler is None:
+                raise RemoteProtocolError(f"there is no request of kind 0x{kind:02X}")
+            handler(self, request, payload)
+        except RemoteProtocolError as error:
+            self._fail(error)
+
+    # -- out
+
+    def decide(
+        self,
+        request: int,
+        call: Callable[[QueueManager], object],
+        encode: Encode,
+        size: int = 0,
+    ) -> None:
+        """Runs a call on the engine; its answer goes out when it is durable."""
+        self.requests += 1
+        self.request_bytes += size
+        self.desk.decide(call, partial(self.answered, request, encode, size))
+
+    def answered(self, request: int, encode: Encode, size: int, answer: Answer) -> None:
+        """The answer to an outstanding request goes out."""
+        self.settle(size)
+        if answer.error is not None:
+            self.refuse(request, answer.error)
+        else:
+            self.write(encode(request, answer))
+        if self._backlog:
+            self.receive(b"")
+
+    def settle(self, size: int = 0) -> None:
+        """A request is no longer outstanding."""
+        self.requests -= 1
+        self.request_bytes -= size
+
+    def refuse(self, request: int, error: QueueError) -> None:
+        """An ERROR frame."""
+        self.write(frames.encode(request, frames.refusal(error)))
+
+    def write(self, frame: bytes) -> None:
+        """Puts a frame on its way, together with all others of now."""
+        if self.closed:
+            return
+        self._out.append(frame)
+        self._out_bytes += len(frame)
+        if self._held:
+            self._unread += len(frame)
+            if self._unread > self.limits.unread_bytes_max:
+                self._give_up()
+        if len(self._out) == 1:
+            self._soon(self.flush)
+
+    def _give_up(self) -> None:
+        """Waits were served, and the client does not read: what it was to get is others' now."""
+        self.desk.manager.core.refusals["session_unread"] += 1
+        self.lost()
+        self._close()
+
+    def flush(self) -> None:
+        """Hands over what is to be written."""
+        out, self._out, self._out_bytes = self._out, [], 0
+        if out:
+            self._send(out)
+            self._counted()
+
+    # -- the end
+
+    def _fail(self, error: RemoteProtocolError) -> None:
+        """The client broke the protocol: it is told once, counted, and the session ends."""
+        self.desk.manager.core.refusals["session_frame"] += 1
+        self.end(InvalidParameter(str(error), "Close, and speak the protocol of this version."))
+
+    def end(self, error: QueueError) -> None:
+        """Ends the session from this side: the client is told why, then the connection closes."""
+        if not self.closed:
+            self.refuse(0, error)
+            self.flush()
+            self.lost()
+            self._close()
+
+    def lost(self) -> None:
+        """The connection is gone: transactions abort, messages that were not ended are back."""
+        if not self.closed:
+            self._shut()
+            with suppress(ServiceNotAvailable):  # it has stopped, and all this went with it
+                self.desk.decide(self._leave, lambda answer: None)
+
+    def _shut(self) -> None:
+        """Nothing comes in or goes out any more."""
+        self.closed = True
+        self._splitter = Splitter(self.limits.frame_size_max)  # half a frame is of no use
+        self._backlog.clear()
+        self._deferred.clear()
+        self._out.clear()
+        self._out_bytes = 0
+        self.waits.clear()
+
+    def detach(self) -> None:
+        """Lets go of the connection: or both would stay, with all their buffers, as a circle."""
+        self._send, self._soon, self._pause, self._counted = _drop, _drop, _drop, _nothing
+        self._close, self._has_room, self.api = _nothing, lambda: False, None
+
+    def _leave(self, manager: QueueManager) -> None:
+        if self.named is not None:
+            manager.client_sessions.detach(self.named, self)
+        manager.end_session(self)
+
+    # -- transactions
+
+    def transaction(self, manager: QueueManager, handle: int) -> Transaction | None:
+        """The transaction of a handle; 0 stands for none."""
+        return self.own_transaction(manager, handle) if handle else None
+
+    def own_transaction(self, manager: QueueManager, handle: int) -> Transaction:
+        """The transaction of a handle, unless it has ended: another may have its identifier."""
+        transaction = self.transactions.get(handle)
+        if manager.transactions.find(transaction.identifier) is not transaction:
+            raise TransactionSequence("the transaction has ended")
+        return transaction
+
+    # -- the beginning
+
+    def _hello(self, request: int, payload: bytes) -> None:
+        hello = frames.decode_payload(frames.HELLO, payload)
+        assert isinstance(hello, payloads.Hello)
+        if hello.version != payloads.VERSION:
+            raise RemoteProtocolError(
+                f"the client speaks version {hello.version}, this is version {payloads.VERSION}"
+            )
+        name = hello.session
+        if len(name) not in (0, NAME_SIZE):
+            raise RemoteProtocolError("a session name has 16 bytes, or none")
+        self._greeted = True
+        self.decide(request, lambda manager: self._take_name(manager, name), self._welcome)
+
+    def _take_name(self, manager: QueueManager, name: bytes) -> None:
+        """Goes on with a name; what an older connection had under it is free from here on."""
+        if not name:
+            return
+        try:
+            self.named, previous = manager.client_sessions.attach(name, self.caller.sid, self)
+        except QueueError:
+            self._greeted = False
+            raise
+        if isinstance(previous, ClientSession):
+            previous._replaced()
+            manager.end_session(previous)
+
+    def _replaced(self) -> None:
+        self.refuse(0, OperationCancelled("the session goes on in another connection"))
+        self.flush()
+        self._shut()
+        self._close()
+
+    def _welcome(self, request: int, answer: Answer) -> bytes:
+        manager, limits = self.desk.manager, self.limits
+        return frames.encode(
+            request,
+            payloads.Welcome(
+                payloads.VERSION,
+                self._software,
+                manager.core.settings.computer_name,
+                manager.identifier,
+                limits.frame_size_max,
+                limits.requests_max,
+                limits.waits_max,
+                limits.batch_max,
+                UNANSWERED_MAX,
+            ),
+        )

@@ -1,0 +1,210 @@
+"""Reads of a client session: messages that are there, or a wait for the first that comes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from posthouse.engine.ledger.effects import Read
+from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.cursor import Cursor, CursorState
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.sessions.calls import receive_several
+from posthouse.model.errors import (
+    InsufficientResources,
+    InvalidParameter,
+    IoTimeout,
+    MessageStorageFailed,
+)
+from posthouse.protocols.desk import Answer
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.frames import READ_AT_ONCE, READ_NEXT, encode_message_lists
+
+if TYPE_CHECKING:
+    from posthouse.protocols.sessions.protocol import ClientSession
+
+
+def encode_reads(request: int, answer: Answer) -> bytes:
+    """The MESSAGES frame of one read or several."""
+    value = answer.value
+    reads: list[Read] = [value] if isinstance(value, Read) else value  # type: ignore[assignment]
+    return encode_message_lists(request, reads, answer.packets)
+
+
+def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
+    """How much the packets are that a read of this turn has brought."""
+    packets = manager.core.effects.packets
+    if isinstance(found, Read):
+        return len(packets[found.number])
+    return sum([len(packets[read[0]]) for read in found])
+
+
+class ReadRequest(ABC):
+    """A RECEIVE or PEEK from its frame to its answer."""
+
+    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+        self.session = session
+        self.request = request
+        self.asked = asked
+        self.descriptor: OpenQueueDescriptor | None = None  # once it waits
+        self.size = 0  # of what it found at once
+
+    def begin(self) -> None:
+        """Decides it: served now, or it waits."""
+        self.session.requests += 1
+        self.decide()
+
+    def decide(self) -> None:
+        """Decides it, or leaves it until there is memory for what it may bring."""
+        self.session.desk.decide(self._decide, self._answered)
+
+    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+        session, asked = self.session, self.asked
+        descriptor = session.queues.get(asked.queue).descriptor
+        cursor = session.cursors.get(asked.cursor) if asked.cursor else None
+        if asked.timeout_ms and len(session.waits) >= session.limits.waits_max:
+            raise InsufficientResources("the session has too many waiting reads")
+        if session.is_deferred(self):
+            return None
+        found = self.take(manager, descriptor, cursor)
+        if found is None:
+            self.descriptor = descriptor
+            session.waits[self.request] = self
+            session.settle()
+        else:
+            self.size = bytes_of(manager, found)
+            session.add_answer(self.size)
+        return found
+
+    @abstractmethod
+    def take(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | list[Read] | None:
+        """What is there; None: it waits, and `woken` is its token."""
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """How long to wait; None for ever."""
+        return None if self.asked.timeout_ms < 0 else self.asked.timeout_ms
+
+    @property
+    def count_max(self) -> int:
+        """How many messages at most."""
+        return min(self.asked.count_max, self.session.limits.batch_max)
+
+    def _answered(self, answer: Answer) -> None:
+        if answer.value is not None or answer.error is not None:
+            self.session.answered(self.request, encode_reads, 0, answer)
+            self.session.add_answer(-self.size)
+
+    def cancel(self, manager: QueueManager) -> None:
+        """The client does not want to wait any more."""
+        assert self.descriptor is not None
+        manager.cancel_waiting_message_read_request(self.descriptor, self)
+
+    def woken(self, answer: Answer) -> None:
+        """The wait is over: with a message, or with the reason why there is none."""
+        session = self.session
+        session.waits.pop(self.request, None)
+        if session.closed:
+            return
+        session.requests += 1
+        if answer.error is not None:
+            session.desk.manager.refused(answer.error)
+        session.answered(self.request, encode_reads, 0, answer)
+
+
+class ReceiveRequest(ReadRequest):
+    """RECEIVE: locked by its transaction or until its END, or removed before it is delivered."""
+
+    def take(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | list[Read] | None:
+        """Several at once where several are there."""
+        asked, limits = self.asked, self.session.limits
+        if asked.flags & READ_NEXT:
+            raise InvalidParameter("a receive through a cursor takes the message it stands on")
+        if len(descriptor.held) >= limits.held_max:
+            raise InsufficientResources(
+                "too many messages were received and not ended", "End some of them first."
+            )
+        transaction = self.session.transaction(manager, asked.transaction)
+        if cursor is None and self.count_max > 1:
+            return receive_several(
+                manager,
+                descriptor,
+                self.count_max,
+                transaction,
+                two_phase=self._two_phase,
+                timeout_ms=self.timeout_ms,
+                token=self.woken,
+                tag=self,
+            )
+        return manager.dequeue_message(
+            descriptor,
+            timeout_ms=self.timeout_ms,
+            cursor=cursor,
+            transaction=transaction,
+            tag=self,
+            two_phase=self._two_phase,
+            token=self.woken,
+        )
+
+    @property
+    def _two_phase(self) -> bool:
+        return not self.asked.flags & READ_AT_ONCE
+
+
+class PeekRequest(ReadRequest):
+    """PEEK: nothing is taken; through a cursor, several in a row."""
+
+    def take(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | list[Read] | None:
+        """The first waits, the others only if they are there."""
+        asked = self.asked
+        if asked.flags & READ_AT_ONCE or asked.transaction:
+            raise InvalidParameter("a peek removes nothing and is in no transaction")
+        if asked.flags & READ_NEXT and cursor is None:
+            raise InvalidParameter("only a cursor knows which message is the next")
+        first = self._first(manager, descriptor, cursor)
+        if first is None or cursor is None or asked.count_max == 1:
+            return first
+        return self._row(manager, descriptor, cursor, first)
+
+    def _first(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> Read | None:
+        """Choice: to go on from nowhere is to begin, as a cursor that met the end has to."""
+        timeout_ms = self.timeout_ms
+        goes_on = self.asked.flags & READ_NEXT
+        if goes_on and cursor is not None and cursor.state is CursorState.READ:
+            return manager.peek_next_message(
+                descriptor, cursor, timeout_ms=timeout_ms, tag=self, token=self.woken
+            )
+        return manager.peek_message(
+            descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=self, token=self.woken
+        )
+
+    def _row(
+        self,
+        manager: QueueManager,
+        descriptor: OpenQueueDescriptor,
+        cursor: Cursor,
+        first: Read,
+    ) -> list[Read]:
+        reads, room = [first], manager.core.settings.step_bytes - self._size(manager, first)
+        while len(reads) < self.count_max and room > 0:
+            try:
+                read = manager.peek_next_message(descriptor, cursor, timeout_ms=0)
+            except IoTimeout:
+                break
+            except MessageStorageFailed:
+                continue  # it is set aside; those in front of it are this reader's
+            assert read is not None
+            reads.append(read)
+            room -= self._size(manager, read)
+        return reads
+
+    def _size(self, manager: QueueManager, read: Read) -> int:
+        return len(manager.core.effects.packet(read.number) or b"")

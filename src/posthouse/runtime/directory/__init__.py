@@ -1,0 +1,1 @@
+"""How a running queue manager follows the authority of its directory."""

@@ -1,0 +1,1 @@
+"""Spark as a queue server: jobs that run pipelines."""

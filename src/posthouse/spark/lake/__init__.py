@@ -1,0 +1,1 @@
+"""The lake: files, manifest, archive, compaction."""

@@ -1,0 +1,324 @@
+"""`archive`: queues and journals into a lake, each message once.
+
+A stream reads the queues; each of its batches becomes files of the lake, named by the batch. What
+the lake has by the number of its batch is skipped when Spark comes with it again, and only what the
+lake has durably is received from a queue that is consumed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from posthouse.client.arrow_read import Identity, QueuePlan, Wanted
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.checkpoints import planned_offsets
+from posthouse.spark.endpoint import Endpoint, http_now
+from posthouse.spark.failures import SparkFailed, cause_of
+from posthouse.spark.lake.compaction import compact
+from posthouse.spark.lake.disk import Disk, locked
+from posthouse.spark.lake.files import LakeFiles
+from posthouse.spark.lake.manifest import FOLDER, Manifest
+from posthouse.spark.lake.rows import add_batch
+from posthouse.spark.last_batch import settle
+from posthouse.spark.options import SourceOptions, source_options
+from posthouse.spark.places import asked_of
+from posthouse.spark.progress import Meter, Watch
+from posthouse.spark.sessions import session
+
+GROUP: Final = "archive"
+JOURNAL: Final = ";journal"
+CHECKPOINTS: Final = "checkpoints"
+MESSAGES_MAX: Final = 250_000  # of one batch: what is done again after a crash
+BYTES_MAX: Final = 256 << 20
+EVERY_S: Final = 5.0
+EARLIEST: Final = -2
+LOOK_S: Final = 1
+COMPACT_EVERY: Final = 64  # batches
+STARTS_MAX: Final = 3
+
+
+class Archived(NamedTuple):
+    """What an `archive` did."""
+
+    messages: int
+    batches: int
+    files: int
+    bytes: int
+    seconds: float
+    checkpoint: str
+    stopped: bool  # it was told to, before its end
+
+
+class Sources(NamedTuple):
+    """The queues to archive as they were found."""
+
+    options: dict[str, str]
+    queues: dict[str, int]  # their full names, and how many messages the lake has not
+    managers: dict[str, str]  # GUIDs by name
+
+    @property
+    def messages(self) -> int:
+        """What there is to do."""
+        return sum(self.queues.values())
+
+
+def archive(
+    queues: str | Iterable[str],
+    lake: str | os.PathLike[str],
+    *,
+    url: str | Sequence[str] | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    consume: bool = False,
+    follow: bool = False,
+    journals: bool = False,
+    group: str = GROUP,
+    checkpoint: str | os.PathLike[str] | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    max_messages: int = MESSAGES_MAX,
+    max_bytes: int = BYTES_MAX,
+    every_s: float = EVERY_S,
+    fail_on_data_loss: bool = True,
+    progress: Watch | None = None,
+    stop: threading.Event | None = None,
+) -> Archived:
+    """Copies the messages of queues into a lake, exactly once; receives them with `consume`.
+
+    Returns when what was there at the start is done; with `follow` it goes on, with a batch every
+    `every_s` seconds, until `stop` is set. Whatever ends it, the next call goes on where this one
+    was, by its checkpoint, which lies in the lake unless it is named. `journals` takes the journal
+    of each queue along. `group` names the durable position of a consuming reader. Where messages
+    were purged before they were archived, it fails unless `fail_on_data_loss` is false.
+    """
+    files = LakeFiles(lake)
+    sources = _sources(files, queues, url, token_file, journals)
+    files.create()
+    folder = _checkpoint(files, sources, checkpoint, group if consume else "")
+    Disk().make_folder(folder.parent)
+    held = f"another archive runs with the checkpoint {folder.name}"
+    with locked(folder.with_name(f"{folder.name}.lock"), held, wait_s=0.0):
+        _check_managers(files, sources.managers)
+        files.sweep()
+        options = _stream_options(files, sources, folder, group if consume else "")
+        options |= {
+            "maxMessagesPerTrigger": str(max_messages),
+            "maxBytesPerTrigger": str(max_bytes),
+            "failOnDataLoss": str(fail_on_data_loss).lower(),
+        }
+        meter = Meter(progress, 0 if follow else sources.messages)
+        running = Archive(files, folder, meter, stop)
+        made = spark or session("archive", master)
+        running.run(made, options, every_s if follow else None)
+        settle(folder, sources.options.get("url"), sources.options.get("tokenFile"))
+        compact(files.root, made)
+    return running.result()
+
+
+class Archive:
+    """One run: the stream, and what it has written so far."""
+
+    def __init__(
+        self, lake: LakeFiles, checkpoint: Path, meter: Meter, stop: threading.Event | None
+    ) -> None:
+        self._lake = lake
+        self._checkpoint = checkpoint
+        self._meter = meter
+        self._stop = stop or threading.Event()
+        self._in_batch = threading.Lock()
+        self._failure: Exception | None = None
+        self._stopped = False
+        self._files = 0
+        self._bytes = 0
+
+    def run(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
+        """Reads and writes until it is done or told to stop.
+
+        Where Spark itself fails, the stream is started again from its checkpoint, a few times.
+        """
+        for left in reversed(range(STARTS_MAX)):
+            try:
+                self._stream(spark, options, every_s)
+            except SparkFailed:
+                if not left or self._stop.is_set():
+                    raise
+            else:
+                return
+
+    def _stream(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
+        self._failure = None
+        stream = spark.readStream.format("posthouse").options(**options).load()
+        writer = stream.writeStream.foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        if every_s is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        query = writer.start()
+        try:
+            self._wait(query)
+            with self._in_batch:  # a batch that has begun is finished
+                query.stop()
+        except PySparkException as error:
+            raise self._failure or cause_of(error) from None
+        finally:
+            query.stop()
+
+    def _wait(self, query: StreamingQuery) -> None:
+        while not query.awaitTermination(LOOK_S):
+            if self._stop.is_set():
+                self._stopped = True
+                return
+
+    def _batch(self, messages: DataFrame, number: int) -> None:
+        try:
+            with self._in_batch:
+                self._add(messages, number)
+        except Exception as error:
+            self._failure = cause_of(error) if isinstance(error, PySparkException) else error
+            raise
+
+    def _add(self, messages: DataFrame, number: int) -> None:
+        added = add_batch(self._lake, messages, self._query(), number, self._incarnations(number))
+        self._files += len(added.files)
+        self._bytes += added.bytes
+        self._meter.add(added.rows)
+        if number % COMPACT_EVERY == COMPACT_EVERY - 1:
+            compact(self._lake.root, messages.sparkSession)
+
+    def _incarnations(self, number: int) -> dict[str, str]:
+        """Which starts of their queue managers gave the last ids of a batch, by queue."""
+        planned = planned_offsets(str(self._checkpoint), number)
+        return {queue: name for one in planned for queue, name in one.incarnations.items()}
+
+    def _query(self) -> str:
+        """The stream's id, as its checkpoint has it: its batches are counted there."""
+        return str(json.loads((self._checkpoint / "metadata").read_bytes())["id"])
+
+    def result(self) -> Archived:
+        """What was done."""
+        done = self._meter.now
+        return Archived(
+            messages=done.done,
+            batches=done.batches,
+            files=self._files,
+            bytes=self._bytes,
+            seconds=round(done.seconds, 3),
+            checkpoint=str(self._checkpoint),
+            stopped=self._stopped,
+        )
+
+
+# -- before it begins
+
+
+def _sources(
+    lake: LakeFiles,
+    queues: str | Iterable[str],
+    url: str | Sequence[str] | None,
+    token_file: str | os.PathLike[str] | None,
+    journals: bool,
+) -> Sources:
+    """Finds the queues: whatever is wrong with names, rights or addresses is said here."""
+    names = [queues] if isinstance(queues, str) else list(queues)
+    names += [name + JOURNAL for name in names if journals and ";" not in name]
+    options = {"queue": json.dumps(names)}
+    if url is not None:
+        options["url"] = url if isinstance(url, str) else ",".join(url)
+    if token_file is not None:
+        options["tokenFile"] = os.fspath(token_file)
+    read = source_options(options)
+    identities = _identities(read)
+    waiting = _waiting(lake, read)
+    options["queue"] = json.dumps(sorted(waiting))
+    return Sources(options, waiting, identities)
+
+
+def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
+    """The full names of the queues, and how many messages there are that the lake has not."""
+    manifest = lake.manifests.read() if lake.manifests.path.exists() else Manifest()
+    endpoints = [Endpoint(manager) for manager in read.managers]
+    found: dict[str, int] = {}
+    try:
+        for endpoint, names in asked_of(read, endpoints).items():
+            whole = [plan.queue for plan in endpoint.plan([Wanted(name) for name in names])]
+            new = [_after_lake(name, manifest) for name in whole]
+            for plan in endpoint.plan(new):
+                _check_ids(lake, plan, manifest.through.get(plan.queue, 0))
+                found[plan.queue] = plan.messages
+    finally:
+        for endpoint in endpoints:
+            endpoint.close()
+    return found
+
+
+def _after_lake(queue: str, manifest: Manifest) -> Wanted:
+    """What the lake does not have of a queue, and which start gave the last id that it has."""
+    identity = Identity(incarnation=manifest.incarnations.get(queue, ""))
+    return Wanted(queue, manifest.through.get(queue, 0), identity=identity)
+
+
+def _check_ids(lake: LakeFiles, plan: QueuePlan, through: int) -> None:
+    """A home that was put back gives ids again that the lake has for other messages."""
+    if plan.loss:
+        raise InvalidParameter(
+            f"{lake.root} has messages of {plan.queue} up to lookup id {through}, which this home "
+            "of the queue manager never gave: the home was put back from a copy or a backup. What "
+            "it has now would be taken for what the lake has",
+            "Archive into another folder: --lake DIR.",
+        )
+
+
+def _identities(read: SourceOptions) -> dict[str, str]:
+    found = {}
+    for manager in read.managers:
+        with http_now(manager) as http:
+            status: dict[str, Any] = http.call("GET", "/status")
+        found[str(status["name"])] = str(status["guid"])
+    return found
+
+
+def _checkpoint(
+    lake: LakeFiles, sources: Sources, given: str | os.PathLike[str] | None, group: str
+) -> Path:
+    """Where the stream keeps its progress: one place for each set of queues and each group."""
+    if given is not None:
+        return Path(given).expanduser().absolute()
+    key = json.dumps([sorted(sources.queues), group]).encode()
+    return lake.root / FOLDER / CHECKPOINTS / sha256(key).hexdigest()[:16]
+
+
+def _check_managers(lake: LakeFiles, managers: dict[str, str]) -> None:
+    """Lookup ids count within one queue manager: a new one of the same name begins at 1 again."""
+    with lake.manifests.change() as manifest:
+        for name, guid in managers.items():
+            known = manifest.managers.setdefault(name, guid)
+            if known != guid:
+                raise InvalidParameter(
+                    f"{lake.root} has messages of another queue manager that was called {name}",
+                    "Archive into another folder.",
+                )
+
+
+def _stream_options(
+    lake: LakeFiles, sources: Sources, checkpoint: Path, group: str
+) -> dict[str, str]:
+    """A stream that only looks begins behind what the lake has.
+
+    One that consumes begins with the first message: what the lake has is received, not written.
+    """
+    options = {**sources.options, "checkpoint": str(checkpoint)}
+    if group:
+        return options | {"consume": "onCommit", "group": group}
+    through = lake.manifests.read().through
+    known = {queue: through.get(queue, EARLIEST) for queue in sources.queues}
+    return options | {"startingOffsets": json.dumps(known)}

@@ -1,0 +1,1 @@
+"""Reports: dead letters, latencies, flows, as tables and pages."""

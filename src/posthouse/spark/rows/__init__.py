@@ -1,0 +1,1 @@
+"""Rows of Spark made of messages, and messages made of rows."""

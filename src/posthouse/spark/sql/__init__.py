@@ -1,0 +1,1 @@
+"""Read-only SQL over queues and lake, and what it may not call."""

@@ -1,0 +1,182 @@
+"""`sql`: one read-only statement over queues, journals, dead letters and the lake.
+
+Tables have names of two parts; Spark's views have one. So each table that a statement names
+becomes a view of a session of its own, and its name is replaced where Spark's parser found it.
+What is run is looked at again as it is then: the guard trusts nothing that it has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple, Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.text import excerpt
+from posthouse.spark.failures import SparkFailed, cause_of
+from posthouse.spark.sql.guard import (
+    Guard,
+    Name,
+    ShowTables,
+    Statement,
+    given_up,
+    guarded_session,
+    wrong_statement,
+)
+
+NAMED_MAX: Final = 100
+SHOWN: Final = "namespace string, table string, reads string"
+
+
+class Table(NamedTuple):
+    """Something that a statement can read."""
+
+    namespace: str
+    name: str
+    reads: str
+    load: Callable[[SparkSession], DataFrame]
+
+    @property
+    def title(self) -> str:
+        """Both parts of its name."""
+        return f"{self.namespace}.{self.name}"
+
+
+class View(NamedTuple):
+    """A table that a statement names, as the view that it becomes."""
+
+    table: Table
+    name: str
+
+
+class Tables(Protocol):
+    """The tables there are."""
+
+    def find(self, namespace: str, name: str) -> Table | None:
+        """The one of that name, whatever its case."""
+
+    def all(self) -> Iterable[Table]:
+        """All of them, for SHOW TABLES."""
+
+
+def sql(spark: SparkSession, statement: str, tables: Tables) -> DataFrame:
+    """The rows of a statement, which is one SELECT or SHOW TABLES; anything else is refused.
+
+    Only the tables that it names are read, and not before rows are asked for.
+    """
+    inner = guarded_session(spark)
+    guard = Guard(inner)
+    seen = guard.parsed(statement)
+    if isinstance(seen, ShowTables):
+        return _shown(inner, seen, tables)
+    views = _views(seen, tables)
+    text = _renamed(statement, seen, views)
+    names = {view.name for view in views}
+    _check_again(guard.parsed(text), names | seen.common_tables)
+    for view in views:
+        view.table.load(inner).createOrReplaceTempView(_quoted([view.name]))
+    return _analysed(inner, guard, text, names)
+
+
+def _analysed(inner: SparkSession, guard: Guard, text: str, views: set[str]) -> DataFrame:
+    try:
+        frame = inner.sql(text)
+        tree: Any = frame._jdf.queryExecution().analyzed()
+    except PySparkException as error:
+        raise _cause(error) from None
+    except Py4JJavaError as error:
+        raise given_up(error) from None
+    guard.check_analysed(tree, views)
+    return frame
+
+
+def _cause(error: PySparkException) -> Exception:
+    """What a queue manager refuses, where a table is one of its queues; else what Spark says."""
+    found = cause_of(error)
+    return wrong_statement(error) if isinstance(found, SparkFailed) else found
+
+
+# -- names
+
+
+def _views(seen: Statement, tables: Tables) -> list[View]:
+    """The tables that a statement names, each with a name for its view: the short one if free."""
+    views: dict[str, View] = {}
+    taken = set(seen.common_tables)
+    for relation in seen.relations:
+        if _is_common(relation, seen.common_tables):
+            continue
+        table = _table(relation.parts, tables)
+        title, short = table.title.lower(), table.name.lower()
+        if title not in views:
+            views[title] = View(table, title if short in taken else short)
+            taken.add(views[title].name)
+    if len(views) > NAMED_MAX:
+        raise InvalidParameter(f"the statement names {len(views)} tables", "Name fewer.")
+    return list(views.values())
+
+
+def _is_common(relation: Name, common_tables: frozenset[str]) -> bool:
+    return len(relation.parts) == 1 and relation.parts[0].lower() in common_tables
+
+
+def _table(parts: list[str], tables: Tables) -> Table:
+    found = tables.find(parts[0].lower(), parts[1].lower()) if len(parts) == 2 else None
+    if found is not None:
+        return found
+    name = ".".join(parts)
+    titles = [table.title for table in tables.all()]
+    near = get_close_matches(name.lower()[:80], titles, 1, 0.5)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    raise InvalidParameter(f"there is no table {excerpt(name)}", f"{hint}SHOW TABLES lists them.")
+
+
+def _renamed(statement: str, seen: Statement, views: list[View]) -> str:
+    """The statement with the views' names, from its end to its beginning so that places stay."""
+    by_parts = {(view.table.namespace, view.table.name.lower()): view.name for view in views}
+    names = {(name.first, name.behind): name.parts for name in (*seen.relations, *seen.attributes)}
+    text = statement
+    for (first, behind), parts in sorted(names.items(), reverse=True):
+        view = by_parts.get((parts[0].lower(), parts[1].lower())) if len(parts) > 1 else None
+        if view is not None:
+            text = text[:first] + _quoted([view, *parts[2:]]) + text[behind:]
+    return text
+
+
+def _quoted(parts: list[str]) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def _check_again(seen: Statement | ShowTables, allowed: set[str]) -> None:
+    """What is run names nothing but our views and its own common tables."""
+    assert isinstance(seen, Statement), "names alone were replaced"
+    for relation in seen.relations:
+        if len(relation.parts) != 1 or relation.parts[0].lower() not in allowed:
+            raise InvalidParameter(
+                f"{excerpt('.'.join(relation.parts))} is no table", "SHOW TABLES lists them."
+            )
+
+
+# -- SHOW TABLES
+
+
+def _shown(inner: SparkSession, asked: ShowTables, tables: Tables) -> DataFrame:
+    rows = [
+        (table.namespace, table.name, table.reads)
+        for table in sorted(tables.all(), key=lambda table: table.title)
+        if asked.namespace.lower() in ("", table.namespace) and _matches(table.name, asked.pattern)
+    ]
+    return inner.createDataFrame(rows, SHOWN)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """As Spark has it: `*` for anything, `|` between patterns, in any case."""
+    return any(
+        fnmatchcase(name.lower(), one.strip().lower().replace("[", "[[]").replace("?", "[?]"))
+        for one in pattern.split("|")
+    )

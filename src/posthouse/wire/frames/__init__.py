@@ -1,0 +1,1 @@
+"""The frames of client sessions as bytes."""

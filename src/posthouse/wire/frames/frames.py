@@ -1,0 +1,581 @@
+"""Frames of client sessions, for both ends of them (design, section 5; docs/architecture.md).
+
+A frame is a length (u32, of what follows it), a kind (u8), a request number (u32) and a payload,
+all little-endian. The client numbers its requests as it likes, zero excepted; each gets one answer
+with the same number, and an answer may overtake another. An ERROR with request number 0 is the last
+frame of a session: its receiver closes.
+
+Payloads of everyday requests are packed with `struct`; all others are MessagePack arrays of the
+structures in `frame_payloads`, one for each kind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from posthouse.model.errors import MalformedPacket, QueueError, RemoteProtocolError, Truncated
+from posthouse.wire.frames.payloads import (
+    Abort,
+    Begin,
+    Begun,
+    Call,
+    Called,
+    Cancel,
+    Close,
+    CloseCursor,
+    Commit,
+    Confirm,
+    Count,
+    Counted,
+    CursorOpened,
+    Done,
+    Enlist,
+    Enlisted,
+    Hello,
+    Lookup,
+    Move,
+    Open,
+    OpenCursor,
+    Opened,
+    Outcome,
+    Outcomes,
+    Payload,
+    Ping,
+    Prepare,
+    Purge,
+    Refusal,
+    Voted,
+    Welcome,
+)
+
+UPGRADE: Final = "posthouse/1"  # the protocol that `GET /api/v1/session` upgrades to
+FRAME_SIZE_MAX: Final = 64 << 20
+ITEMS_MAX: Final = 1 << 20  # of a request: each costs several times its bytes once it is unpacked
+SESSION_NAME_SIZE: Final = 16
+TEXT_MAX: Final = 8192  # of a cause or a remedy
+
+# Requests.
+HELLO: Final = 0x01
+OPEN: Final = 0x02
+CLOSE: Final = 0x03
+OPEN_CURSOR: Final = 0x04
+CLOSE_CURSOR: Final = 0x05
+BEGIN: Final = 0x06
+COMMIT: Final = 0x07
+ABORT: Final = 0x08
+PREPARE: Final = 0x09
+LOOKUP: Final = 0x0A
+MOVE: Final = 0x0B
+PURGE: Final = 0x0C
+COUNT: Final = 0x0D
+CANCEL: Final = 0x0E
+CALL: Final = 0x0F
+PING: Final = 0x10
+ENLIST: Final = 0x11
+CONFIRM: Final = 0x12
+OUTCOMES: Final = 0x13
+SEND: Final = 0x20
+RECEIVE: Final = 0x21
+PEEK: Final = 0x22
+END: Final = 0x23
+
+# Answers.
+WELCOME: Final = 0x81
+OPENED: Final = 0x82
+CURSOR: Final = 0x84
+BEGUN: Final = 0x86
+VOTED: Final = 0x89
+COUNTED: Final = 0x8D
+CALLED: Final = 0x8F
+DONE: Final = 0x90
+ENLISTED: Final = 0x91
+OUTCOME: Final = 0x93
+SENT: Final = 0xA0
+MESSAGES: Final = 0xA1
+ENDED: Final = 0xA3
+ERROR: Final = 0xFF
+
+# Flags of RECEIVE and PEEK.
+READ_NEXT: Final = 0x01  # PEEK through a cursor: what is behind where it stands
+READ_AT_ONCE: Final = 0x02  # RECEIVE: the message is removed before it is delivered, no END follows
+_READ_FLAGS: Final = READ_NEXT | READ_AT_ONCE
+
+# Marks of a delivered message.
+MARK_IN_DOUBT: Final = 0x01  # decision 42: somebody had it whose session broke before its end
+
+_HEADER = struct.Struct("<IBI")
+HEADER_SIZE: Final = _HEADER.size
+_REST = HEADER_SIZE - 4  # of the header, counted by the length
+_LENGTH = struct.Struct("<I")
+_pack_header = _HEADER.pack
+LARGE: Final = 1 << 16  # frames from this size on are copied as seldom as possible
+_PIECE: Final = 1 << 12  # smaller ones are kept together, so that none costs more than its bytes
+
+
+# -- requests that are packed
+
+
+class Send(NamedTuple):
+    """SEND: packets for an open queue, all of them or none."""
+
+    queue: int
+    transaction: int
+    request_id: int
+    packets: list[bytes]
+
+
+class Read(NamedTuple):
+    """RECEIVE or PEEK: up to `count_max` messages, waiting for the first; -1 waits for ever."""
+
+    queue: int
+    transaction: int
+    cursor: int
+    timeout_ms: int
+    count_max: int
+    flags: int
+
+
+class End(NamedTuple):
+    """END: what becomes of received messages: ended with a class, or given back."""
+
+    queue: int
+    request_id: int
+    positive: bool
+    message_class: int
+    lookup_ids: tuple[int, ...]
+
+
+# Number, lookup id, queue, priority, class, arrived, aborts, moves, last move, flags, sender.
+Found = tuple[int, int, int, int, int, int, int, int, int, int, bytes]
+
+
+class Delivered(NamedTuple):
+    """One message of a MESSAGES frame; `sender` is the SID the queue manager verified."""
+
+    lookup_id: int
+    arrived: int  # UTC seconds
+    last_move: int  # number of the queue it was moved from
+    message_class: int
+    aborts: int
+    moves: int
+    priority: int
+    flags: int  # of the row: engine/ledger/records.py
+    marks: int
+    sender: bytes
+    packet: bytes
+
+
+# -- packed payloads
+
+_SEND = struct.Struct("<IIQI")
+_ONE_SEND = struct.Struct("<IIQII")  # with the size of its one packet
+_LARGE_SEND_AT = HEADER_SIZE + _ONE_SEND.size
+_READ = struct.Struct("<IIIiIB")
+_END = struct.Struct("<IQBHI")
+_MESSAGE = struct.Struct("<QIIHHHBBBxHI")
+MESSAGE_HEADER_SIZE: Final = _MESSAGE.size
+assert MESSAGE_HEADER_SIZE == 32
+
+
+def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple[int, ...]:
+    if count > ITEMS_MAX:
+        raise MalformedPacket(f"a frame of {count} items; allowed are {ITEMS_MAX}")
+    if at + count * size > len(payload):
+        raise Truncated(f"a frame says {count} numbers and has fewer")
+    return struct.unpack_from(f"<{count}{code}", payload, at)
+
+
+class LargeSend(bytes):
+    """The payload of a SEND of one large packet: its fields, and apart from them the packet."""
+
+    packet: bytes
+
+    def __new__(cls, fields: bytes, packet: bytes) -> LargeSend:
+        """Both parts."""
+        made = super().__new__(cls, fields)
+        made.packet = packet
+        return made
+
+
+def size_of(payload: bytes) -> int:
+    """Bytes of a payload, wherever they are."""
+    return len(payload) + (len(payload.packet) if isinstance(payload, LargeSend) else 0)
+
+
+def decode_send(payload: bytes) -> Send:
+    """The payload of a SEND."""
+    if isinstance(payload, LargeSend):
+        return _large_send(payload)
+    if len(payload) < _SEND.size:
+        raise Truncated("SEND cut short")
+    queue, transaction, request_id, count = _SEND.unpack_from(payload)
+    sizes = _numbers(payload, _SEND.size, count, "I", 4)
+    at = _SEND.size + 4 * count
+    if at + sum(sizes) != len(payload):
+        raise MalformedPacket("the packets of a SEND are not as long as it says")
+    packets = []
+    for size in sizes:
+        end = at + size
+        packets.append(payload[at:end])
+        at = end
+    return Send(queue, transaction, request_id, packets)
+
+
+def _large_send(payload: LargeSend) -> Send:
+    queue, transaction, request_id, count, size = _ONE_SEND.unpack(payload)
+    assert count == 1
+    if size != len(payload.packet):
+        raise MalformedPacket("the packets of a SEND are not as long as it says")
+    return Send(queue, transaction, request_id, [payload.packet])
+
+
+def decode_read(payload: bytes) -> Read:
+    """The payload of a RECEIVE or PEEK."""
+    if len(payload) != _READ.size:
+        raise MalformedPacket("a read has another size")
+    read = Read._make(_READ.unpack(payload))
+    if read.timeout_ms < -1 or read.flags & ~_READ_FLAGS or not read.count_max:
+        raise MalformedPacket("a read with a timeout, count or flags that do not exist")
+    return read
+
+
+def decode_end(payload: bytes) -> End:
+    """The payload of an END."""
+    if len(payload) < _END.size:
+        raise Truncated("END cut short")
+    queue, request_id, positive, message_class, count = _END.unpack_from(payload)
+    if positive > 1 or len(payload) != _END.size + 8 * count:
+        raise MalformedPacket("an END is not as long as it says")
+    lookup_ids = _numbers(payload, _END.size, count, "Q", 8)
+    return End(queue, request_id, bool(positive), message_class, lookup_ids)
+
+
+def encode_send(
+    request: int, queue: int, transaction: int, request_id: int, packets: Sequence[bytes]
+) -> bytes:
+    """A whole SEND frame."""
+    return b"".join(encode_send_parts(request, queue, transaction, request_id, packets))
+
+
+def encode_send_parts(
+    request: int, queue: int, transaction: int, request_id: int, packets: Sequence[bytes]
+) -> list[bytes]:
+    """The same in parts, so that large packets need not be copied."""
+    count = len(packets)
+    sizes = [len(packet) for packet in packets]
+    size = _REST + _SEND.size + 4 * count + sum(sizes)
+    head = _pack_header(size, SEND, request) + _SEND.pack(queue, transaction, request_id, count)
+    return [head + struct.pack(f"<{count}I", *sizes), *packets]
+
+
+def encode_read(kind: int, request: int, read: Read) -> bytes:
+    """A whole RECEIVE or PEEK frame."""
+    return _pack_header(_REST + _READ.size, kind, request) + _READ.pack(*read)
+
+
+def encode_end(
+    request: int,
+    queue: int,
+    request_id: int,
+    lookup_ids: Sequence[int],
+    *,
+    positive: bool,
+    message_class: int = 0,
+) -> bytes:
+    """A whole END frame."""
+    count = len(lookup_ids)
+    return (
+        _pack_header(_REST + _END.size + 8 * count, END, request)
+        + _END.pack(queue, request_id, positive, message_class, count)
+        + struct.pack(f"<{count}Q", *lookup_ids)
+    )
+
+
+def encode_sent(request: int, ordinals: Sequence[int]) -> bytes:
+    """A whole SENT frame: the ordinals of the messages' identifiers."""
+    count = len(ordinals)
+    return _pack_header(_REST + 4 + 4 * count, SENT, request) + struct.pack(
+        f"<{count + 1}I", count, *ordinals
+    )
+
+
+def decode_sent(payload: bytes) -> tuple[int, ...]:
+    """The ordinals of a SENT."""
+    count = _count(payload)
+    if len(payload) != 4 + 4 * count:
+        raise MalformedPacket("a SENT is not as long as it says")
+    return _numbers(payload, 4, count, "I", 4)
+
+
+def encode_ended(request: int, count: int) -> bytes:
+    """A whole ENDED frame: so many messages."""
+    return _pack_header(_REST + 4, ENDED, request) + _LENGTH.pack(count)
+
+
+def decode_ended(payload: bytes) -> int:
+    """The count of an ENDED."""
+    if len(payload) != 4:
+        raise MalformedPacket("an ENDED has another size")
+    return _count(payload)
+
+
+def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
+    """A whole MESSAGES frame: headers first, then senders and packets."""
+    pack, heads, tails = _MESSAGE.pack, [], []
+    size = _REST + 4
+    for message in messages:
+        sender, packet = message[9], message[10]
+        heads.append(pack(*message[:9], len(sender), len(packet)))
+        if sender:
+            tails.append(sender)
+        tails.append(packet)
+        size += len(sender) + len(packet)
+    size += MESSAGE_HEADER_SIZE * len(heads)
+    head = _pack_header(size, MESSAGES, request) + _LENGTH.pack(len(heads))
+    return b"".join((head, *heads, *tails))
+
+
+def encode_message_lists(request: int, reads: Sequence[Found], packets: Sequence[bytes]) -> bytes:
+    """The same for messages as the engine gives them, beside their packets.
+
+    Their flags have the marks behind those of the row.
+    """
+    pack, count, size = _MESSAGE.pack, len(reads), _REST + 4
+    heads, tails = [b""], list[bytes]()
+    for read, packet in zip(reads, packets, strict=True):
+        _, lookup_id, _, priority, kind, arrived, aborts, moves, moved, flags, sender = read
+        marks, lengths = (flags & 0xFF, flags >> 8), (len(sender), len(packet))
+        heads.append(
+            pack(lookup_id, arrived, moved, kind, aborts, moves, priority, *marks, *lengths)
+        )
+        tails += (sender, packet) if sender else (packet,)
+        size += lengths[0] + lengths[1]
+    size += MESSAGE_HEADER_SIZE * count
+    heads[0] = _pack_header(size, MESSAGES, request) + _LENGTH.pack(count)
+    return b"".join(heads + tails)
+
+
+def decode_messages(payload: bytes) -> list[Delivered]:
+    """The messages of a MESSAGES frame."""
+    count = _count(payload)
+    at = 4 + MESSAGE_HEADER_SIZE * count
+    if at > len(payload):
+        raise Truncated("a MESSAGES frame says more messages than it has")
+    messages, new = [], tuple.__new__
+    for values in _MESSAGE.iter_unpack(memoryview(payload)[4:at]):
+        packet_at = at + values[9]
+        end = packet_at + values[10]
+        if end > len(payload):
+            raise Truncated("a message is longer than its frame")
+        sender, packet = payload[at:packet_at], payload[packet_at:end]
+        messages.append(new(Delivered, values[:9] + (sender, packet)))  # noqa: RUF005 - quicker
+        at = end
+    if at != len(payload):
+        raise MalformedPacket("a MESSAGES frame is longer than its messages")
+    return messages
+
+
+def _count(payload: bytes) -> int:
+    if len(payload) < 4:
+        raise Truncated("an answer without its count")
+    count: int = _LENGTH.unpack_from(payload)[0]
+    return count
+
+
+# -- the other payloads
+
+_STRUCTURES: Final[dict[int, type[Payload]]] = {
+    HELLO: Hello,
+    OPEN: Open,
+    CLOSE: Close,
+    OPEN_CURSOR: OpenCursor,
+    CLOSE_CURSOR: CloseCursor,
+    BEGIN: Begin,
+    COMMIT: Commit,
+    ABORT: Abort,
+    PREPARE: Prepare,
+    LOOKUP: Lookup,
+    MOVE: Move,
+    PURGE: Purge,
+    COUNT: Count,
+    CANCEL: Cancel,
+    CALL: Call,
+    PING: Ping,
+    ENLIST: Enlist,
+    CONFIRM: Confirm,
+    OUTCOMES: Outcomes,
+    WELCOME: Welcome,
+    OPENED: Opened,
+    CURSOR: CursorOpened,
+    BEGUN: Begun,
+    VOTED: Voted,
+    COUNTED: Counted,
+    CALLED: Called,
+    DONE: Done,
+    ENLISTED: Enlisted,
+    OUTCOME: Outcome,
+    ERROR: Refusal,
+}
+_KINDS: Final = {structure: kind for kind, structure in _STRUCTURES.items()}
+_DECODERS: Final = {
+    kind: msgspec.msgpack.Decoder(structure) for kind, structure in _STRUCTURES.items()
+}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode(request: int, payload: Payload) -> bytes:
+    """A whole frame whose payload is a structure; its kind follows from that."""
+    data = _encode(payload)
+    return _pack_header(_REST + len(data), _KINDS[type(payload)], request) + data
+
+
+def decode_payload(kind: int, payload: bytes) -> Payload:
+    """A payload that is a structure."""
+    try:
+        return _DECODERS[kind].decode(payload)
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise MalformedPacket(f"the payload of frame kind 0x{kind:02X}: {error}") from None
+
+
+_PACKED: Final[dict[int, Callable[[bytes], object]]] = {
+    SEND: decode_send,
+    RECEIVE: decode_read,
+    PEEK: decode_read,
+    END: decode_end,
+    SENT: decode_sent,
+    MESSAGES: decode_messages,
+    ENDED: decode_ended,
+}
+REQUEST_KINDS: Final = frozenset(k for k in (*_STRUCTURES, *_PACKED) if k < 0x80)
+ANSWER_KINDS: Final = frozenset(k for k in (*_STRUCTURES, *_PACKED) if k >= 0x80)
+
+
+def decode(kind: int, payload: bytes) -> object:
+    """The payload of any kind; `RemoteProtocolError` for anything that is none."""
+    unpack = _PACKED.get(kind)
+    if unpack is not None:
+        return unpack(payload)
+    if kind not in _DECODERS:
+        raise MalformedPacket(f"there is no frame kind 0x{kind:02X}")
+    return decode_payload(kind, payload)
+
+
+def refusal(error: QueueError) -> Refusal:
+    """The payload of an ERROR frame; names in it may be any text, half characters included."""
+    return Refusal(error.code, _text(error.cause), _text(error.remedy))
+
+
+def _text(text: str) -> str:
+    return text[:TEXT_MAX].encode("utf-8", "replace").decode()
+
+
+# -- splitting
+
+
+class Frame(NamedTuple):
+    """A frame as it came; its payload is not looked at yet."""
+
+    kind: int
+    request: int
+    payload: bytes
+
+
+class Splitter:
+    """Cuts a stream into frames, however it arrives. Memory grows as bytes come, never ahead.
+
+    Frames in front of a broken one are good: they come out first, then `broken` says why nothing
+    follows.
+    """
+
+    __slots__ = ("_chunks", "_held", "_need", "broken", "size_max")
+
+    def __init__(self, size_max: int = FRAME_SIZE_MAX) -> None:
+        self.size_max = size_max
+        self.broken: RemoteProtocolError | None = None
+        self._chunks: list[bytes | bytearray] = []  # of a frame that is not whole yet
+        self._held = 0  # bytes in them
+        self._need = HEADER_SIZE
+
+    @property
+    def pending(self) -> int:
+        """Bytes held of a frame that is not whole yet."""
+        return self._held
+
+    @property
+    def announced(self) -> int:
+        """The size that such a frame announces."""
+        return max(self._need, self._held) if self._held else 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that these bytes complete."""
+        if self.broken is not None:
+            return []
+        first: list[Frame] = []
+        if self._chunks:
+            self._hold(data)
+            if self._held < self._need:
+                return []
+            if self._need > LARGE:
+                frame, data = self._assembled()
+                first.append(frame)
+            else:
+                data = b"".join(self._chunks)
+            self._chunks, self._held = [], 0
+        frames, at = self._split(data)
+        if at < len(data) and self.broken is None:
+            self._hold(data[at:])
+        return first + frames
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps bytes for later: large pieces as they are, small ones together."""
+        last = self._chunks[-1] if self._chunks else b""
+        if len(data) >= _PIECE:
+            self._chunks.append(data)
+        elif isinstance(last, bytearray):
+            last += data
+        else:
+            self._chunks.append(bytearray(data))
+        self._held += len(data)
+
+    def _assembled(self) -> tuple[Frame, bytes]:
+        """A large frame that is whole now, with its payload copied once, and what is behind it."""
+        chunks = self._chunks
+        if len(chunks[0]) < _LARGE_SEND_AT:
+            chunks = [b"".join(chunks)]
+        last = chunks[-1]
+        end = len(last) - (self._held - self._need)
+        views = [memoryview(chunk) for chunk in chunks]
+        views[-1] = views[-1][:end]
+        _, kind, request = _HEADER.unpack_from(chunks[0])
+        if kind == SEND and _SEND.unpack_from(chunks[0], HEADER_SIZE)[3] == 1:
+            fields = bytes(views[0][HEADER_SIZE:_LARGE_SEND_AT])
+            views[0] = views[0][_LARGE_SEND_AT:]
+            payload: bytes = LargeSend(fields, b"".join(views))
+        else:
+            views[0] = views[0][HEADER_SIZE:]
+            payload = b"".join(views)
+        return Frame(kind, request, payload), bytes(last[end:])
+
+    def _split(self, data: bytes) -> tuple[list[Frame], int]:
+        """Whole frames, and where the rest begins."""
+        frames: list[Frame] = []
+        at, end = 0, len(data)
+        self._need = HEADER_SIZE
+        while end - at >= HEADER_SIZE:
+            length, kind, request = _HEADER.unpack_from(data, at)
+            if length < _REST or length + 4 > self.size_max:
+                self.broken = MalformedPacket(
+                    f"a frame of {length} bytes; allowed are {_REST} to {self.size_max - 4}"
+                )
+                break
+            stop = at + 4 + length
+            if stop > end:
+                self._need = stop - at
+                break
+            frames.append(Frame(kind, request, data[at + HEADER_SIZE : stop]))
+            at = stop
+        return frames, at

@@ -1,0 +1,1 @@
+"""NCP requests and replies as bytes."""

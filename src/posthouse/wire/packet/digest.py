@@ -1,0 +1,58 @@
+"""What a message says, in sixteen bytes: by this a resend is told from another message.
+
+Anybody can send under the identifier of another machine, or in its sequence. So a message is known
+by its source, its identifier or place, and this digest. It covers every byte but those that may
+differ between a message and its resend: TimeToReachQueue, QueueManagerAddress (a public queue may
+have moved meanwhile), the hops, the previous number of a sequence (gaps are bridged, decision 76).
+A SessionHeader belongs to the hop, and is gone before; an encrypted body is opened before, since
+it is encrypted again each time that it is sent.
+"""
+
+from hashlib import sha256
+
+from posthouse.wire.packet.glance import NAMES_AT, Glance
+from posthouse.wire.packet.headers import HOPS
+
+DIGEST_SIZE = 16
+_TTRQ_AT, _SOURCE_AT, _ADDRESS_AT, _LIFE_AT = 12, 16, 32, 48
+_FLAGS_AT = NAMES_AT - 4
+_PREVIOUS_AT, _PREVIOUS_END = 16, 20  # in a TransactionHeader
+
+
+def content_digest(packet: bytes, seen: Glance) -> bytes:
+    """The digest of a UserMessage packet without SessionHeader."""
+    user_flags, at = seen[9], seen[11]
+    if user_flags & HOPS:
+        flags = (user_flags & ~HOPS).to_bytes(4, "little")
+        packet = b"".join((packet[:_FLAGS_AT], flags, packet[NAMES_AT:]))
+    if at:
+        rest = packet[_LIFE_AT : at + _PREVIOUS_AT], packet[at + _PREVIOUS_END :]
+    else:
+        rest = packet[_LIFE_AT:], b""
+    said = (packet[:_TTRQ_AT], packet[_SOURCE_AT:_ADDRESS_AT], *rest)
+    return sha256(b"".join(said)).digest()[:DIGEST_SIZE]
+
+
+def passing_digest(packet: bytes, seen: Glance) -> bytes:
+    """The same for a message that is passed on: where it goes, and how long it may take, too.
+
+    Else a copy that is sent elsewhere, or dies on the way, would be taken for the message itself.
+    """
+    where = packet[_TTRQ_AT:_SOURCE_AT] + packet[_ADDRESS_AT:_LIFE_AT]
+    return sha256(content_digest(packet, seen) + where).digest()[:DIGEST_SIZE]
+
+
+def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> bytes:
+    """The same for a message that came over HTTP, by what its reader gets and its place.
+
+    Its sender writes the envelope again for each post, and proxies write the head.
+    """
+    end = seen.body_at + seen.body_size
+    said = (
+        seen.source_guid,
+        seen.ordinal.to_bytes(4, "little"),
+        place[0].to_bytes(8, "little"),
+        place[1].to_bytes(4, "little"),
+        packet[seen.properties_at or seen.body_at : end],
+    )
+    return sha256(b"".join(said)).digest()[:DIGEST_SIZE]

@@ -1,0 +1,105 @@
+"""The place of a message in its sequence, as its TransactionHeader has it, [MS-MQMQ] 2.2.20.5."""
+
+import struct
+
+from posthouse.wire.packet.glance import (
+    CONNECTOR_GUID,
+    CONNECTOR_TYPE,
+    HEAD,
+    NAMES_AT,
+    PROPERTIES,
+    SECURITY,
+    SHAPE_SIZES,
+    TRANSACTION,
+    names_end,
+)
+from posthouse.wire.packet.headers import BaseFlags, TransactionFlags
+
+HEADER = struct.Struct("<IQII")  # Flags, TxSequenceID, TxSequenceNumber, PreviousTxSequenceNumber
+FLAGS = struct.Struct("<I")
+USER_FLAGS_AT = HEAD.size - FLAGS.size
+LIKENESS_END = HEAD.size + 2  # UserHeader.Flags and the size of a direct destination
+BASE_FLAGS_AT = 2
+TRACED = int(BaseFlags.of(tracing=1)) >> 8
+PRIVACY_LEVEL_AT = 40  # in a MessagePropertiesHeader
+NO_PRIVACY = bytes(4)
+MARKS = int(TransactionFlags.of(first=1, last=1))
+
+
+def transaction_header_at(packet: bytes) -> int:
+    """Where the TransactionHeader of a sound packet lies, 0 when it has none."""
+    (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
+    return _names_end(packet, user_flags) if user_flags & TRANSACTION else 0
+
+
+def _names_end(packet: bytes, user_flags: int) -> int:
+    """Where the UserHeader ends."""
+    size = SHAPE_SIZES[user_flags >> 10 & 0x1FF]
+    at = NAMES_AT + size if size >= 0 else names_end(packet, user_flags, size)
+    return at + 16 if user_flags & CONNECTOR_TYPE else at
+
+
+class Finder:
+    """Finds the same headers in packets one after the other, most of which are alike."""
+
+    __slots__ = ("_known", "privacy_at", "transaction_at")
+
+    def __init__(self) -> None:
+        self._known = b""
+        self.transaction_at = 0  # 0: there is no such header
+        self.privacy_at = 0  # PrivacyLevel; 0 as well where it is behind a SecurityHeader
+
+    def look(self, packet: bytes) -> None:
+        """Looks at a sound packet."""
+        if packet[USER_FLAGS_AT:LIKENESS_END] == self._known:
+            at = self.transaction_at
+            if not at or not packet[at] & CONNECTOR_GUID:
+                return
+        (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
+        at = transaction_header_at(packet)
+        self.transaction_at = at
+        connected = bool(at and packet[at] & CONNECTOR_GUID)
+        only_destination = user_flags >> 13 & 0x3F == 0
+        alike = only_destination and not connected
+        self._known = packet[USER_FLAGS_AT:LIKENESS_END] if alike else b""
+        self.privacy_at = 0
+        if user_flags & PROPERTIES and not user_flags & SECURITY:
+            names = at or _names_end(packet, user_flags)
+            size = (HEADER.size + 16 * connected) if at else 0
+            self.privacy_at = names + size + PRIVACY_LEVEL_AT
+
+    def needs_care(self, packet: bytes) -> bool:
+        """Whether more is to be done with a packet than to send it: it is traced or secret."""
+        if packet[BASE_FLAGS_AT + 1] & TRACED:
+            return True
+        at = self.privacy_at
+        if at:
+            return packet[at : at + 4] != NO_PRIVACY
+        (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
+        return bool(user_flags & PROPERTIES)
+
+
+def placed(
+    packet: bytes, marks: int, sequence_id: int, number: int, previous: int, at: int = 0
+) -> bytes:
+    """The packet with this place in a sequence and FM and LM as in `marks`.
+
+    It is the packet itself if it says so already. `at` saves looking for the TransactionHeader.
+    """
+    at = at or transaction_header_at(packet)
+    assert at, "a message without TransactionHeader has no place in a sequence"
+    (flags,) = FLAGS.unpack_from(packet, at)
+    header = HEADER.pack(flags & ~MARKS | marks & MARKS, sequence_id, number, previous)
+    end = at + HEADER.size
+    if packet[at:end] == header:
+        return packet
+    return b"".join((packet[:at], header, memoryview(packet)[end:]))
+
+
+def place_of(packet: bytes) -> tuple[int, int, int]:
+    """Sequence identifier, number and previous number; zeros without TransactionHeader."""
+    at = transaction_header_at(packet)
+    if not at:
+        return 0, 0, 0
+    _, sequence_id, number, previous = HEADER.unpack_from(packet, at)
+    return sequence_id, number, previous

@@ -1,0 +1,1 @@
+"""PGM packets as bytes (RFC 3208)."""
