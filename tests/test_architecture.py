@@ -56,6 +56,7 @@ EDGE_FILES = {
     "protocols/http/outside.py",
     "protocols/http/request_streams.py",
     "protocols/http/passwords.py",
+    "protocols/http/rooms.py",
     "protocols/http/answer_streams.py",
     "protocols/streams.py",
 }

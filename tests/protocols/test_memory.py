@@ -517,3 +517,85 @@ def test_a_packet_that_announces_little_more_each_time_is_slow_all_the_same() ->
     assert not bench.session().may_begin(20 * MIB, 0)
     assert bench.account.close_slow(SLOW_MS) == 1
     assert bench.closed == [holder]
+
+
+def test_a_large_answer_is_not_kept_waiting_by_those_who_ask_later_for_less() -> None:
+    """Readers of other addresses ask for 4 MiB again as soon as they have given them back."""
+    bench = Bench()
+    readers = [bench.session() for _ in range(12)]
+    for holder in readers:
+        assert holder.may_answer(4 * MIB)
+        holder.take(Buffer.ANSWERS, 4 * MIB)
+    large, served = bench.session(), list[bool]()
+    large.resume = lambda: served.append(large.may_answer(10 * MIB))
+    assert not large.may_answer(10 * MIB)
+    for turn in range(24):
+        holder = readers[turn % 12]
+        holder.hold(Buffer.ANSWERS, 0)
+        if not (holder.waiting or any(served)) and holder.may_answer(4 * MIB):
+            holder.take(Buffer.ANSWERS, 4 * MIB)
+    assert any(served)
+    assert not large.waiting
+
+
+def test_what_is_left_free_for_the_first_that_waits_is_free_again_when_it_goes() -> None:
+    bench = Bench()
+    bench.session().take(Buffer.ANSWERS, 45 * MIB)
+    first, second = bench.session(), bench.session()
+    assert not first.may_answer(20 * MIB)
+    assert not second.may_answer(2 * MIB)
+    assert bench.account.room_for(second) == SMALL_REQUEST
+    first.leave()
+    assert bench.account.room_for(second) == 5 * MIB
+    assert second.may_answer(2 * MIB)
+
+
+def test_the_first_of_an_address_is_not_kept_waiting_by_others_there() -> None:
+    bench = Bench()
+    bench.session("here").take(Buffer.ANSWERS, 20 * MIB)
+    first, second = bench.session("here"), bench.session("here")
+    assert not first.may_answer(10 * MIB)
+    assert not second.may_answer(MIB)
+    assert bench.session("there").may_answer(20 * MIB)
+    assert second.may_answer(SMALL_REQUEST)  # those always
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 8), st.integers(0, 12 * MIB), st.booleans()),
+        max_size=60,
+    )
+)
+def test_whoever_waits_for_an_answer_gets_it_when_the_others_have_had_theirs(
+    steps: list[tuple[int, int, bool]],
+) -> None:
+    bench = Bench(40 * MIB)
+    account = bench.account
+    wanted: dict[Holder, int] = {}
+
+    def ask(holder: Holder) -> None:
+        if holder.may_answer(wanted[holder]):
+            holder.take(Buffer.ANSWERS, wanted.pop(holder))
+
+    sessions = [bench.session(f"10.0.0.{number % 3}") for number in range(9)]
+    for holder in sessions:
+        holder.resume = lambda holder=holder: ask(holder)  # type: ignore[misc]
+    for number, size, leaves in steps:
+        holder = sessions[number]
+        if leaves and not holder.gone:
+            wanted.pop(holder, None)
+            holder.leave()
+        elif not (holder.gone or holder in wanted):
+            if holder.held:
+                holder.give(Buffer.ANSWERS, holder.held)
+            else:
+                wanted[holder] = size
+                ask(holder)
+        assert account.used <= 20 * MIB + 12 * MIB
+    for _ in sessions:
+        for holder in sessions:
+            if holder.held:
+                holder.give(Buffer.ANSWERS, holder.held)
+    assert not wanted
+    assert account.used == 0
+    assert not any(holder.waiting for holder in sessions)

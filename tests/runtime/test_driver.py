@@ -653,3 +653,21 @@ def test_a_clean_stop_ends_waits_and_syncs() -> None:
     assert found.clean
     assert picture(found.state)["rows"] == live["rows"]
     assert found.state.table.count == 2  # the express one as well
+
+
+def test_a_refusal_keeps_no_frames() -> None:
+    """Nor does the error it was made from: they would keep connections and what those hold."""
+    bench = Bench()
+
+    def refuses(manager: QueueManager) -> None:
+        try:
+            raise KeyError("what was looked for")
+        except KeyError as error:
+            raise QueueNotFound("nothing is there") from error
+
+    bench.turn(refuses)
+    bench.driver.sync()
+    bench.driver.release()
+    ((_, error, _),) = bench.out
+    assert error is not None
+    assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)

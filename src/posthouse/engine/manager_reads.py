@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.messages.cursor import Cursor
 from posthouse.engine.messages.fetching import Fetching
@@ -67,11 +69,50 @@ class ManagerReads:
         transaction: Transaction | None = None,
         *,
         two_phase: bool = False,
+        room: int | None = None,
     ) -> list[Read]:
-        """Up to `count` messages that are there now, not what follows from their ends."""
+        """Up to `count` messages that are there now, not what follows from their ends.
+
+        Together not more than `room` bytes, but one of any size.
+        """
         self.opening.check(descriptor, QueueAccessType.RECEIVE)
         two_phase = two_phase and transaction is None
-        return self.reading.dequeue_many(descriptor, count, transaction, two_phase=two_phase)
+        return self.reading.dequeue_many(
+            descriptor, count, transaction, two_phase=two_phase, room=room
+        )
+
+    def size_ahead(
+        self,
+        descriptor: OpenQueueDescriptor,
+        cursor: Cursor | None = None,
+        *,
+        peek: bool,
+        goes_on: bool = False,
+    ) -> int:
+        """Bytes of the message that a read would bring now; 0: none, or it will be refused."""
+        with suppress(QueueError):
+            queue = descriptor.target()
+            return self.reading.size_ahead(queue, cursor, peek=peek, goes_on=goes_on)
+        return 0
+
+    def bytes_ahead(self, descriptor: OpenQueueDescriptor, count: int, most: int) -> int:
+        """Bytes of the messages that could be received now, as far as `most` is passed."""
+        return self.reading.bytes_ahead(descriptor.target(), count, most)
+
+    def size_by_lookup_identifier(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_id: int,
+        action: MessageSeekAction = MessageSeekAction.CURRENT,
+        *,
+        peek: bool,
+    ) -> int:
+        """The size that a read by lookup identifier would bring; 0: it will be refused."""
+        with suppress(QueueError):
+            queue, reading = descriptor.target(), self.reading
+            found = reading.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
+            return reading.row(found).size
+        return 0
 
     def dequeue_messages_end(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
         """Dequeue Message End, positive, for many: all of them or none."""

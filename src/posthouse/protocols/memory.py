@@ -69,6 +69,7 @@ class Holder:
         "reserved",
         "resume",
         "waiting",
+        "wanted",
     )
 
     def __init__(
@@ -88,6 +89,7 @@ class Holder:
         self.reserved = 0  # what of it has not come yet
         self.lapsed = False  # its packet came too slowly, and nothing is reserved for it
         self.waiting = False  # it asked to begin and was told to wait
+        self.wanted = 0  # what it waits for, if that is a size
         self.closing = self.gone = False
         self._moved = 0  # bytes that came, or were taken up as whole packets
         self._looked_ms = self._looked_bytes = 0
@@ -106,13 +108,20 @@ class Holder:
         reserved until the packet is `finished`. May be asked again with another size.
         """
         if not self._account.has_room_for(self, size):
-            self.wait()
+            self.wait(size)
             return False
-        self.waiting = False
         self._account.waits_no_more(self)
         if not (self.announced or self.lapsed):
             self._looked_ms, self._looked_bytes = now_ms, self._moved
         self._announce(size if size > SMALL_REQUEST else 0)
+        return True
+
+    def may_answer(self, size: int) -> bool:
+        """Whether an answer of this size may be fetched now; False: not before `resume`."""
+        if not self._account.may_hold(self, size):
+            self.wait(size)
+            return False
+        self._account.waits_no_more(self)
         return True
 
     def follow(self, size: int, now: Callable[[], int]) -> bool:
@@ -131,11 +140,16 @@ class Holder:
             self.may_begin(size, now())
         return True
 
-    def wait(self) -> None:
-        """Nothing more is read until `resume`."""
+    def wait(self, size: int = 0) -> None:
+        """Nothing more is read until `resume`, which comes when there may be room for the size."""
+        self.wanted = size
         if not self.waiting:
             self.waiting = True
             self._account.waits(self)
+
+    def wait_no_more(self) -> None:
+        """What it waited for is not wanted."""
+        self._account.waits_no_more(self)
 
     def finished(self) -> None:
         """The packet that was begun is whole."""
@@ -214,7 +228,6 @@ class Holder:
         """The session is gone, and everything it held with it."""
         if self.gone:
             return
-        self.waiting = False
         self._account.waits_no_more(self)
         self.finished()
         for kind, size in enumerate(self.bytes):
@@ -276,6 +289,8 @@ class MemoryAccount:
         self._of_address: dict[str, int] = {}  # held and reserved
         self._leaving = 0  # held by sessions that are being closed
         self._waiting: dict[str, dict[Holder, None]] = {}  # by address, who came first in front
+        self._promised: Holder | None = None  # who waits longest for what all together hold
+        self._first: dict[str, Holder] = {}  # the same for what each address holds
 
     @property
     def used(self) -> int:
@@ -301,7 +316,7 @@ class MemoryAccount:
         more = size - max(holder.announced, holder.bytes[RECEIVE])
         if self.is_too_large(size):
             return False
-        if not self._fits(more):
+        if not self._fits(holder, more, alone=True):
             return False
         # One of each address goes on in any case, or those that wait would wait for each other.
         others = self.begun[holder.address] - (holder.announced > 0)
@@ -313,7 +328,16 @@ class MemoryAccount:
             return True
         # Who holds nothing may ask for anything: the largest answer has a limit of its own.
         alone = not self._of_address.get(holder.address, 0)
-        return self._fits(size) and (alone or self._fits_address(holder, size))
+        is_large = 4 * size > self.limit
+        fits = self._fits(holder, size, alone=is_large)
+        return fits and (alone or self._fits_address(holder, size))
+
+    def room_for(self, holder: Holder) -> int:
+        """Bytes that a holder may have for an answer now, for sure; a small answer always."""
+        half = self.limit // 2 - self.used - self._kept(self._promised, holder)
+        quarter = self.limit // 4 - self._of_address.get(holder.address, 0)
+        quarter -= self._kept(self._first.get(holder.address), holder)
+        return max(min(half, quarter), SMALL_REQUEST)
 
     def refusal(self, what: str, remedy: str) -> InsufficientResources:
         """The error for whoever cannot wait for room; counted."""
@@ -324,14 +348,21 @@ class MemoryAccount:
         """Whether a packet could never come to its end: at 80 % its session would be closed."""
         return size > SMALL_REQUEST and 10 * size >= 7 * self.limit
 
-    def _fits(self, more: int) -> bool:
-        """Half of all is for what was announced; a packet that is larger than that comes alone."""
-        fits = 2 * (self.used + more) <= self.limit or not (self.short or self.reserved)
+    def _fits(self, holder: Holder, more: int, *, alone: bool = False) -> bool:
+        """Half of all is for what was announced; what is larger than that may come alone."""
+        kept = self._kept(self._promised, holder)
+        fits = 2 * (self.used + more + kept) <= self.limit
+        fits = fits or (alone and not (self.short or self.reserved or kept))
         self._crowded = self._crowded or not fits
         return fits
 
     def _fits_address(self, holder: Holder, more: int) -> bool:
-        return 4 * (self._of_address.get(holder.address, 0) + more) <= self.limit
+        kept = self._kept(self._first.get(holder.address), holder)
+        return 4 * (self._of_address.get(holder.address, 0) + more + kept) <= self.limit
+
+    def _kept(self, first: Holder | None, holder: Holder) -> int:
+        """What the first that waits will need: those who ask later, for less, leave it free."""
+        return 0 if first is None or first is holder else min(first.wanted, self.limit // 4)
 
     # -- what holders report
 
@@ -412,9 +443,24 @@ class MemoryAccount:
         self.delayed += 1
         self.on_begun()
         self._waiting.setdefault(holder.address, {})[holder] = None
+        self._promise_no_more(holder)  # it may wait for something else now
+        if holder.wanted <= SMALL_REQUEST:
+            return  # it waits for the disk
+        if not self._fits(holder, holder.wanted):
+            self._promised = self._promised or holder
+        elif not self._fits_address(holder, holder.wanted):
+            self._first.setdefault(holder.address, holder)
+
+    def _promise_no_more(self, holder: Holder) -> None:
+        if self._promised is holder:
+            self._promised = None
+        if self._first.get(holder.address) is holder:
+            del self._first[holder.address]
 
     def waits_no_more(self, holder: Holder) -> None:
-        """A holder is about to go."""
+        """A holder has what it waited for, or is about to go."""
+        holder.waiting = False
+        self._promise_no_more(holder)
         waiting = self._waiting.get(holder.address)
         if waiting is not None:
             waiting.pop(holder, None)
@@ -430,9 +476,10 @@ class MemoryAccount:
             self._let_in_all()
 
     def _let_in_all(self) -> None:
-        """Each address in turn, until there is no room."""
+        """Each address in turn, until there is no room; first whose room others leave free."""
         self._crowded = False
-        for address in list(self._waiting):
+        first = [] if self._promised is None else [self._promised.address]
+        for address in dict.fromkeys([*first, *self._waiting]):
             self._resume(address)
             if self._crowded or self._is_disk_behind:
                 return
@@ -448,6 +495,7 @@ class MemoryAccount:
             if holder.waiting:
                 self.delayed -= 1  # it waits on, not again
                 break
+            self._promise_no_more(holder)
         waiting = {**self._waiting.pop(address, {}), **waiting}
         waiting = {holder: None for holder in waiting if holder.waiting}
         if waiting:  # it is its turn again after all other addresses

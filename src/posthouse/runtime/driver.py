@@ -99,8 +99,7 @@ class Driver:
                 return
             value, error = None, self.manager.refused(need)
         except QueueError as refusal:
-            # A trace would keep what its frames hold, connections and all, as a circle.
-            value, error = None, self.manager.refused(refusal).with_traceback(None)
+            value, error = None, _without_frames(self.manager.refused(refusal))
         except RemoteProtocolError:
             raise  # bytes of a peer, looked at before they are taken in
         except BaseException:
@@ -252,6 +251,15 @@ class Driver:
         self.manager.stop()
         self.end_turn()
         self.sync()
+
+
+def _without_frames(error: QueueError) -> QueueError:
+    """Frames would keep what they hold, connections and all, as a circle.
+
+    The error that a refusal was made from has frames of its own.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:

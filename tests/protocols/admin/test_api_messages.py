@@ -23,6 +23,7 @@ from posthouse.protocols.handlers import scanning
 from posthouse.protocols.handlers.conversation import Outside, Resume
 from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
 from posthouse.protocols.handlers.scanning import FIRST_MESSAGES, STEP_MESSAGES
+from posthouse.protocols.http import rooms
 from posthouse.protocols.memory import SEND
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
@@ -238,7 +239,11 @@ def test_large_messages_make_short_pages(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
-def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
+def test_answers_that_nobody_reads_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "ROOM_WAIT_S", 0.05)
+
     async def work(rig: ApiRig) -> None:
         memory = rig.admin.memory
         memory.limit = 60 << 20

@@ -139,10 +139,12 @@ class Fetching(Reading):
         transaction: Transaction | None,
         *,
         two_phase: bool = False,
+        room: int | None = None,
     ) -> list[Read]:
         """Up to `count` messages at once, in queue order, without damaged ones.
 
-        Not more than the reader's share of memory at a time, but one of any size.
+        Not more than the reader's share of memory at a time, or the room that it has, but one of
+        any size.
         """
         core = self.core
         core.tell()  # or a reader that waits could come between
@@ -151,7 +153,7 @@ class Fetching(Reading):
         core.groups.check_receiver(queue)
         numbers = queue.state.order.available(core.locks, count, queue.claim)
         rows = core.state.table.rows(numbers)
-        numbers, rows = self._within(numbers, rows)
+        numbers, rows = self._within(numbers, rows, room)
         if transaction is not None:  # all of them or none: a refusal half-way would keep some
             core.transactions.use(transaction, len(numbers))
         try:
@@ -161,9 +163,12 @@ class Fetching(Reading):
             rows = core.state.table.rows(numbers)
         return self.take_all(queue, numbers, rows, transaction, descriptor, two_phase=two_phase)
 
-    def _within(self, numbers: list[int], rows: list[Row]) -> tuple[list[int], list[Row]]:
+    def _within(
+        self, numbers: list[int], rows: list[Row], room: int | None
+    ) -> tuple[list[int], list[Row]]:
         """The first of these messages that are not too much for one answer."""
-        room = self.core.settings.step_bytes
+        share = self.core.settings.step_bytes
+        room = share if room is None else min(room, share)
         for at, row in enumerate(rows):
             room -= row[4]
             if room < 0 and at:

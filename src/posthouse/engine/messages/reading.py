@@ -152,6 +152,29 @@ class Reading:
             raise MessageAlreadyReceived(f"the message with lookup id {lookup_id} is purged")
         raise TransactionUsage(f"the message with lookup id {lookup_id} is locked by a reader")
 
+    def size_ahead(
+        self, queue: Queue, cursor: Cursor | None, *, peek: bool, goes_on: bool = False
+    ) -> int:
+        """Bytes of the message that a read would find now; 0: none."""
+        if cursor is None:
+            found = self.first(queue, peek)
+        elif cursor.state is CursorState.READ and not goes_on:
+            place = cursor.place
+            found = place, queue.state.order.lane(place.priority).number(place.lookup_id)
+        else:
+            found = self.seek(queue, cursor.place, peek=peek)
+        row = self.core.state.table.get(found[1]) if found is not None else None
+        return 0 if row is None else row.size
+
+    def bytes_ahead(self, queue: Queue, count: int, most: int) -> int:
+        """Bytes of the first available messages, up to the one with which it is enough."""
+        size = 0
+        for number in queue.state.order.available(self.core.locks, count, queue.claim):
+            size += self.row(number).size
+            if size >= most:
+                break
+        return size
+
     def row(self, number: int) -> Row:
         """The row of a message that is there."""
         row = self.core.state.table.get(number)

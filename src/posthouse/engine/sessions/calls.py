@@ -59,9 +59,10 @@ def receive_several(
     timeout_ms: int | None,
     token: object,
     tag: Hashable,
+    room: int | None = None,
 ) -> list[Read] | None:
     """Messages that are there, several if there are. None: it waits for the first that comes."""
-    reads = manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase)
+    reads = manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase, room=room)
     if reads:
         return reads
     manager.waiting.wait(

@@ -69,6 +69,27 @@ class Inflow(Protocol):
         """They are in the log, or given up."""
 
 
+class AnswerMemory(Protocol):
+    """The memory that one request has for what it fetches."""
+
+    def change(self, size: int) -> None:
+        """More bytes, which may be refused, or fewer."""
+
+    def room(self, size: int) -> Outside:
+        """A step that waits until there is memory for these bytes, and has them then."""
+
+
+class Unbounded:
+    """`AnswerMemory` without an account, for doors that have none."""
+
+    def change(self, size: int) -> None:
+        """Counts nothing."""
+
+    def room(self, size: int) -> Outside:
+        """Waits for nothing."""
+        return on_the_spot(lambda: None)
+
+
 @dataclass
 class Services:
     """What handlers have beside the engine.
@@ -105,8 +126,8 @@ class Context:
     caller: Caller
     role: Role
     services: Services
-    fetched: Callable[[int], None] = field(default=lambda size: None)
-    """Told of memory that the answer takes, or gives back; may refuse."""
+    memory: AnswerMemory = field(default_factory=Unbounded)
+    """Where what the answer fetches is on the account."""
     outflow: Outflow | None = None
     """For answers that are streams, where the door can carry one."""
     inflow: Inflow | None = None

@@ -15,7 +15,14 @@ from posthouse.api.types import SendBody
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.text import excerpt
 from posthouse.protocols.desk import Desk
-from posthouse.protocols.handlers.context import Context, Inflow, Outflow, Services
+from posthouse.protocols.handlers.context import (
+    AnswerMemory,
+    Context,
+    Inflow,
+    Outflow,
+    Services,
+    Unbounded,
+)
 from posthouse.protocols.handlers.conversation import Conversation
 from posthouse.protocols.handlers.refusals import (
     BadRequest,
@@ -61,7 +68,7 @@ class Api:
         target: str,
         body: bytes,
         done: Done,
-        fetched: Callable[[int], None] = lambda size: None,
+        memory: AnswerMemory | None = None,
         outflow: Outflow | None = None,
         inflow: Inflow | None = None,
         association: object | None = None,
@@ -70,9 +77,9 @@ class Api:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
-        `fetched` is told how much memory a search takes, and may refuse it. A stream goes to
-        `outflow`, and `done` is told of its end; a stream that is taken comes from `inflow`.
-        `association` is the client session that asks, if one does, `address` where it is.
+        `memory` is for what a search fetches, and may refuse it. A stream goes to `outflow`, and
+        `done` is told of its end; a stream that is taken comes from `inflow`. `association` is the
+        client session that asks, if one does, `address` where it is.
         """
         try:
             path, _, query = target.partition("?")
@@ -83,8 +90,9 @@ class Api:
         except QueueError as error:
             self._refuse(error, done, counted=False)
             return None
+        memory = memory or Unbounded()
         context = Context(
-            caller, role, self.services, fetched, outflow, inflow, association, address
+            caller, role, self.services, memory, outflow, inflow, association, address
         )
 
         def finish(value: Any, error: Exception | None) -> None:

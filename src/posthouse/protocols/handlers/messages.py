@@ -48,6 +48,7 @@ from posthouse.protocols.handlers.scanning import (
     peekable_queues,
     search,
 )
+from posthouse.protocols.memory import SMALL_REQUEST
 
 _MEANING = {entry.code: entry for entry in MESSAGE_CLASSES}
 
@@ -93,15 +94,22 @@ def without_body(message: MessageJson) -> MessageJson:
 def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> Steps[MessageJson]:
     """Shows one message by its lookup id, and leaves it where it is."""
 
-    def look(manager: QueueManager) -> Read:
+    def look(manager: QueueManager, room: int) -> Read | int:
         with opened(manager, params.queue, QueueAccessType.PEEK, context) as descriptor:
             names.append(descriptor.target().name)
+            size = manager.size_by_lookup_identifier(descriptor, params.lookup_id, peek=True)
+            if size > max(room, SMALL_REQUEST):
+                return size
             return manager.read_message_by_lookup_identifier(
                 descriptor, params.lookup_id, MessageSeekAction.CURRENT, peek=True
             )
 
     names: list[str] = []
-    (message,) = _messages((yield Decide(look)), names[0])
+    answer = yield Decide(lambda manager: look(manager, 0))
+    if isinstance(size := answer.value, int):
+        yield context.memory.room(size)
+        answer = yield Decide(lambda manager: look(manager, size))
+    (message,) = _messages(answer, names[0])
     if params.decode:
         answer = yield context.services.offload(lambda: content_of(message))
         assert isinstance(answer.value, dict)
@@ -179,6 +187,7 @@ def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[Foun
     scan, found = Scan(context, queue, wanted=has_ordinal, locked=True), list[Found]()
     while not scan.done:
         found += yield from scan.step()
+        scan.given_back()
     return found
 
 
@@ -263,6 +272,10 @@ def receive_messages(
     """
     receive = _Receive(context, params.queue, body)
     answer = yield Decide(receive.now)
+    if isinstance(answer.value, int):
+        receive.room = answer.value
+        yield context.memory.room(receive.room)
+        answer = yield Decide(receive.now)
     if not answer.value and body.timeout_ms and body.lookup_id is None:
         try:
             answer = yield Wait(receive.later, receive.cancel)
@@ -284,23 +297,33 @@ class _Receive:
         self.queue = queue
         self.body = body
         self.name = queue
+        self.room = 0  # bytes on the account for what is received; 0: none was asked for
         self._owner = object()  # of the descriptor that a wait keeps open
         self._descriptor: OpenQueueDescriptor | None = None
 
-    def now(self, manager: QueueManager) -> list[Read]:
-        """What is there."""
+    def now(self, manager: QueueManager) -> list[Read] | int:
+        """What is there; before there is room for much of it, its size."""
         with opened(manager, self.queue, QueueAccessType.RECEIVE, self.context) as descriptor:
             self.name = descriptor.target().name
             lookup_id = self.body.lookup_id
+            size = self._size(manager, descriptor)
+            if size > SMALL_REQUEST and not self.room:
+                return size
             if lookup_id is not None:
                 return [
                     manager.read_message_by_lookup_identifier(descriptor, lookup_id, peek=False)
                 ]
             return self._first(manager, descriptor)
 
+    def _size(self, manager: QueueManager, descriptor: OpenQueueDescriptor) -> int:
+        lookup_id = self.body.lookup_id
+        if lookup_id is not None:
+            return manager.size_by_lookup_identifier(descriptor, lookup_id, peek=False)
+        return manager.bytes_ahead(descriptor, self.body.count, STEP_BYTES)
+
     def _first(self, manager: QueueManager, descriptor: OpenQueueDescriptor) -> list[Read]:
-        reads, size = list[Read](), 0
-        while len(reads) < self.body.count and size < STEP_BYTES:
+        reads, size, room = list[Read](), 0, self.room or SMALL_REQUEST
+        while len(reads) < self.body.count and size < min(STEP_BYTES, room):
             found = manager.reading.first(descriptor.target())
             if found is None:
                 break

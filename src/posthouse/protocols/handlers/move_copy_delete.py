@@ -103,6 +103,7 @@ class _ByFilter:
         if not self._ceiling:
             self._ceiling = yield from at_once(lambda manager: manager.core.lookup_ids.value)
         batch = yield from self._scan.step()
+        self._scan.given_back()  # each step of the work is over before the next one
         matching = yield from examined(self._scan.context, batch, self._where)
         pairs = zip(batch, matching, strict=True)
         chosen = [found for found, message in pairs if message is not None]

@@ -254,7 +254,7 @@ def split_range(context: Context, params: Nothing, body: SplitBody) -> Steps[Spl
         step = made.sizes((yield from reading.step()))
         found.append(step)
         count += len(step.ids)
-        context.fetched(step.nbytes)
+        context.memory.change(step.nbytes)
     if body.max_records is not None and count > PARTS_MAX * body.max_records:
         raise InvalidParameter(
             f"{count} messages make more than {PARTS_MAX} parts of {body.max_records}",

@@ -21,6 +21,7 @@ from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context, opened
 from posthouse.protocols.handlers.conversation import Decide, Steps
 from posthouse.protocols.handlers.message_json import message_json
+from posthouse.protocols.memory import SMALL_REQUEST
 from posthouse.security.rights import PEEK_MESSAGE
 
 STEP_MESSAGES: Final = 500
@@ -32,6 +33,7 @@ JSON_FACTOR: Final = 3  # of the memory that a message takes as JSON: its bytes,
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
 
 Wanted = Callable[[Row], bool]
+Chosen = tuple[Place, int, Row]
 
 
 class Found(NamedTuple):
@@ -71,35 +73,80 @@ class Scan:
         self._access = access
         self._wanted = wanted
         self._locked = locked
+        self.room = 0  # bytes on the account for the last step
 
     def step(self, count: int = STEP_MESSAGES) -> Steps[list[Found]]:
-        """Up to `count` messages more; fewer than there are when they are large."""
-        answer = yield Decide(lambda manager: self._look(manager, count))
+        """Up to `count` messages more; fewer than there are when they are large.
+
+        They are on the account until `given_back`. Before many bytes are fetched there has to be
+        memory for them.
+        """
+        answer = yield Decide(lambda manager: self._look(manager, count, SMALL_REQUEST))
+        if isinstance(answer.value, int):
+            self.room = size = answer.value
+            yield self.context.memory.room(size)
+            answer = yield Decide(lambda manager: self._look(manager, count, size, again=True))
         assert isinstance(answer.value, list)
-        return [
+        batch = [
             Found(read, packet, self.queue)
             for read, packet in zip(answer.value, answer.packets, strict=True)
         ]
+        size = sum(len(found.packet) for found in batch)
+        self.context.memory.change(size - self.room)
+        self.room = size
+        return batch
 
-    def _look(self, manager: QueueManager, count: int) -> list[Read]:
+    def given_back(self) -> None:
+        """The packets of the last step are not needed."""
+        size, self.room = self.room, 0
+        self.context.memory.change(-size)
+
+    def _look(
+        self, manager: QueueManager, count: int, room: int, *, again: bool = False
+    ) -> list[Read] | int:
+        """The next messages; their size instead, where that is more than there is room for."""
         with opened(manager, self.queue, self._access, self.context) as descriptor:
-            return self._reads(manager, descriptor.target(), count)
+            queue = descriptor.target()
+            self.queue = queue.name
+            chosen, place, done = self._chosen(manager, queue, count)
+            if again:
+                chosen, place, done = _within(chosen, room, place, done)
+            size = sum(row.size for _, _, row in chosen)
+            if size > room and not again:
+                return size
+            reads = list[Read]()
+            for self.place, number, row in chosen:
+                reads.append(manager.reading.read_of(number, row))
+            self.place, self.done = place, done
+            return reads
 
-    def _reads(self, manager: QueueManager, queue: Queue, count: int) -> list[Read]:
-        self.queue = queue.name
-        reading, reads, size = manager.reading, list[Read](), 0
+    def _chosen(
+        self, manager: QueueManager, queue: Queue, count: int
+    ) -> tuple[list[Chosen], Place, bool]:
+        """The next messages, where that ends, and whether it is the end of the queue."""
+        reading, chosen, size, last = manager.reading, list[Chosen](), 0, self.place
         for looked, (place, number) in enumerate(queue.state.order.forward(self.place)):
             row = reading.row(number)
-            if len(reads) >= count or looked >= STEP_ROWS or (reads and size >= STEP_BYTES):
-                return reads
-            self.place = place
+            if len(chosen) >= count or looked >= STEP_ROWS or (chosen and size >= STEP_BYTES):
+                return chosen, last, False
+            last = place
             if not (self._locked or reading.visible(number, True)):
                 continue
             if self._wanted is None or self._wanted(row):
-                reads.append(reading.read_of(number, row))
+                chosen.append((place, number, row))
                 size += row.size
-        self.done = True
-        return reads
+        return chosen, last, True
+
+
+def _within(
+    chosen: list[Chosen], room: int, place: Place, done: bool
+) -> tuple[list[Chosen], Place, bool]:
+    """Others may have come meanwhile: what there is room for of these, but one of any size."""
+    for at, (_, _, row) in enumerate(chosen):
+        room -= row.size
+        if room < 0 and at:
+            return chosen[:at], chosen[at - 1][0], False
+    return chosen, place, done
 
 
 def examined(
@@ -144,7 +191,7 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
     while not scan.done:
         first = FIRST_MESSAGES if where else min(limit, STEP_MESSAGES)
         batch = yield from scan.step(STEP_MESSAGES if scanned and where else first)
-        messages = yield from _fetched(scan.context, batch, where)
+        messages = yield from _fetched(scan, batch, where)
         for found, message in zip(batch, messages, strict=True):
             scanned += 1
             if message is not None:
@@ -159,17 +206,16 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
 
 
 def _fetched(
-    context: Context, batch: list[Found], where: Filter | None
+    scan: Scan, batch: list[Found], where: Filter | None
 ) -> Steps[list[MessageJson | None]]:
-    """The same as `examined`, with the memory for it on the account."""
-    sizes = [len(found.packet) for found in batch]
-    context.fetched(sum(sizes))
+    """Those that match, with the memory that they take as JSON on the account."""
     try:
-        messages = yield from examined(context, batch, where)
+        messages = yield from examined(scan.context, batch, where)
     finally:
-        context.fetched(-sum(sizes))
-    kept = (size for size, one in zip(sizes, messages, strict=True) if one is not None)
-    context.fetched(JSON_FACTOR * sum(kept))
+        scan.given_back()
+    pairs = zip(batch, messages, strict=True)
+    kept = (len(found.packet) for found, one in pairs if one is not None)
+    scan.context.memory.change(JSON_FACTOR * sum(kept))
     return messages
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from posthouse.model.errors import OperationCancelled
 from posthouse.protocols.handlers.conversation import Outside, Resume
 from posthouse.protocols.handlers.routes import ARROW
+from posthouse.protocols.http.rooms import room_for
 from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
 
 HEADERS: Final = {
@@ -20,8 +21,6 @@ HEADERS: Final = {
     "Server": "posthouse",
 }
 """What every answer carries."""
-ROOM_WAIT_S: Final = 30.0
-ROOM_LOOK_S: Final = 0.02
 STALL_S: Final = 60.0  # a reader that takes nothing for so long gives its memory to others
 FIRST: Final = 1024  # bytes that go with the header
 PIECE: Final = 512 << 10  # written at once
@@ -85,15 +84,12 @@ class Streaming:
         return Outside(start)
 
     async def _wait(self, size: int) -> None:
-        loop, holder = asyncio.get_running_loop(), self._holder
-        end = loop.time() + ROOM_WAIT_S
-        while not self.has_room(size):
-            if loop.time() > end:
-                remedy = "Read with fewer tasks at a time, or raise [limits] memory."
-                raise self._memory.refusal("answer", remedy)
-            await asyncio.sleep(ROOM_LOOK_S)
-        if not holder.gone:
-            holder.take(_ARROW, size)
+        remedy = "Read with fewer tasks at a time, or raise [limits] memory."
+        await room_for(self._memory, self._holder, size, self._take, remedy)
+
+    def _take(self, size: int) -> None:
+        if not self._holder.gone:
+            self._holder.take(_ARROW, size)
 
     async def _write(self, pieces: Sequence[bytes | memoryview], room: int) -> None:
         views = [memoryview(piece).cast("B") for piece in pieces]

@@ -26,6 +26,7 @@ from posthouse.protocols.http.gate import (
     Login,
     upgrade_headers,
 )
+from posthouse.protocols.http.rooms import Rooms
 from posthouse.protocols.memory import (
     ANSWERS,
     RECEIVE,
@@ -33,7 +34,6 @@ from posthouse.protocols.memory import (
     SMALL_REQUEST,
     UNSYNCED,
     Holder,
-    Loan,
 )
 from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.security.access import Caller
@@ -53,7 +53,12 @@ def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def _nothing() -> None:
+    pass
+
+
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
+Call = tuple[Conversation[Any], Holder]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -71,7 +76,8 @@ class Connection(asyncio.BufferedProtocol):
         self._head = bytearray()
         self._identity: Identity | None = None
         self._holder: Holder | None = None
-        self._calls: dict[object, Conversation[Any]] = {}  # of the API, under way
+        self._answers: Holder | None = None  # what was fetched for the client: it waits by itself
+        self._calls: dict[object, Call] = {}  # of the API, under way
         self._ending = False
         self._waiting = b""  # frames that wait for the next turn
         self._written = 0  # bytes, in this round of the loop
@@ -185,13 +191,15 @@ class Connection(asyncio.BufferedProtocol):
         opened.discard(self)
         if not opened:
             self.admin.sessions.pop(token_id, None)
-        if self._holder is not None:
-            self._holder.leave()
-            self._holder = None
+        for holder in (self._holder, self._answers):
+            if holder is not None:
+                holder.leave()
+        self._holder = self._answers = None
         session.lost()
         session.detach()
-        for call in list(self._calls.values()):
+        for call, holder in list(self._calls.values()):
             call.cancel()
+            holder.leave()
 
     # -- timers
 
@@ -295,6 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.write(SWITCHING)
         self._identity = identity
         self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)
+        self._answers = self.admin.memory.open(self._address, self._too_much, self._fetch_on)
         self.admission.prove()
         self.session = session = ClientSession(
             self.admin.desk,
@@ -306,7 +315,8 @@ class Connection(asyncio.BufferedProtocol):
             soon=self._soon,
             close=self.close,
             pause=self._pause,
-            has_room=self._has_room,
+            room=self._room,
+            has_room=self._answers.may_answer,
             counted=self._count_answers,
             software=f"posthouse {self.admin.version}",
         )
@@ -321,12 +331,11 @@ class Connection(asyncio.BufferedProtocol):
         self, caller: Caller, role: str, method: str, target: str, body: bytes, done: Done
     ) -> None:
         """The API for the CALL frames of the session; what waits ends with it."""
-        assert self._holder is not None
-        asked, loan = object(), Loan(self.admin.memory, self._holder)
+        asked, holder = object(), self.admin.memory.open(self._address, self._too_much, _nothing)
 
         def finished(status: int, content: bytes) -> None:
             self._calls.pop(asked, None)
-            loan.end()
+            holder.leave()
             done(status, content)
 
         api = self.admin.api
@@ -337,12 +346,12 @@ class Connection(asyncio.BufferedProtocol):
             target,
             body,
             finished,
-            loan.change,
+            Rooms(self.admin.memory, holder),
             association=self.session,
             address=self._address,
         )
         if call is not None and not call.ended:
-            self._calls[asked] = call
+            self._calls[asked] = call, holder
 
     def _write(self, frames: list[bytes]) -> None:
         self.transport.writelines(frames)
@@ -395,16 +404,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _count_answers(self) -> None:
         """Messages read for the client are on the account before all others read theirs."""
-        if self._holder is not None and self.session is not None:
-            self._holder.hold(ANSWERS, self.session.unsent_bytes)
+        if self._answers is not None and self.session is not None:
+            self._answers.hold(ANSWERS, self.session.unsent_bytes)
 
-    def _has_room(self) -> bool:
-        holder = self._holder
-        if holder is None or self.admin.memory.may_hold(holder, SMALL_REQUEST + 1):
-            return True
-        holder.wait()
-        self._pause(True)
-        return False
+    def _room(self) -> int:
+        return 0 if self._answers is None else self.admin.memory.room_for(self._answers)
 
     def _too_much(self, reason: str) -> None:
         self.admin.traffic.refused[reason] += 1
@@ -414,8 +418,12 @@ class Connection(asyncio.BufferedProtocol):
         """There is memory again; the session may have reasons of its own to read nothing."""
         if self.session is not None:
             self._count(self.session)  # what waited asks again
-            self.session.go_on()
             self._pause(self.session.paused)
+
+    def _fetch_on(self) -> None:
+        """There is memory for answers again."""
+        if self.session is not None:
+            self.session.go_on()
 
     def _soon(self, call: Callable[[], None]) -> None:
         self._loop.call_soon(call)

@@ -31,8 +31,9 @@ from posthouse.protocols.http.answers import (
 from posthouse.protocols.http.gate import Gate, Identity
 from posthouse.protocols.http.passwords import PasswordLogins
 from posthouse.protocols.http.request_streams import PORTIONS_MAX, Incoming
+from posthouse.protocols.http.rooms import Rooms
 from posthouse.protocols.http.wrong_tokens import WrongTokens
-from posthouse.protocols.memory import RECEIVE, SEND, Holder, Loan, MemoryAccount
+from posthouse.protocols.memory import RECEIVE, SEND, Holder, MemoryAccount
 from posthouse.protocols.metrics.exposition import CONTENT_TYPE, Traffic
 from posthouse.wire.gathered import Gathered
 
@@ -215,19 +216,19 @@ class HttpFace:
                 body, incoming = b"", await self._incoming(request, holder)
             else:
                 body = await self._body(request, holder, media_of(method, path)[0])
-            loan = Loan(self._memory, holder)
+            rooms = Rooms(self._memory, holder)
             flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(
                 identity,
                 method,
                 request.raw_path,
                 body,
-                loan.change,
+                rooms,
                 None if request.method == "HEAD" else flow,
                 incoming,
                 request.remote or "",
             )
-            loan.end()
+            rooms.end()
             if flow.response is not None:
                 holder.leave()
                 return flow.finished(whole=status < 300)
@@ -286,7 +287,7 @@ class HttpFace:
         method: str,
         target: str,
         body: bytes,
-        fetched: Callable[[int], None],
+        rooms: Rooms,
         outflow: Streaming | None,
         inflow: Incoming | None,
         address: str,
@@ -300,7 +301,7 @@ class HttpFace:
 
         caller, role = identity.caller, identity.role
         conversation = self._api.call(
-            caller, role, method, target, body, done, fetched, outflow, inflow, None, address
+            caller, role, method, target, body, done, rooms, outflow, inflow, None, address
         )
         if conversation is None:
             return answered.result()

@@ -7,10 +7,12 @@ the client did last can be asked again after the connection broke, if it named i
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.cursor import Cursor
@@ -32,7 +34,7 @@ from posthouse.protocols.sessions.handles import (
     queue_handles,
     transaction_handles,
 )
-from posthouse.protocols.sessions.reads import ReadRequest
+from posthouse.protocols.sessions.reads import FetchRequest, ReadRequest
 from posthouse.protocols.sessions.requests import HANDLERS
 from posthouse.security.access import Caller
 from posthouse.wire.frames import frames, payloads
@@ -42,6 +44,7 @@ Finish = Callable[[int, bytes], None]  # status and body of a response
 Api = Callable[[Caller, str, str, str, bytes, Finish], None]
 """The management interface: caller, role, method, path, body, and what to do with the response."""
 Encode = Callable[[int, Answer], bytes]
+LARGE_FRAME: Final = 64 << 10
 
 
 def _nothing() -> None:
@@ -61,9 +64,10 @@ class ClientSession:
 
     `send` gets whole frames to be written; `soon` is how to call something once after all that
     happens now, so that the answers of one sync are one write. `close` ends the connection when
-    what was sent is written; `pause` stops (True) and goes on (False) with reading it. `has_room`
-    is asked before messages are read for the client; False: not before `go_on`. `counted` is called
-    when `unsent_bytes` has changed.
+    what was sent is written; `pause` stops (True) and goes on (False) with reading it. `room` is
+    how many bytes of messages may be read for the client now; beyond that `has_room` is asked with
+    the size of the first message. False: not before `go_on`. `counted` is called when
+    `unsent_bytes` has changed.
     """
 
     def __init__(
@@ -78,7 +82,8 @@ class ClientSession:
         soon: Callable[[Callable[[], None]], None] = _at_once,
         close: Callable[[], None] = _nothing,
         pause: Callable[[bool], None] = lambda paused: None,
-        has_room: Callable[[], bool] = lambda: True,
+        room: Callable[[], int] = lambda: sys.maxsize,
+        has_room: Callable[[int], bool] = lambda size: True,
         counted: Callable[[], None] = _nothing,
         software: str = "posthouse",
     ) -> None:
@@ -101,9 +106,10 @@ class ClientSession:
         self._soon = soon
         self._close = close
         self._pause = pause
+        self._room = room
         self._has_room = has_room
         self._counted = counted
-        self._deferred: list[ReadRequest] = []  # until there is memory for their answers
+        self._deferred: deque[FetchRequest] = deque()  # until there is memory for their answers
         self._software = software
         self._greeted = False
         self._splitter = Splitter(limits.frame_size_max)
@@ -132,13 +138,26 @@ class ClientSession:
         """Bytes of a frame that is not whole yet."""
         return self._splitter.pending
 
-    def is_deferred(self, read: ReadRequest) -> bool:
-        """Whether a read, and all after it, is begun later: when there is memory for answers."""
-        if not (self.closed or self._deferred) and self._has_room():
+    def is_deferred(self, read: FetchRequest, size: Callable[[], int]) -> bool:
+        """Whether a read, and all after it, is begun later: when there is memory for the answer.
+
+        The size of its first message is asked for only where there is not plenty.
+        """
+        if self.closed:
+            return True
+        if not (self._held or self._deferred) and self._may_fetch(size):
             return False
-        if not self.closed:
-            self._deferred.append(read)
+        self._deferred.append(read)
         return True
+
+    def _may_fetch(self, size: Callable[[], int]) -> bool:
+        plenty = self.desk.manager.core.settings.step_bytes
+        return self._room() >= plenty or self._has_room(size())
+
+    @property
+    def answer_room(self) -> int:
+        """Bytes of messages that one answer may have at most, beyond its first message."""
+        return self._room()
 
     @property
     def unsent_bytes(self) -> int:
@@ -151,10 +170,11 @@ class ClientSession:
         self._counted()
 
     def go_on(self) -> None:
-        """There may be memory again."""
-        deferred, self._deferred = self._deferred, []
-        for read in deferred:
-            read.decide()
+        """There may be memory again, or the client reads again."""
+        deferred, self._deferred = self._deferred, deque()
+        while deferred and not self._deferred:
+            deferred.popleft().decide()
+        self._deferred.extend(deferred)
 
     @property
     def announced_bytes(self) -> int:
@@ -165,6 +185,8 @@ class ClientSession:
         """The connection is full (True): nothing more is begun until it has room again."""
         self._held = held
         self._unread = 0
+        if not held and self._deferred:
+            self.go_on()
         self.receive(b"")
 
     def _work(self) -> None:
@@ -246,6 +268,8 @@ class ClientSession:
             return
         self._out.append(frame)
         self._out_bytes += len(frame)
+        if len(frame) > LARGE_FRAME:
+            self._counted()  # before others of this round are written
         if self._held:
             self._unread += len(frame)
             if self._unread > self.limits.unread_bytes_max:
@@ -301,7 +325,8 @@ class ClientSession:
     def detach(self) -> None:
         """Lets go of the connection: or both would stay, with all their buffers, as a circle."""
         self._send, self._soon, self._pause, self._counted = _drop, _drop, _drop, _nothing
-        self._close, self._has_room, self.api = _nothing, lambda: False, None
+        self._close, self._has_room, self.api = _nothing, lambda size: False, None
+        self._room = lambda: 0
 
     def _leave(self, manager: QueueManager) -> None:
         if self.named is not None:

@@ -17,7 +17,7 @@ from posthouse.model.errors import (
     MessageStorageFailed,
 )
 from posthouse.protocols.desk import Answer
-from posthouse.wire.frames import frames
+from posthouse.wire.frames import frames, payloads
 from posthouse.wire.frames.frames import READ_AT_ONCE, READ_NEXT, encode_message_lists
 
 if TYPE_CHECKING:
@@ -39,14 +39,12 @@ def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
     return sum([len(packets[read[0]]) for read in found])
 
 
-class ReadRequest(ABC):
-    """A RECEIVE or PEEK from its frame to its answer."""
+class FetchRequest(ABC):
+    """A request that brings messages, from its frame to its answer."""
 
-    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+    def __init__(self, session: ClientSession, request: int) -> None:
         self.session = session
         self.request = request
-        self.asked = asked
-        self.descriptor: OpenQueueDescriptor | None = None  # once it waits
         self.size = 0  # of what it found at once
 
     def begin(self) -> None:
@@ -58,23 +56,89 @@ class ReadRequest(ABC):
         """Decides it, or leaves it until there is memory for what it may bring."""
         self.session.desk.decide(self._decide, self._answered)
 
+    @abstractmethod
+    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+        """What is there; None: it waits for a message, or for memory."""
+
+    def _count(self, manager: QueueManager, found: Read | list[Read]) -> None:
+        self.size = bytes_of(manager, found)
+        self.session.add_answer(self.size)
+
+    def _answered(self, answer: Answer) -> None:
+        if answer.value is not None or answer.error is not None:
+            self.session.answered(self.request, encode_reads, 0, answer)
+            self.session.add_answer(-self.size)
+
+
+class LookupRequest(FetchRequest):
+    """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
+
+    def __init__(self, session: ClientSession, request: int, asked: payloads.Lookup) -> None:
+        super().__init__(session, request)
+        self.asked = asked
+
+    def _decide(self, manager: QueueManager) -> Read | None:
+        session, asked = self.session, self.asked
+        transaction = session.transaction(manager, asked.transaction)
+        descriptor = session.queues.get(asked.queue).descriptor
+
+        def size() -> int:
+            return manager.size_by_lookup_identifier(
+                descriptor, asked.lookup_id, asked.action, peek=asked.peek
+            )
+
+        if session.is_deferred(self, size):
+            return None
+        read = manager.read_message_by_lookup_identifier(
+            descriptor,
+            asked.lookup_id,
+            asked.action,
+            peek=asked.peek,
+            transaction=transaction,
+            two_phase=not asked.peek and transaction is None,
+        )
+        self._count(manager, read)
+        return read
+
+
+class ReadRequest(FetchRequest):
+    """A RECEIVE or PEEK, which may wait for a message."""
+
+    is_peek = False
+
+    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+        super().__init__(session, request)
+        self.asked = asked
+        self.descriptor: OpenQueueDescriptor | None = None  # once it waits
+        self._until_ms = 0  # when its time is over, once it has waited for anything
+
     def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
         session, asked = self.session, self.asked
         descriptor = session.queues.get(asked.queue).descriptor
         cursor = session.cursors.get(asked.cursor) if asked.cursor else None
         if asked.timeout_ms and len(session.waits) >= session.limits.waits_max:
             raise InsufficientResources("the session has too many waiting reads")
-        if session.is_deferred(self):
+        if session.is_deferred(self, lambda: self._size_ahead(manager, descriptor, cursor)):
+            self._note_time(manager)
             return None
         found = self.take(manager, descriptor, cursor)
         if found is None:
+            self._note_time(manager)
             self.descriptor = descriptor
             session.waits[self.request] = self
             session.settle()
         else:
-            self.size = bytes_of(manager, found)
-            session.add_answer(self.size)
+            self._count(manager, found)
         return found
+
+    def _note_time(self, manager: QueueManager) -> None:
+        self._until_ms = self._until_ms or manager.core.now_ms + self.asked.timeout_ms
+
+    def _size_ahead(
+        self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
+    ) -> int:
+        goes_on = bool(self.asked.flags & READ_NEXT)
+        return manager.size_ahead(descriptor, cursor, peek=self.is_peek, goes_on=goes_on)
 
     @abstractmethod
     def take(
@@ -85,17 +149,15 @@ class ReadRequest(ABC):
     @property
     def timeout_ms(self) -> int | None:
         """How long to wait; None for ever."""
-        return None if self.asked.timeout_ms < 0 else self.asked.timeout_ms
+        asked_ms = self.asked.timeout_ms
+        if asked_ms > 0 and self._until_ms:
+            return max(self._until_ms - self.session.desk.manager.core.now_ms, 0)
+        return None if asked_ms < 0 else asked_ms
 
     @property
     def count_max(self) -> int:
         """How many messages at most."""
         return min(self.asked.count_max, self.session.limits.batch_max)
-
-    def _answered(self, answer: Answer) -> None:
-        if answer.value is not None or answer.error is not None:
-            self.session.answered(self.request, encode_reads, 0, answer)
-            self.session.add_answer(-self.size)
 
     def cancel(self, manager: QueueManager) -> None:
         """The client does not want to wait any more."""
@@ -109,6 +171,10 @@ class ReadRequest(ABC):
         if session.closed:
             return
         session.requests += 1
+        if self.is_peek and not self.asked.cursor and answer.error is None:
+            size = sum(map(len, answer.packets))
+            if session.is_deferred(self, lambda: size):
+                return  # it looks again when there is memory; nothing was taken
         if answer.error is not None:
             session.desk.manager.refused(answer.error)
         session.answered(self.request, encode_reads, 0, answer)
@@ -139,6 +205,7 @@ class ReceiveRequest(ReadRequest):
                 timeout_ms=self.timeout_ms,
                 token=self.woken,
                 tag=self,
+                room=self.session.answer_room,
             )
         return manager.dequeue_message(
             descriptor,
@@ -157,6 +224,8 @@ class ReceiveRequest(ReadRequest):
 
 class PeekRequest(ReadRequest):
     """PEEK: nothing is taken; through a cursor, several in a row."""
+
+    is_peek = True
 
     def take(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
@@ -193,7 +262,8 @@ class PeekRequest(ReadRequest):
         cursor: Cursor,
         first: Read,
     ) -> list[Read]:
-        reads, room = [first], manager.core.settings.step_bytes - self._size(manager, first)
+        room = min(manager.core.settings.step_bytes, self.session.answer_room)
+        reads, room = [first], room - self._size(manager, first)
         while len(reads) < self.count_max and room > 0:
             try:
                 read = manager.peek_next_message(descriptor, cursor, timeout_ms=0)

@@ -25,11 +25,10 @@ from posthouse.protocols.sessions import transactions as session_transactions
 from posthouse.protocols.sessions.answers import decoded, done, structure
 from posthouse.protocols.sessions.handles import OpenedQueue, bad_packet
 from posthouse.protocols.sessions.reads import (
+    LookupRequest,
     PeekRequest,
     ReadRequest,
     ReceiveRequest,
-    bytes_of,
-    encode_reads,
 )
 from posthouse.wire.frames import frames, payloads
 
@@ -213,28 +212,7 @@ def _begin(read: ReadRequest) -> None:
 def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
     asked = decoded(payloads.Lookup, frames.LOOKUP, payload)
-    size = 0
-
-    def call(manager: QueueManager) -> object:
-        nonlocal size
-        transaction = session.transaction(manager, asked.transaction)
-        read = manager.read_message_by_lookup_identifier(
-            session.queues.get(asked.queue).descriptor,
-            asked.lookup_id,
-            asked.action,
-            peek=asked.peek,
-            transaction=transaction,
-            two_phase=not asked.peek and transaction is None,
-        )
-        size = bytes_of(manager, read)
-        session.add_answer(size)
-        return read
-
-    def encode(number: int, answer: Answer) -> bytes:
-        session.add_answer(-size)
-        return encode_reads(number, answer)
-
-    session.decide(request, call, encode)
+    LookupRequest(session, request, asked).begin()
 
 
 def on_end(session: ClientSession, request: int, payload: bytes) -> None:

@@ -1,0 +1,92 @@
+"""Requests over HTTP wait for memory before messages are fetched for their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posthouse.model.message import Message
+from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.http import rooms
+from posthouse.protocols.memory import SEND, Holder
+from posthouse.security.access import Caller
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
+
+BODY = 300_000
+LIMIT = 64 << 20
+
+Ask = Callable[[ApiRig, int], Awaitable[Reply]]
+ASKED: dict[str, Ask] = {
+    "list": lambda rig, lookup_id: rig.get(f"{at()}/messages"),
+    "find": lambda rig, lookup_id: rig.get("/api/v1/messages", where="label = 'large'"),
+    "show": lambda rig, lookup_id: rig.get(f"{at()}/messages/{lookup_id}"),
+    "receive": lambda rig, lookup_id: rig.post(f"{at()}/receive", {"count": 3}),
+    "receive one": lambda rig, lookup_id: rig.post(f"{at()}/receive", {"lookup_id": lookup_id}),
+}
+
+
+async def filled(rig: ApiRig) -> tuple[Holder, int, list[int]]:
+    """Somebody who holds all memory, the lookup id of a large message, and what is fetched."""
+    await rig.create()
+    await rig.run(
+        lambda manager: manager.enqueue_message_to_an_open_queue(
+            manager.open_queue(ORDERS, QueueAccessType.SEND, Caller.administrator()),
+            Message(label="large", body=bytes(BODY)),
+        )
+    )
+    listed = await rig.get(f"{at()}/messages")
+    lookup_id = int(listed.json["messages"][0]["lookup_id"])
+    memory = rig.admin.memory
+    memory.limit = LIMIT
+    other = memory.open("elsewhere", print, lambda: None)
+    other.take(SEND, LIMIT // 2)
+    fetched, reading = list[int](), rig.desk.manager.reading
+    read_many = reading._read_many
+
+    def noted(numbers: list[int]) -> list[tuple[bytes, bytes]]:
+        fetched.extend(numbers)
+        return read_many(numbers)
+
+    reading._read_many = noted
+    return other, lookup_id, fetched
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_nothing_is_fetched_before_there_is_room(tmp_path: Path, name: str) -> None:
+    async def work(rig: ApiRig) -> None:
+        other, lookup_id, fetched = await filled(rig)
+        asked: asyncio.Future[Any] = asyncio.ensure_future(ASKED[name](rig, lookup_id))
+        while not rig.admin.memory.delayed:
+            await rig.run(lambda manager: None)
+        assert fetched == []
+        other.leave()
+        reply = await asked
+        assert reply.status == 200, reply
+        assert fetched
+        while rig.admin.memory.used:
+            await rig.run(lambda manager: None)
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_request_that_waits_too_long_is_refused_and_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(rooms, "ROOM_WAIT_S", 0.05)
+
+    async def work(rig: ApiRig) -> None:
+        other, lookup_id, fetched = await filled(rig)
+        reply = await ASKED[name](rig, lookup_id)
+        assert reply.status == 507, reply
+        assert "too little memory" in reply.json["error"]["cause"]
+        assert fetched == []
+        other.leave()
+        assert rig.admin.memory.used == 0
+        assert (await rig.labels()) == ["large"]
+
+    with_api(tmp_path, work)

@@ -1,0 +1,206 @@
+"""Reads of client sessions ask for memory before messages are fetched, and wait in turn for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from posthouse.model.properties import MessageSeekAction
+from posthouse.protocols.memory import ANSWERS, SMALL_REQUEST, Buffer, Holder, MemoryAccount
+from posthouse.wire.frames import frames, payloads
+from posthouse.wire.packet.message import deserialize
+from tests.protocols.admin.session_rig import RECEIVE, Client, SessionRig, packets
+
+MIB = 1 << 20
+LIMIT = 16 * MIB
+LARGE = 2 * MIB
+
+
+class Reader:
+    """A client whose answers are on an account of memory, as its connection puts them there."""
+
+    def __init__(self, rig: SessionRig, account: MemoryAccount, address: str) -> None:
+        self.account = account
+        self.holder: Holder = account.open(address, lambda reason: None, self._go_on)
+        self.client: Client = rig.client(
+            room=lambda: account.room_for(self.holder),
+            has_room=self.holder.may_answer,
+            counted=self._count,
+        )
+        self.queue = self.client.open(access=RECEIVE)
+
+    def _go_on(self) -> None:
+        self.client.session.go_on()
+
+    def _count(self) -> None:
+        session: Any = getattr(getattr(self, "client", None), "session", None)
+        if session is not None and not self.holder.gone:
+            self.holder.hold(ANSWERS, session.unsent_bytes)
+
+
+class Street:
+    """Some readers of some addresses, and whoever else holds memory."""
+
+    def __init__(self, rig: SessionRig) -> None:
+        self.rig = rig
+        self.account = MemoryAccount(LIMIT)
+        self.other = self.account.open("other", lambda reason: None, lambda: None)
+
+    def reader(self, address: str = "10.0.0.1") -> Reader:
+        return Reader(self.rig, self.account, address)
+
+    def fill(self, size: int) -> None:
+        self.other.hold(Buffer.SEND, size)
+
+
+@pytest.fixture
+def rig() -> SessionRig:
+    return SessionRig()
+
+
+@pytest.fixture
+def street(rig: SessionRig) -> Street:
+    return Street(rig)
+
+
+def fetched(rig: SessionRig) -> list[int]:
+    """Sizes of the packets that are read from the store from now on."""
+    sizes: list[int] = []
+    reading = rig.driver.manager.reading
+    read_many = reading._read_many
+
+    def noted(numbers: list[int]) -> list[tuple[bytes, bytes]]:
+        found = read_many(numbers)
+        sizes.extend(len(packet) for _, packet in found)
+        return found
+
+    reading._read_many = noted
+    return sizes
+
+
+def send(street: Street, *sizes: int) -> None:
+    client = street.rig.client()
+    client.send(client.open(), packets(*(bytes(size) for size in sizes)))
+
+
+def looked_up(reader: Reader) -> int:
+    return reader.client.put(payloads.Lookup(reader.queue, 0, MessageSeekAction.FIRST))
+
+
+Begin = Callable[[Reader], int]
+READS: dict[str, Begin] = {
+    "receive": lambda reader: reader.client.put_read(reader.queue),
+    "receive several": lambda reader: reader.client.put_read(reader.queue, count=10),
+    "peek": lambda reader: reader.client.put_read(reader.queue, kind=frames.PEEK),
+    "lookup": looked_up,
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_nothing_is_fetched_before_there_is_room(street: Street, name: str) -> None:
+    send(street, LARGE)
+    reader, sizes = street.reader(), fetched(street.rig)
+    street.fill(LIMIT // 2 - MIB)
+    request = READS[name](reader)
+    assert reader.client.waits(request)
+    assert sizes == []
+    street.fill(0)
+    assert len(reader.client.answer(request)) == 1
+    assert street.account.held == 0
+
+
+def test_small_messages_are_read_whatever_others_hold(street: Street) -> None:
+    send(street, 1000, SMALL_REQUEST // 2, SMALL_REQUEST // 2)
+    reader = street.reader()
+    street.fill(LIMIT // 2 + MIB)
+    assert len(reader.client.read(reader.queue, count=10)) == 2  # not more than a small answer
+    assert len(reader.client.read(reader.queue, count=10)) == 1
+
+
+def test_an_answer_has_as_many_messages_as_there_is_room_for(street: Street) -> None:
+    send(street, *[MIB] * 6)
+    reader = street.reader()
+    street.fill(LIMIT // 2 - 3 * MIB)
+    assert len(reader.client.read(reader.queue, count=10)) == 2  # with their headers
+    cursor = reader.client.ask(payloads.OpenCursor(reader.queue), payloads.CursorOpened).cursor
+    peeked = reader.client.read(reader.queue, kind=frames.PEEK, cursor=cursor, count=10)
+    assert len(peeked) == 3  # the one that passes it included
+    street.fill(0)
+    assert len(reader.client.read(reader.queue, count=10)) == 3  # a quarter is for one address
+
+
+def test_reads_of_many_sessions_stay_within_the_account_and_are_all_served(street: Street) -> None:
+    send(street, LARGE)
+    readers = [street.reader(f"10.0.0.{number % 3}") for number in range(30)]
+    asked = [
+        (reader, reader.client.put_read(reader.queue, kind=frames.PEEK))
+        for reader in readers
+        for _ in range(3)
+    ]
+    for reader, request in asked:
+        assert len(reader.client.answer(request)) == 1
+    assert street.account.peak <= LIMIT // 2 + LARGE  # an answer and its copy on the way out
+    assert street.account.held == 0
+
+
+def test_a_read_that_waits_for_room_is_forgotten_with_its_session(street: Street) -> None:
+    send(street, LARGE)
+    reader, other = street.reader(), street.reader("10.0.0.2")
+    street.fill(LIMIT // 2 - MIB)
+    reader.client.put_read(reader.queue)
+    street.rig.desk.settle()
+    reader.client.session.lost()
+    reader.holder.leave()
+    street.fill(0)
+    street.rig.desk.settle()
+    assert len(other.client.read(other.queue)) == 1
+    assert street.account.used == 0
+
+
+def test_peeks_that_wait_for_a_message_look_again_where_there_is_no_room(street: Street) -> None:
+    """One message wakes them all, and each would have a copy of it."""
+    readers = [street.reader(f"10.0.0.{number}") for number in range(20)]
+    asked = [
+        (reader, reader.client.put_read(reader.queue, kind=frames.PEEK, timeout_ms=1000))
+        for reader in readers
+    ]
+    street.rig.desk.settle()
+    street.fill(LIMIT // 2 - LARGE - MIB)
+    send(street, LARGE)
+    street.rig.desk.settle()
+    street.fill(0)
+    for reader, request in asked:
+        assert [len(deserialize(m.packet).body) for m in reader.client.answer(request)] == [LARGE]
+    assert street.account.peak <= LIMIT // 2 + LARGE
+
+
+def test_a_peek_that_looks_again_has_the_rest_of_its_time(street: Street) -> None:
+    reader, taker = street.reader(), street.rig.client()
+    request = reader.client.put_read(reader.queue, kind=frames.PEEK, timeout_ms=1000)
+    street.rig.desk.settle()
+    street.fill(LIMIT // 2)
+    send(street, LARGE)
+    assert reader.client.waits(request)
+    street.rig.clock.advance(600)
+    taken = taker.read(taker.open(access=RECEIVE), flags=frames.READ_AT_ONCE)
+    assert len(taken) == 1
+    street.fill(0)
+    assert reader.client.waits(request)
+    street.rig.clock.advance(500)
+    taker.send(taker.open(), packets(b"late"))
+    assert reader.client.answer(request).code == 0xC00E001B  # MQ_ERROR_IO_TIMEOUT
+
+
+def test_a_client_that_does_not_read_has_nothing_more_fetched(street: Street) -> None:
+    send(street, LARGE)
+    reader = street.reader()
+    street.fill(LIMIT // 2 - MIB)
+    request = reader.client.put_read(reader.queue)
+    street.rig.desk.settle()
+    reader.client.session.hold(True)
+    street.fill(0)
+    assert reader.client.waits(request)
+    reader.client.session.hold(False)
+    assert len(reader.client.answer(request)) == 1
