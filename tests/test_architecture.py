@@ -322,6 +322,165 @@ def test_no_test_sleeps() -> None:
     ] == []
 
 
+# The parts of the engine that others call: attribute of QueueManager, file and class of its facade.
+FACADES: dict[str, tuple[str, str]] = {}
+# Modules in which `manager` is something else: a queue manager as its clients see it.
+OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
+ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/courier.py"}
+# Ratchets, until both are 0: they may only go down.
+REACHES_MAX = 591
+KNOT_MAX = 89
+
+Chain = tuple[str, ...]
+
+
+def chain_of(node: ast.expr) -> Chain:
+    """The names of `a.b.c`, from the left; nothing for anything else."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute) and (before := chain_of(node.value)):
+        return (*before, node.attr)
+    return ()
+
+
+def source_class(name: str, file: str) -> ast.ClassDef:
+    """A class of one of our modules."""
+    tree = next(module.tree for module in modules() if module.name == file)
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return next(node for node in classes if node.name == name)
+
+
+def public_methods(name: str, file: str) -> set[str]:
+    """Methods and properties of a class, those of its bases in the engine included."""
+    found = source_class(name, file)
+    tree = next(module for module in modules() if module.name == file)
+    methods = {
+        node.name
+        for node in found.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+    bases = {base.id for base in found.bases if isinstance(base, ast.Name)}
+    for _, dotted in tree.imports():
+        *path, base = dotted.split(".")
+        if base in bases and path[:2] == ["posthouse", "engine"]:
+            methods |= public_methods(base, "/".join(path[1:]) + ".py")
+    return methods
+
+
+def instance_attributes(name: str, file: str) -> set[str]:
+    """What a class assigns to `self`."""
+    return {
+        node.attr
+        for node in ast.walk(source_class(name, file))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and chain_of(node.value) == ("self",)
+    }
+
+
+@cache
+def parts_of_the_manager() -> set[str]:
+    return instance_attributes("QueueManager", "engine/manager.py")
+
+
+@cache
+def doors(facade: str) -> set[str]:
+    file, name = FACADES[facade]
+    return public_methods(name, file)
+
+
+def past_the_manager(chain: Chain) -> Chain:
+    """What follows on the last `manager` of a chain."""
+    places = [at for at, name in enumerate(chain) if name in ("manager", "_manager")]
+    return chain[places[-1] + 1 :] if places else ()
+
+
+def aliases(module: Module) -> dict[str, Chain]:
+    """Local names of parts of the queue manager: `stages = desk.manager.stages`."""
+    found = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            rest = past_the_manager(chain_of(node.value))
+            target = node.targets[0]
+            if rest and rest[0] in parts_of_the_manager() and isinstance(target, ast.Name):
+                found[target.id] = rest
+    return found
+
+
+def is_reach(rest: Chain) -> bool:
+    """Whether this goes past the facades; `rest` is what follows on the manager."""
+    if not rest or rest[0] not in parts_of_the_manager():
+        return False
+    if rest[0] not in FACADES:
+        return True
+    return len(rest) > 2 or (len(rest) == 2 and rest[1] not in doors(rest[0]))
+
+
+def reaches(module: Module) -> list[str]:
+    """Where a module names more of the engine than the methods of its facades."""
+    known = aliases(module)
+    inner = {
+        id(node.value)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
+    }
+    found = []
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Attribute) or id(node) in inner:
+            continue
+        chain = chain_of(node)
+        rest = past_the_manager(chain) or known.get(chain[0] if chain else "", ())
+        if rest and not past_the_manager(chain):
+            rest = (*rest, *chain[1:])
+        if is_reach(rest):
+            found.append(f"{module.name}:{node.lineno}: manager.{'.'.join(rest)}")
+    return found
+
+
+def uses_the_engine(module: Module) -> bool:
+    beside = module.package in OTHER_MANAGERS and module.name not in ENGINE_BESIDE_CLIENTS
+    return module.package != "engine" and not beside
+
+
+def test_only_facades_of_the_engine_are_called() -> None:
+    found = [line for module in modules() if uses_the_engine(module) for line in reaches(module)]
+    assert len(found) <= REACHES_MAX, "\n".join(found)
+
+
+def engine_imports() -> dict[str, set[str]]:
+    """Which module of the engine imports which, for types alone included."""
+    names = {
+        f"posthouse.{module.name.removesuffix('.py').replace('/', '.')}": module
+        for module in modules()
+        if module.package == "engine"
+    }
+    return {
+        name: {
+            target
+            for _, dotted in module.imports()
+            for target in (dotted, dotted.rpartition(".")[0])
+            if target in names and target != name
+        }
+        for name, module in names.items()
+    }
+
+
+def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = graph[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
+
+
+def test_the_modules_of_the_engine_are_in_layers() -> None:
+    graph = engine_imports()
+    knot = sorted(name for name in graph if name in reachable(name, graph))
+    assert len(knot) <= KNOT_MAX, "\n".join(knot)
+
+
 BAD = [
     ("wire/a.py", "import posthouse.engine", test_imports_point_down),
     ("engine/a.py", "def f():\n    from posthouse.store import base", test_imports_point_down),
@@ -370,5 +529,65 @@ def test_the_rules_notice(
         clear_caches()
 
 
+MANAGER = """
+from posthouse.engine.b import Facade
+class QueueManager:
+    def __init__(self):
+        self.part = Facade()
+        self.core = object()
+    def start(self): ...
+"""
+FACADE = """
+from posthouse.engine.c import Base
+class Facade(Base):
+    def __init__(self): self.inner = object()
+    def call(self): ...
+    @property
+    def value(self): ...
+"""
+ENGINE = {
+    "engine/manager.py": MANAGER,
+    "engine/b.py": FACADE,
+    "engine/c.py": "class Base:\n    def old(self): ...",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("manager.part.call(); desk.manager.part.value; self._manager.part.old()", 0),
+        ("manager.start(); manager.part.call().anything.at_all", 0),
+        ("manager.core", 1),
+        ("self.manager.core.x", 1),
+        ("manager.part.inner", 1),
+        ("manager.part.value.deeper", 1),
+        ("def f(manager):\n    part = manager.part\n    part.call()\n    part.inner.x", 1),
+        ("def f(manager):\n    core = manager.core\n    core.x\n    core.y()", 3),
+    ],
+)
+def test_the_count_of_reaches_notices(
+    text: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in MAY_IMPORT:
+        (tmp_path / package).mkdir(exist_ok=True)
+    for name, source in {**ENGINE, "protocols/a.py": text}.items():
+        (tmp_path / name).write_text(source)
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    monkeypatch.setitem(globals(), "FACADES", {"part": ("engine/b.py", "Facade")})
+    clear_caches()
+    try:
+        assert len([line for module in modules() for line in reaches(module)]) == count
+        assert engine_imports()["posthouse.engine.manager"] == {"posthouse.engine.b"}
+    finally:
+        clear_caches()
+
+
+def test_a_knot_of_types_is_noticed() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
+    assert [name for name in graph if name in reachable(name, graph)] == ["b", "c"]
+
+
 def clear_caches() -> None:
     modules.cache_clear()
+    parts_of_the_manager.cache_clear()
+    doors.cache_clear()
