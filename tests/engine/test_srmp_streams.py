@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message_classes import ORDER_ACK
+from posthouse.wire.srmp_message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import (
     FAR,
@@ -179,6 +181,53 @@ def test_a_sender_that_moves_goes_on_with_its_stream(rig: WebRig) -> None:
     assert [receipt.last_ordinal for receipt in rig.receipts()] == [2]
     there = RECEIPTS_NAME.replace(FAR, moved.host)
     assert [receipt.last_ordinal for receipt in rig.receipts(there)] == [3]
+
+
+ASTRAY = "http://203.0.113.9:9999/msmq/private$/astray"
+
+
+def repeated(rig: WebRig, message: SrmpMessage) -> None:
+    """A stranger sends a captured message again, and wants its receipts elsewhere."""
+    assert message.stream is not None
+    stream = message.stream._replace(send_receipts_to=ASTRAY)
+    assert rig.post(replace(message, stream=stream), peer=STRANGER) == [200]
+
+
+def test_a_sender_that_moves_is_answered_as_before_whatever_a_stranger_asks_for(
+    rig: WebRig,
+) -> None:
+    messages = [rig.streamed(number) for number in (1, 2, 3)]
+    assert rig.post(*messages[:2]) == [200, 200]
+    repeated(rig, messages[1])
+    assert len({known.sequence_number for known in rig.known()}) == 1
+    moved = Peer(b"", "192.0.2.99")
+    assert rig.post(messages[2], peer=moved) == [200]
+    rig.advance(1)
+    there = RECEIPTS_NAME.replace(FAR, moved.host)
+    assert [receipt.last_ordinal for receipt in rig.receipts(there)] == [3]
+
+
+def test_receipts_that_went_astray_are_led_to_the_next_address(rig: WebRig) -> None:
+    """A stranger has sent more in the stream than the machine has."""
+    messages = [rig.streamed(number, dead_letter=True) for number in (1, 2, 3)]
+    assert rig.post(messages[0]) == [200]
+    repeated(rig, messages[0])
+    moved = Peer(b"", "192.0.2.99")
+    for known in rig.known():
+        known.accepted = 9 if known.via == STRANGER.host else 1
+    assert rig.post(*messages[1:], peer=moved) == [200, 200]
+    rig.advance(1)
+    there = RECEIPTS_NAME.replace(FAR, moved.host)
+    assert rig.receipts(there) == []
+    rig.receive("streamed")
+    rig.receive("streamed")
+    assert rig.receipts(there) == []
+    for _ in range(2):
+        rig.advance(30)
+        assert rig.post(*messages[1:], peer=moved) == [200, 200]  # its sender has had no receipt
+        rig.advance(1)
+    assert 3 in [receipt.last_ordinal for receipt in rig.receipts(there) if not receipt.final]
+    assert any(receipt.final for receipt in rig.receipts(there))
 
 
 @pytest.mark.parametrize("first", [True, False])

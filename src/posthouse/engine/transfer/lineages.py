@@ -293,11 +293,13 @@ def _drop(known: Shared[_Key, Any], key: _Key) -> None:
 
 
 def foremost(lineages: list[Incoming]) -> Incoming:
-    """The one that has most messages: a stranger who repeats those of a machine has fewer.
+    """The one that has most messages: a stranger who repeats those of a machine has fewer."""
+    return max(lineages, key=rank)
 
-    Version 0.1 did not count them.
-    """
-    return max(lineages, key=lambda lineage: (not lineage.accepted, lineage.accepted))
+
+def rank(lineage: Incoming) -> tuple[bool, int]:
+    """How many messages a lineage has; version 0.1 did not count them."""
+    return not lineage.accepted, lineage.accepted
 
 
 def last_of(lineage: Incoming) -> Place:

@@ -23,7 +23,7 @@ from posthouse.engine.transfer.incoming_sequences import (
     IncomingTransactionalTransferInfo as Incoming,
 )
 from posthouse.engine.transfer.incoming_sequences import came_from
-from posthouse.engine.transfer.lineages import Claim, Standing, places_key
+from posthouse.engine.transfer.lineages import Claim, Standing, places_key, rank
 from posthouse.engine.transfer.shared_answers import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
@@ -43,6 +43,7 @@ from posthouse.wire.srmp.stored import stored_parts
 
 Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host
 UNSENT_MAX = 10_000  # streams whose waiting receipt is known; their names can be made up
+BURST_S = 10  # what comes again within it was sent again at once: below each resend interval
 _STOPPED = -1
 _TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody is told
 
@@ -91,12 +92,64 @@ class StreamPlace:
 
     def moved_receipts(self) -> DirectName | None:
         """Where a stream is answered that goes on from another host: there, at its own host."""
-        like = self._judgment.like
-        if like is None or not like.receipts_to:
+        like = self._answered_like
+        return None if like is None else self._at_own_host(like)
+
+    @property
+    def _answered_like(self) -> Incoming | None:
+        """The lineage whose receipt address tells that of this one, where that is not known."""
+        own, like = self._judgment.own, self._judgment.like
+        if like is not None and like.receipts_to:
+            return like
+        if like is None and (own is None or own.receipts_to):
             return None
-        name = parse_format_name(like.receipts_to)
+        return next(iter(self._answered_elsewhere().values()), None)
+
+    def _at_own_host(self, other: Incoming) -> DirectName:
+        name = parse_format_name(other.receipts_to)
         assert isinstance(name, DirectName)
         return replace(name, host=self.claim.host)
+
+    def _answered_elsewhere(self) -> dict[str, Incoming]:
+        """The lineages that the stream may have gone on from, by where their receipts would be sent
+        at its own host; those with the most messages first."""
+        claim = self.claim
+        known = self.core.transfer.own_lineage(
+            claim.queue, claim.source, claim.format_name, claim.host, claim.place[0]
+        )
+        others = self.core.transfer.other_lineages(
+            claim.queue, claim.source, claim.format_name, known
+        )
+        found: dict[str, Incoming] = {}
+        for other in sorted(others, key=rank, reverse=True):
+            if other.receipts_to:
+                found.setdefault(str(self._at_own_host(other)), other)
+        return found
+
+    def _led_elsewhere(self, own: Incoming, change: Change) -> Incoming:
+        """A sender that has moved comes again with what its receipts have told: they went astray.
+
+        A stranger may have sent in its stream, too, and asked for receipts at another port or path.
+        So those of the next lineage are tried, in turn; each burst of messages counts once.
+        """
+        place_is_told = own.acknowledged >= self.stream.current
+        if not own.receipts_as or not place_is_told or self._came_just_now(own):
+            return own
+        ways = self._answered_elsewhere()
+        names = list(ways)
+        if not names or names == [own.receipts_to]:
+            return own
+        at = names.index(own.receipts_to) + 1 if own.receipts_to in names else 0
+        name = names[at % len(names)]
+        like = ways[name]
+        led = msgspec.structs.replace(
+            own, receipts_to=name, receipts_as=like.receipts_as or like.receipts_to
+        )
+        self.core.srmp.streams.led_elsewhere(self.key, own, led, change)
+        return led
+
+    def _came_just_now(self, own: Incoming) -> bool:
+        return self.core.utc - own.last_access_time < BURST_S
 
     @property
     def key(self) -> Key:
@@ -123,7 +176,7 @@ class StreamPlace:
         info.began = stream.current - 1
         came_from(info, own, self._judgment.origin)
         same = own is not None and own.sequence_id == stream.sequence_id
-        like = self._judgment.like
+        like = self._answered_like
         if like is not None and stream.send_receipts_to is None:
             info.receipts_as = like.receipts_as or like.receipts_to
         if own is not None and (own.anew or same):
@@ -143,6 +196,8 @@ class StreamPlace:
         own = self._judgment.own
         if self._judgment.standing is Standing.AGREED:
             own = self.accept(batch, address, receipts_to)
+        elif own is not None:
+            own = self._led_elsewhere(own, batch.change)
         if own is None:
             return False
         self.core.transfer.count_reject(self.claim.queue, own, batch.change)
@@ -339,6 +394,11 @@ class IncomingStreams:
         return final_stream_receipt(
             body, message_class, message.label, stream.stream_id, name, self._origin()
         )
+
+    def led_elsewhere(self, key: Key, own: Incoming, led: Incoming, change: Change) -> None:
+        """The receipts of a stream have another address from now on."""
+        self._unsent.pop(key, None)
+        self.moved(own, led, change)
 
     def moved(self, origin: Incoming, info: Incoming, change: Change) -> None:
         """A stream goes on from another host: what waits for its sender where it was is copied.
