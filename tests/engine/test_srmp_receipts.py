@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
@@ -441,6 +442,50 @@ def test_the_operator_may_allow_more() -> None:
         assert rig.post(rig.message(delivery_receipt_to=url)) == [200]
     (queue,) = [q for q in rig.manager.queues.outgoing_queues() if "desk" in q.name]
     assert ":8080/" in queue.name
+
+
+VICTIM = "http://bravo:8080/msmq/private$/order_queue$"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "settings", "led_to"),
+    [
+        (None, {"allowed_targets": ("bravo:8080",)}, FAR),
+        (None, {"allowed_targets": ("*",)}, FAR),
+        (("192.0.2.50",), {}, FAR),
+        (("192.0.2.50", FAR), {}, "bravo"),
+        ((), {}, "bravo"),  # a machine that the directory knows by its name alone
+        (None, {"srmp_receipts_elsewhere": ((FAR, "bravo:8080"),)}, "bravo"),
+        (None, {"srmp_receipts_elsewhere": ((FAR, "bravo"),)}, FAR),
+        (None, {"srmp_receipts_elsewhere": (("192.0.2.50", "bravo:8080"),)}, FAR),
+    ],
+)
+def test_stream_receipts_go_to_who_sends_the_stream(
+    addresses: tuple[str, ...] | None, settings: dict[str, Any], led_to: str
+) -> None:
+    """Somebody names the address of the machine in whose stream it sends."""
+    rig = WebRig(**settings)
+    if addresses is not None:
+        entry = objects.QueueManager(
+            identifier=FAR_GUID, computer_name="BRAVO", addresses=addresses
+        )
+        service, clock = rig.manager.directory.service, rig.clock
+        rig.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
+    assert rig.post(rig.streamed(1, receipts_to=VICTIM)) == [200]
+    rig.advance(1)
+    there = f"DIRECT={VICTIM.replace('bravo', led_to)}"
+    assert [receipt.last_ordinal for receipt in rig.receipts(there)] == [1]
+    assert len(rig.manager.queues.outgoing_queues()) == 1
+
+
+def test_the_name_of_another_machine_leads_no_stream_receipts_there(rig: WebRig) -> None:
+    entry = objects.QueueManager(identifier=b"another machine!", computer_name="BRAVO")
+    service, clock = rig.manager.directory.service, rig.clock
+    rig.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
+    assert rig.post(rig.streamed(1, receipts_to=VICTIM)) == [200]
+    rig.advance(1)
+    assert rig.receipts(f"DIRECT={VICTIM.replace('bravo', FAR)}")
+    assert not rig.receipts(f"DIRECT={VICTIM}")
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.2/3")

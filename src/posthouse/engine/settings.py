@@ -94,6 +94,7 @@ class EngineSettings:
     srmp_receipt_max_ms: int = 10_000
     srmp_forwarding: bool = False  # TransparentStoreAndForward; needs routing_server (decision 15)
     srmp_redirect: RedirectSettings = RedirectSettings()
+    srmp_receipts_elsewhere: Pairs = ()  # sender's address, host[:port] of its receipt address
     message_history_max: int = 10_000  # [MS-MQQB] 3.1.1.3: identifiers of received messages kept
     message_history_s: int = 30 * 60  # [MS-MQQB] 3.1.2.8, note 47
     sequence_ahead_s: int = 24 * 3600  # the clock of a sender may be ahead of ours by so much

@@ -523,6 +523,7 @@ def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSett
         srmp_receipt_max_ms=settings.srmp.receipt_max_ms,
         srmp_forwarding=settings.srmp.forwarding,
         srmp_redirect=settings.srmp.redirections(),
+        srmp_receipts_elsewhere=tuple(settings.srmp.receipts_elsewhere.items()),
         default_access=default_access(machine.default_access),
         waiting_reads_max=limits.waiting_reads_max,
         open_handles_max=limits.open_handles_max,

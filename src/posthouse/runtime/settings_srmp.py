@@ -170,6 +170,14 @@ class SrmpSection(Struct, frozen=True):
             "its name leads to."
         ),
     ] = []
+    receipts_elsewhere: Annotated[
+        UrlTable,
+        Meta(
+            description="Senders whose stream receipts go to another host than they post from: "
+            "the address that they post from, and `host` or `host:port` of their receipt URL. "
+            "Others get them where they post from, whatever host they name."
+        ),
+    ] = {}
     retransmission_ms: Annotated[
         int,
         Meta(

@@ -9,6 +9,7 @@ these may be the peer's own: what is sent to it goes to the peer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
@@ -47,6 +48,11 @@ class Targets:
         self._hosts: set[str] = set()
         for text in core.settings.allowed_targets:
             self._allow(text)
+        # Where stream receipts for a sender go, by the address that it posts from.
+        self._elsewhere = {
+            (host_key(sender.strip("[]")), _with_port(to))
+            for sender, to in core.settings.srmp_receipts_elsewhere
+        }
         # By peer, for others and for its own: since when, which machines or queues.
         self._named: Bounded[tuple[str, int], tuple[int, set[str]]] = Bounded(PEERS_MAX)
         # Ports of receipt addresses, by the address and the GUID of who named them.
@@ -128,21 +134,63 @@ class Targets:
             return None
         return allowed
 
+    def stream_receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
+        """Where stream receipts for a sender may go; None: nowhere.
+
+        A receipt makes its receiver let go of what it has sent. So it goes to the host that sent
+        the stream, however that calls itself: anybody can send in the stream of a machine, and
+        would name the address of the machine. Another host counts only where the operator has
+        entered it for this sender, or where the directory has it as the machine whose stream it is,
+        at this address or at none.
+        """
+        if self.core.registry.is_own(name.host, name.port):
+            return name
+        allowed = self._led_to_sender(peer, source, name)
+        if allowed is None or not self._count(peer.address, allowed.key, OWN_NAMES):
+            return None
+        return allowed
+
+    def _led_to_sender(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
+        host = host_key(name.host)
+        if self.core.srmp.redirects.is_forbidden(name.host, name.port):
+            return None
+        if (peer.host, _host_and_port(host, name.port)) in self._elsewhere:
+            return name
+        return self._own_receipt_name(
+            peer, source, name, lambda: self._is_computer_of(peer, source, name.host)
+        )
+
     def _receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
         host = host_key(name.host)
         if self.core.srmp.redirects.is_forbidden(name.host, name.port):
             return None
         if self._is_allowed(host, name.port):
             return name if self._count(peer.address, name.address.casefold()) else None
+        return self._own_receipt_name(peer, source, name, lambda: self._knows_computer(name.host))
+
+    def _own_receipt_name(
+        self, peer: Peer, source: bytes, name: DirectName, is_known: Callable[[], bool]
+    ) -> DirectName | None:
+        """A URL of the sender's own, by its address or by a name that leads to its address."""
+        host = host_key(name.host)
         if host == peer.host or (peer.is_loopback and self._is_here(host)):
             return name if self._is_own_port(peer, source, name.port) else None
         if _is_address(host) or self._is_here(host):
             return None
         if not self._is_own_port(peer, source, name.port):
             return None
-        if self._knows_computer(name.host):
+        if is_known():
             return name if self._count(peer.address, host) else None
         return replace(name, host=peer.host) if _is_address(peer.host) else None
+
+    def _is_computer_of(self, peer: Peer, source: bytes, name: str) -> bool:
+        """Whether the directory has a machine by this name, and it can be at the peer's address."""
+        found = self._find(objects.QueueManager, "identifier", source)
+        if found is None:
+            return False
+        names = host_key(found.computer_name), host_key(found.qualified_computer_name)
+        addresses = [host_key(address) for address in found.addresses]
+        return host_key(name) in names and (not addresses or peer.host in addresses)
 
     def _is_own_port(self, peer: Peer, source: bytes, port: int | None) -> bool:
         """Decision 83: a machine has one port for receipts; on this computer anything goes."""
@@ -162,7 +210,7 @@ class Targets:
 
     def _is_allowed(self, host: str, port: int | None) -> bool:
         """What the operator said; a port has to be in his list too, unless anything is allowed."""
-        if ANY in self._hosts or (host if port is None else f"{host}:{port}") in self._hosts:
+        if ANY in self._hosts or _host_and_port(host, port) in self._hosts:
             return True
         if port is not None or not self._networks:
             return False
@@ -240,6 +288,10 @@ def _with_port(text: str) -> str:
     if colon and port.isdecimal() and (":" not in host or host.endswith("]")):
         return f"{host_key(host.strip('[]'))}:{port}"
     return host_key(text.strip("[]"))
+
+
+def _host_and_port(host: str, port: int | None) -> str:
+    return host if port is None else f"{host}:{port}"
 
 
 def _is_address(host: str) -> bool:

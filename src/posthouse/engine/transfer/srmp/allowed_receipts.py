@@ -59,7 +59,15 @@ class SrmpAnswers:
     def allowed(self, arrival: SrmpArrival, name: DirectName) -> DirectName | None:
         """Where receipts for a name go, if the sender may have them sent there (decision 9)."""
         targets, source = self.receiving.targets, arrival.message.source_guid
-        allowed = targets.receipt_name(arrival.peer, source, name)
+        return self._counted(targets.receipt_name(arrival.peer, source, name))
+
+    def allowed_for_stream(self, arrival: SrmpArrival, name: DirectName) -> DirectName | None:
+        """Where stream receipts for a name go."""
+        stream = arrival.message.stream
+        source = arrival.message.source_guid if stream is None else stream.guid
+        return self._counted(self.receiving.targets.stream_receipt_name(arrival.peer, source, name))
+
+    def _counted(self, allowed: DirectName | None) -> DirectName | None:
         if allowed is None:
             self.core.refusals["target_not_allowed"] += 1
         return allowed

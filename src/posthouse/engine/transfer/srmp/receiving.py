@@ -465,7 +465,7 @@ class SrmpReceiving:
         name = web_name(url) if url else place.moved_receipts()
         if name is None:
             return ""
-        allowed = self.answers.allowed(arrival, name)
+        allowed = self.answers.allowed_for_stream(arrival, name)
         return "" if allowed is None else str(allowed)
 
     # -- receipts of streams of ours (3.1.5.1.8-9)
