@@ -229,7 +229,8 @@ class SimManager:
     def connected(self, beside: tuple[str, ...] = ()) -> bool:
         """Whether it has sessions or connections with others, beside some addresses."""
         sessions = [one for one in self.protocol.sessions if one.remote_address not in beside]
-        links = [] if self.srmp is None else self.srmp.links.all()
+        found = [] if self.srmp is None else self.srmp.links.all()
+        links = [link for link in found if link.name.host not in beside]
         return bool(sessions or links or (self.srmp and self.srmp.connections))
 
     def enter(self, action: Callable[[], None], life: int) -> None:

@@ -38,6 +38,7 @@ class StrangerTrial(Trial):
         self._behind_nat = seed % 6 == 1
         super().__init__(seed, protocol)
         self._withdrawn: list[SimManager] = []  # nothing is sent to them
+        self._left: list[str] = []  # addresses that nobody has any longer
         if self._moving:
             self._withdrawn = [own.choice(self._movable())]
         elif self._behind_nat:
@@ -85,9 +86,6 @@ class StrangerTrial(Trial):
         super()._ask_for_more(letter, sender)
         if sender in self._withdrawn:
             letter.acks, letter.administration = ACK_NONE, ""
-            # What became of a posted message is told to the URL that its stream began with, and
-            # nothing of it is sent again from the new address that could tell of the move.
-            letter.negative = letter.negative and not letter.posted
 
     # -- what the stranger does
 
@@ -112,6 +110,7 @@ class StrangerTrial(Trial):
         """A machine gets another address: while it runs, or it is started there again."""
         (machine,) = self._withdrawn
         self.moves += 1
+        self._left.append(machine.address)
         if self.chance.random() < 0.5:
             machine.crash()
         machine.move(f"10.0.{self.moves}.{100}", silently=self.chance.random() < 0.5)
@@ -148,7 +147,7 @@ class StrangerTrial(Trial):
         super()._settle()
 
     def _is_connected(self, machine: SimManager) -> bool:
-        return machine.connected(beside=ADDRESSES)
+        return machine.connected(beside=(*ADDRESSES, *self._left))
 
     def _must_be_empty(self, machine: SimManager, number: int) -> bool:
         queue = machine.manager.core.queues[number]
@@ -161,7 +160,8 @@ class StrangerTrial(Trial):
         """
         definition = queue.definition
         strange = any(each in definition.format_name for each in self._strange)
-        return queue.outgoing is not None and (strange or bool(definition.answers_at))
+        left = any(f"//{host}:" in definition.format_name for host in self._left)
+        return queue.outgoing is not None and (strange or left or bool(definition.answers_at))
 
 
 class StrangerRoutedTrial(StrangerTrial, RoutedTrial):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from posthouse.engine.ledger.state import State
@@ -339,6 +340,13 @@ class Machine:
         self.store = PaperStore(self.store.log[: self.store.synced])
         self.start(self.store.recover_state())
         self.web.run()
+
+    def move(self, address: str) -> None:
+        """Starts again at another address."""
+        self.kill()
+        self.address, self.engine = address, replace(self.engine, addresses=(address,))
+        self.web.names[self.name.lower()] = [address]
+        self.restart()
 
     # -- Network
 

@@ -372,3 +372,57 @@ def test_a_server_that_forwards_streams_keeps_their_senders_apart(web: Web) -> N
     ]
     assert beta.bodies(TX).count(b"evil") == 4
     assert count_of(alpha) == 0
+
+
+def waits(alpha: Machine) -> int:
+    """Messages that have arrived and wait for what became of them."""
+    return alpha.manager.transfer.sequences.arrived(alpha.outgoing(TO))
+
+
+@pytest.mark.parametrize("begins_again", [True, False])
+def test_an_idle_sender_that_has_moved_gets_its_final_receipts(
+    web: Web, alpha: Machine, beta: Machine, begins_again: bool
+) -> None:
+    """It moves twice, and has nothing to send from where it is then."""
+    alpha.send_in_transaction(TO, b"one", negative_journaling_requested=True)
+    web.advance(600)
+    alpha.move("10.0.0.11")
+    if begins_again:
+        alpha.send_in_transaction(TO, b"two")
+        web.advance(600)
+    alpha.move("10.0.0.12")
+    assert waits(alpha) == 1
+    beta.receive(TX)
+    web.advance(600)
+    assert waits(alpha) == 1  # the receipt went to where it was before
+    web.advance(31_000)
+    assert waits(alpha) == 0
+    assert count_of(alpha) == 0
+    assert beta.bodies(TX) == ([b"two"] if begins_again else [])
+
+
+def test_a_reminder_is_never_delivered(web: Web, alpha: Machine, beta: Machine) -> None:
+    """The receiver has forgotten what it had accepted, and takes the sender for another."""
+    alpha.send_in_transaction(TO, b"one", negative_journaling_requested=True)
+    web.advance(600)
+    beta.manager.transfer.lineages.places._known.clear()
+    for address in ("10.0.0.11", "10.0.0.11", "10.0.0.11"):
+        alpha.move(address)
+        web.advance(60_000)
+    assert beta.bodies(TX) == [b"one"]
+
+
+def test_a_sender_that_waits_for_the_end_of_messages_reminds_rarely(web: Web) -> None:
+    alpha, site = web.machine("ALPHA", "10.0.0.1"), web.site("10.0.0.2")
+    alpha.send_in_transaction(TO, b"one", b"two", negative_journaling_requested=True)
+    (stream, *_) = [message.stream for message in site.messages()]
+    assert stream is not None
+    alpha.call(lambda m: m.transfer.order_acknowledged(stream.sequence_id, 2))
+    web.advance(21_600_000 - 1)
+    assert site.bodies == [b"one", b"two"]
+    web.advance(1)
+    assert site.bodies == [b"one", b"two", b"two"]
+    assert site.messages()[-1].expires_at <= web.clock.utc_seconds
+    alpha.restart()
+    web.advance(30_000)
+    assert site.bodies[3:] == [b"two"]

@@ -141,7 +141,7 @@ class Lineages:
         )
         if own is not None and place <= last_of(own):
             self._compare(claim, own)
-            return Judgment(Standing.OLD, own)
+            return Judgment(Standing.OLD, own, self._had_elsewhere(claim, own, others))
         if self.is_of_the_future(own, place[0]):
             self.core.refusals["sequence_of_the_future"] += 1
             self._turn_away(claim)
@@ -175,6 +175,18 @@ class Lineages:
         begun_s = sequence_id >> 32
         known = own is not None and own.sequence_id == sequence_id
         return not known and begun_s > self.core.utc + self.core.settings.sequence_ahead_s
+
+    def _had_elsewhere(
+        self, claim: Claim, own: Incoming, others: list[Incoming]
+    ) -> Incoming | None:
+        """The lineage that has a message of an earlier sequence, which its own has not.
+
+        Its sender was there before it began the present sequence here.
+        """
+        if not others or claim.place[0] == own.sequence_id or self._has(own, claim):
+            return None
+        agreed = [other for other in others if self._has(other, claim)]
+        return foremost(agreed) if agreed else None
 
     def _has(self, lineage: Incoming, claim: Claim) -> bool:
         """Whether a lineage has accepted this very message."""

@@ -27,6 +27,7 @@ from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import NACK_COULD_NOT_ENCRYPT
 from posthouse.model.properties import ConnectionStatus
 from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.patch import patch
 from posthouse.wire.packet.sequence_places import Finder, placed
 
 if TYPE_CHECKING:
@@ -303,6 +304,21 @@ class Sender:
         self._again = self.transfer.sequences.unfinished_after(self.queue)
         self._again_end = self._marks[_SEQUENCED]
         self._core.effects.active.add(self.queue.number)
+
+    def reminder(self) -> list[Outbound]:
+        """The last message that waits for its final answer, once more.
+
+        Its receiver learns where we are now. Its time is over, so that it is not delivered twice
+        by one who has forgotten it.
+        """
+        sequences, core = self.transfer.sequences, self._core
+        found = sequences.last_arrived(self.queue) if self._may_send() else None
+        if found is None or found[0] in core.reading.damaged:
+            return []
+        number, row = found
+        place = sequences.sequence_at(self.queue, row.lookup_id), row.last_move
+        packet = placed(core.packet(number), row.flags, *place, row.last_move - 1)
+        return [Outbound(number, patch(packet, time_to_reach_queue=0), True, True)]
 
     def send_again_behind(self, lookup_id: int) -> None:
         """Sequenced messages behind this one have new places: what was taken is taken again."""

@@ -462,6 +462,18 @@ class Sequences:
             outgoing.sender.resend()  # what follows it waits for it in vain
         return True
 
+    def last_arrived(self, queue: Queue) -> tuple[int, Row] | None:
+        """The last message that has arrived and waits for its final answer."""
+        if not self.arrived(queue):
+            return None
+        unfinished = self._first_unfinished(queue)
+        end = _FOREVER if unfinished is None else unfinished[1].lookup_id
+        for _, number in queue.state.order.lane(SEQUENCED).before(end):
+            (row,) = self.core.state.table.rows((number,))
+            if is_numbered(row.flags) and row.flags & FLAG_ARRIVED:
+                return number, row
+        return None
+
     def unfinished_after(self, queue: Queue) -> int:
         """A lookup identifier up to which nothing numbered waits for an order acknowledgment."""
         return self._passed.get(queue.number, 0)

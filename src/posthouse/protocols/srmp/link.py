@@ -116,7 +116,7 @@ class Link:
 
     def next_deadline_ms(self) -> int | None:
         """Retransmission, Stream Receipt Wait, Session Cleanup, and the time for a response."""
-        found = [self.sending.resend_at_ms]
+        found = [self.sending.resend_at_ms, self.sending.remind_at_ms]
         if self.state is LinkState.WAITING:
             found.append(self.retry_at_ms)
         if self.exchange is not None:

@@ -116,6 +116,8 @@ class Links:
         assert isinstance(name, DirectName)
         link = self._links[queue.number] = Link(queue.number, name, self.settings, self)
         self._learn_addresses(link)
+        link.sending.remind_later(self._now(), is_new=True)
+        self._timers.arm(link)
         return link
 
     def _may_send(self, queue: Queue) -> bool:
@@ -327,6 +329,7 @@ class Links:
             self._tell("message_not_sent", to=str(link.name), cause=str(fault))
             self._refused(link, message.number, message.transactional)
             return
+        link.sending.remind_later(self._now())
         self.sent += 1
         self.sent_bytes += sum(map(len, parts))
         exchange.post(message.number, message.transactional, parts)
@@ -434,7 +437,7 @@ class Links:
             self._decide(lambda manager: link.sending.end())
 
     def due(self, link: Link) -> None:
-        """Retransmission Timer (3.1.6.1) and Stream Receipt Wait Timer (3.1.6.2)."""
+        """Retransmission Timer (3.1.6.1), Stream Receipt Wait Timer (3.1.6.2), and reminders."""
         now_ms = self._now()
         if link.state is LinkState.WAITING and link.retry_at_ms <= now_ms:
             self._retransmit(link)
@@ -442,6 +445,11 @@ class Links:
             self.desk.decide(
                 lambda manager: link.sending.expire(manager, now_ms), partial(self._resend, link)
             )
+        if link.sending.remind_at_ms <= now_ms:
+            link.sending.remind_later(now_ms)
+            queue = self._queue(link.number)
+            if queue is not None and self._may_send(queue):
+                self.desk.decide(link.sending.remind, partial(self._resend, link))
 
     def _retransmit(self, link: Link) -> None:
         queue = self._queue(link.number)

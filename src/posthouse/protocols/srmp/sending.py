@@ -33,6 +33,8 @@ class SendingQueue:
         "_settings",
         "begins_anew",
         "number",
+        "remind_at_ms",
+        "reminds",
         "resend_at_ms",
         "resend_index",
         "sender",
@@ -42,6 +44,8 @@ class SendingQueue:
         self.number = number
         self.sender: Sender | None = None  # begun with the first take
         self.begins_anew = False  # what was taken and not sent has to be taken again
+        self.remind_at_ms = NEVER  # then the last message goes once more, if any wait for the end
+        self.reminds = False
         self.resend_index = 0  # into ResendTimerTable
         self.resend_at_ms = NEVER
         self._settings = settings
@@ -52,7 +56,8 @@ class SendingQueue:
         sender = self._begin(manager)
         self._look_for_progress(manager.core.utc, now_ms)
         settings = self._settings
-        messages = sender.take(settings.send_batch, settings.send_batch_bytes)
+        reminder, self.reminds = sender.reminder() if self.reminds else [], False
+        messages = reminder + sender.take(settings.send_batch, settings.send_batch_bytes)
         if self.resend_at_ms == NEVER and any(message.transactional for message in messages):
             self._start(manager.core.utc, now_ms)
         return Taken(sender, messages, sender.waiting)
@@ -105,6 +110,21 @@ class SendingQueue:
         self.resend_index = min(self.resend_index + 1, len(self._settings.resend_ms) - 1)
         self._start(utc_s, now_ms)
         return True
+
+    def remind_later(self, now_ms: int, *, is_new: bool = False) -> None:
+        """What has arrived waits for its final receipts, which go to where it was posted from.
+
+        Our address may have changed since, so the last message is posted again: soon after a start,
+        and each time that nothing was posted for as long as the longest resend interval.
+        """
+        table = self._settings.resend_ms
+        self.remind_at_ms = now_ms + (table[0] if is_new else table[-1])
+
+    def remind(self, manager: QueueManager) -> bool:
+        """Whether anything waits for its final receipt: then the next take brings a reminder."""
+        queue = manager.core.queues.get(self.number)
+        self.reminds = queue is not None and bool(manager.transfer.sequences.arrived(queue))
+        return self.reminds
 
     def end(self) -> None:
         """Nothing of it is under way any more: all of it waits again."""

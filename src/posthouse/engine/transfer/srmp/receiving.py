@@ -173,6 +173,9 @@ class SrmpReceiving:
         if queue is not None:
             self._check_kind(queue, message)
         if self._is_late(message):
+            repeated = None if queue is None else self._repeated(arrival, queue)
+            if repeated is not None:
+                return self._out_of_place(batch, arrival, repeated)
             late_s = self.core.utc - message.expires()
             self.core.clocks.late(arrival.peer.address, late_s)
             return self._ignored("expired_on_arrival", "its time was over")
@@ -181,16 +184,29 @@ class SrmpReceiving:
         if queue is None:
             self._forward(batch, arrival, name)
             return DONE
-        place = None
-        if message.stream is not None:
-            used, digest = _name_used(message.to), self._digest(arrival)
-            place = StreamPlace(self.core, arrival.peer.host, queue, used, message.stream, digest)
+        place = self._stream_place(arrival, queue)
+        if place is not None:
             if not place.follows:
                 return self._out_of_place(batch, arrival, place)
         elif self._is_known(batch, arrival):
             return self._ignored("duplicate", "it came before")
         self._insert(batch, arrival, queue, place)
         return DONE
+
+    def _stream_place(self, arrival: SrmpArrival, queue: Queue) -> StreamPlace | None:
+        message = arrival.message
+        if message.stream is None:
+            return None
+        used, digest = _name_used(message.to), self._digest(arrival)
+        return StreamPlace(self.core, arrival.peer.host, queue, used, message.stream, digest)
+
+    def _repeated(self, arrival: SrmpArrival, queue: Queue) -> StreamPlace | None:
+        """The place of a message that came before its time was over.
+
+        Its sender waits for the final receipt of it, and tells where it is now.
+        """
+        place = self._stream_place(arrival, queue)
+        return place if place is not None and place.is_repeated else None
 
     def _gather(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
         """The common case of what `_take` does; False: nothing was done, and it has to decide."""

@@ -148,6 +148,19 @@ class StreamPlace:
         self.core.srmp.streams.led_elsewhere(self.key, own, led, change)
         return led
 
+    def _joined(self, own: Incoming, change: Change) -> Incoming:
+        """A lineage whose sender was elsewhere before: what waits for it there is for it, too."""
+        origin, place = self._judgment.origin, self.claim.place
+        if origin is None:
+            return own
+        if own.origin == origin.lineage and place <= (own.shared_id, own.shared_number):
+            return own
+        joined = msgspec.structs.replace(
+            own, origin=origin.lineage, shared_id=place[0], shared_number=place[1]
+        )
+        self.core.srmp.streams.moved(origin, joined, change)
+        return joined
+
     def _came_just_now(self, own: Incoming) -> bool:
         return self.core.utc - own.last_access_time < BURST_S
 
@@ -197,7 +210,7 @@ class StreamPlace:
         if self._judgment.standing is Standing.AGREED:
             own = self.accept(batch, address, receipts_to)
         elif own is not None:
-            own = self._led_elsewhere(own, batch.change)
+            own = self._joined(self._led_elsewhere(own, batch.change), batch.change)
         if own is None:
             return False
         self.core.transfer.count_reject(self.claim.queue, own, batch.change)
