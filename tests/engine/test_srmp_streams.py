@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message_classes import ORDER_ACK
-from posthouse.wire.srmp_message import SrmpMessage
+from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import (
     FAR,
