@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
@@ -111,12 +110,19 @@ def test_a_name_of_another_host_in_a_bound_sequence_gets_nothing(rig: ProbedRig)
     assert rig.final_acks() == []
 
 
+def test_who_claims_to_be_a_machine_of_the_directory_is_not_told(rig: ProbedRig) -> None:
+    """Its GUID is no secret; the address that the directory has for it is another."""
+    rig.enter_machine()
+    eve = Peer(FAR_GUID, "203.0.113.66", may_pass_on=lambda source: False)
+    for name in ("plain", "closed", "missing"):
+        rig.take(rig.probe(name), peer=eve)
+    assert rig.final_acks() == []
+    assert len(rig.withheld()) == 3
+
+
 def test_machines_of_the_directory_are_told() -> None:
     rig = ProbedRig()
-    machine = objects.QueueManager(computer_name="FAR", identifier=FAR_GUID)
-    rig.run(
-        lambda m: m.directory.service.create_directory_object(machine, m.core.now_ms, m.core.utc)
-    )
+    rig.enter_machine()
     rig.take(rig.probe("missing"))
     assert [code for code, _, _ in rig.final_acks()] == [NACK_BAD_DEST_QUEUE]
 

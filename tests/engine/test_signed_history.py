@@ -192,6 +192,50 @@ def test_a_copy_in_another_sequence_is_refused_and_one_of_its_sender_is_not_doub
     assert rig.refusals["duplicate"] == 1
 
 
+OUTSIDE = Peer(FAR_GUID, "203.0.113.66", may_pass_on=lambda source: False)
+ROUTER = Peer(b"R" * 16, "203.0.113.80")
+
+
+@pytest.mark.parametrize("ordinal", [7, 4711], ids=["same number", "another number"])
+def test_a_machine_of_the_directory_is_not_kept_out_by_who_was_faster(
+    rig: PayRig, ordinal: int
+) -> None:
+    """Somebody sends what it has captured first, with a second to be received."""
+    rig.enter_machine()
+    packet = rig.payment(ordinal=7)
+    now = rig.clock.utc_seconds
+    short = bytearray(stamp(packet, source_guid=FAR_GUID, ordinal=ordinal, sent_time=now))
+    short[48:52] = (1).to_bytes(4, "little")  # TimeToBeReceived
+    rig.take(bytes(short), peer=OUTSIDE)
+    rig.take(packet)
+    assert len(rig.bodies("pay")) == 2
+    rig.restart()
+    rig.advance(2)
+    assert rig.bodies("pay") == [b"PAY 100"]
+    rig.take(renumbered(packet, 4712), peer=OUTSIDE)  # and afterwards it is a replay as ever
+    assert len(rig.replays()) == 1
+
+
+def test_a_machine_of_the_directory_repeats_its_content_over_any_router(rig: PayRig) -> None:
+    rig.enter_machine()
+    packet = rig.payment(ordinal=7)
+    rig.take(packet)
+    rig.take(packet, peer=ROUTER)  # resent
+    rig.take(renumbered(packet, 8), peer=ROUTER)
+    assert len(rig.bodies("pay")) == 2
+    assert not rig.replays()
+
+
+def test_what_version_0_1_remembered_is_still_a_copy(rig: PayRig) -> None:
+    packet = rig.payment(ordinal=7)
+    rig.take(packet)
+    signed = rig.manager.receiving.signed
+    signed._known = {key: value[:20] for key, value in signed._known.items()}
+    rig.enter_machine()
+    rig.take(renumbered(packet, 8), peer=ROUTER)
+    assert rig.bodies("pay") == [b"PAY 100"]
+
+
 def test_equal_messages_of_two_users_are_two(rig: PayRig) -> None:
     bob = rig.run(lambda m: m.accounts.add("bob")).sid
     rig.run(lambda m: m.accounts.certificates.register(bob, certificate("bob")))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import Arriving
-from posthouse.engine.transfer.connect_targets import Targets
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.source_check import Speakers
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import (
     NACK_HOP_COUNT_EXCEEDED,
@@ -31,9 +31,9 @@ Find = Callable[[SingleName | None], Queue | None]
 class FinalAnswers:
     """Negative final acknowledgments, for those who may have them."""
 
-    def __init__(self, core: Core, targets: Targets, find: Find) -> None:
+    def __init__(self, core: Core, speakers: Speakers, find: Find) -> None:
         self.core = core
-        self.targets = targets
+        self.speakers = speakers
         self._find = find
 
     def withholds(self, peer: Peer, arrival: Arriving, message_class: int) -> bool:
@@ -51,7 +51,7 @@ class FinalAnswers:
         return True
 
     def may_be_sent(self, peer: Peer, arrival: Arriving) -> bool:
-        """To senders that sign, whose sequence is bound, or that the directory has.
+        """To senders that sign, whose sequence is bound, or that the directory has there.
 
         Who may send to the queue learns nothing from a refusal that an accepted message would not
         have shown: a full queue is no secret then.
@@ -61,7 +61,7 @@ class FinalAnswers:
             bool(arrival.signed)
             or self.core.settings.send_insecure_nacks
             or (source == peer.guid and (arrival.may_enter or self._is_bound(peer, arrival)))
-            or self.targets.knows_machine(source)
+            or self.speakers.is_relayed(peer, source)
         )
 
     def _is_bound(self, peer: Peer, arrival: Arriving) -> bool:

@@ -122,7 +122,7 @@ class Receiving:
         self.speakers = Speakers(core, self.targets)
         self.answers = AllowedAnswers(core, self.targets)
         self.forwarding = Forwarding(core, directory)
-        self.final_answers = FinalAnswers(core, self.targets, self._own_queue)
+        self.final_answers = FinalAnswers(core, self.speakers, self._own_queue)
         self._names: dict[str, Queue] = {}  # direct ones, by their key
         self._names_version = -1
         self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
@@ -340,7 +340,10 @@ class Receiving:
             return Copy.NONE
         settings, seen = self.certificates.security.settings, arrival.seen
         message = SignedMessage(arrival.signed, seen.source_guid, seen.ordinal)
-        return self.signed.enter(queue, message, batch.peer, settings, batch.change)
+        vouched = self.speakers.is_relayed(batch.peer, seen.source_guid)
+        return self.signed.enter(
+            queue, message, batch.peer, settings, batch.change, is_vouched_for=vouched
+        )
 
     def _connector(self, name: SingleName | None, seen: Glance) -> Queue | None:
         """The connector queue for a message to a queue of a foreign system."""

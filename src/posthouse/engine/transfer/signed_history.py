@@ -7,6 +7,10 @@ proves a sender get in here, so that strangers push nothing out.
 
 Windows signs nothing that differs between two equal messages of one sender. So equal content from
 the address that sent it before is a new message, unless `[security] signed_repeats` refuses it.
+
+Somebody who has captured a message may be faster than its machine, and change what is not signed:
+its identifier, or the time that it has. So what came from elsewhere does not stand in the way of a
+machine that sends from its place in the directory, or over a router there.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from posthouse.security.settings import SAME_ADDRESS, MessageSecuritySettings
 DIGEST_SIZE = 16
 _QUEUE = struct.Struct("<I")
 _KNOWN = struct.Struct("<I8s8s")  # when, UTC seconds; under which identifier; from which host
+_NOBODY = bytes(8)  # behind these: which machine, where the directory vouched for it; or nothing
 
 
 class Copy(Enum):
@@ -55,7 +60,7 @@ class SignedHistory:
     def load(self) -> None:
         """What the log kept."""
         entries = self.core.state.of_table(TABLE_SIGNED)
-        self._known = dict(sorted(entries, key=lambda entry: _KNOWN.unpack(entry[1])[0]))
+        self._known = dict(sorted(entries, key=lambda entry: _KNOWN.unpack_from(entry[1])[0]))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -67,16 +72,22 @@ class SignedHistory:
         peer: Peer,
         settings: MessageSecuritySettings,
         change: Change,
+        *,
+        is_vouched_for: bool = False,
     ) -> Copy:
-        """Whether it is a copy; if not, it is remembered with the step that takes it in."""
+        """Whether it is a copy; if not, it is remembered with the step that takes it in.
+
+        `is_vouched_for`: the directory has its source where it comes from.
+        """
         kept_s = settings.signed_history_s
         if not queue.definition.authentication or not kept_s:
             return Copy.NONE
         self._drop_old(kept_s, change)
         key, identifier = _key(queue, message), _identifier(message)
-        copy = self._copy(key, identifier, message, peer, settings)
+        machine = _machine(message) if is_vouched_for else _NOBODY
+        copy = self._copy(key, identifier, message, peer, settings, machine)
         if copy is Copy.NONE:
-            known = _KNOWN.pack(self.core.utc, identifier, _host(peer))
+            known = _KNOWN.pack(self.core.utc, identifier, _host(peer)) + machine
             self._remember(key, known, settings.signed_history_max, change)
         elif copy is Copy.RESENT:
             self.core.refusals["duplicate"] += 1
@@ -91,15 +102,20 @@ class SignedHistory:
         message: SignedMessage,
         peer: Peer,
         settings: MessageSecuritySettings,
+        machine: bytes,
     ) -> Copy:
         known = self._known.get(key)
         if known is None:
             return Copy.NONE
-        _, known_identifier, host = _KNOWN.unpack(known)
+        _, known_identifier, host = _KNOWN.unpack_from(known)
+        known_machine = known[_KNOWN.size :]  # nothing: before version 0.2
+        if machine != _NOBODY and known_machine == _NOBODY and host != _host(peer):
+            return Copy.NONE
         if known_identifier == identifier:
             return Copy.RESENT
         repeats = settings.signed_repeats == SAME_ADDRESS and not message.one_queue
-        return Copy.NONE if repeats and host == _host(peer) else Copy.REPLAYED
+        is_its_own = host == _host(peer) or (machine != _NOBODY and machine == known_machine)
+        return Copy.NONE if repeats and is_its_own else Copy.REPLAYED
 
     def _remember(self, key: bytes, known: bytes, entries_max: int, change: Change) -> None:
         self._known.pop(key, None)  # so that it is the newest
@@ -112,7 +128,7 @@ class SignedHistory:
         limit = self.core.utc - kept_s
         while self._known:
             key, value = next(iter(self._known.items()))
-            if _KNOWN.unpack(value)[0] >= limit:
+            if _KNOWN.unpack_from(value)[0] >= limit:
                 return
             self._drop(key, change)
 
@@ -139,6 +155,10 @@ def _key(queue: Queue, message: SignedMessage) -> bytes:
 def _identifier(message: SignedMessage) -> bytes:
     text = message.source + message.ordinal.to_bytes(8, "little")
     return blake2b(text, digest_size=8).digest()
+
+
+def _machine(message: SignedMessage) -> bytes:
+    return blake2b(message.source, digest_size=8).digest()
 
 
 def _host(peer: Peer) -> bytes:
