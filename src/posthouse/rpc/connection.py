@@ -10,6 +10,7 @@ from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
 from posthouse.rpc.binding import Binding, BindRefused, ContextChanged
 from posthouse.rpc.calls import Counts, ServerCall, response
+from posthouse.rpc.connection_states import CONNECTION_STATES, ConnectionEvent, ConnectionState
 from posthouse.rpc.drains import Drains
 from posthouse.rpc.fragments import CALL_OVERHEAD
 from posthouse.rpc.incoming import Distrusted, Incoming, verified
@@ -27,6 +28,14 @@ _CONNECT: Final = int(Level.CONNECT)
 _FAST_FLAGS: Final = pdu.WHOLE | pdu.PENDING_CANCEL | pdu.OBJECT_UUID
 OUT_MAX: Final = 64 << 10  # bytes of answers that are gathered before they are sent
 _REFUSED: Final = pdu.WHOLE | pdu.DID_NOT_EXECUTE
+_EVENTS: Final = {
+    pdu.REQUEST: ConnectionEvent.REQUEST,
+    pdu.ALTER_CONTEXT: ConnectionEvent.ALTER_CONTEXT,
+    pdu.AUTH3: ConnectionEvent.AUTH3,
+    pdu.CO_CANCEL: ConnectionEvent.CO_CANCEL,
+    pdu.ORPHANED: ConnectionEvent.ORPHANED,
+    pdu.SHUTDOWN: ConnectionEvent.SHUTDOWN,
+}
 
 
 class ServerConnection:
@@ -57,7 +66,8 @@ class ServerConnection:
             interfaces, groups, authenticator, settings, address, secondary_address, now
         )
         self.counts = counts or Counts()
-        self.closing = False
+        self.state = CONNECTION_STATES.first
+        self.closing = False  # it has ended; what was sent is on its way
         self.pdus = 0  # received
         self._settings = settings
         self._send = send
@@ -80,6 +90,10 @@ class ServerConnection:
         self._receiving = False
         self._made_ms = self._active_ms = self._rest_ms = now()
         self._active_pdus = 0
+
+    def _happened(self, event: ConnectionEvent) -> None:
+        self.state = CONNECTION_STATES.after(self.state, event)
+        self.closing = self.state is ConnectionState.ENDED
 
     # -- what others want to know
 
@@ -210,21 +224,22 @@ class ServerConnection:
         return end
 
     def _handle(self, header: pdu.Header, whole: bytes) -> None:
-        kind = header.kind
-        if kind == pdu.BIND:
+        if header.kind == pdu.BIND:
             self._bind(header, whole)
-        elif self.association is None or not header.is_little_endian:
-            raise MalformedPacket("nothing can be said before a bind, nor big-endian")
-        elif kind == pdu.REQUEST:
+            return
+        event = _EVENTS.get(header.kind)
+        if event is None or not CONNECTION_STATES.allows(self.state, event):
+            raise MalformedPacket(f"a PDU of kind {header.kind} while {self.state.value}")
+        if not header.is_little_endian:
+            raise MalformedPacket("a PDU is big-endian")
+        if event is ConnectionEvent.REQUEST:
             self._request(header, whole)
-        elif kind == pdu.ALTER_CONTEXT:
+        elif event is ConnectionEvent.ALTER_CONTEXT:
             self._alter_context(header, whole)
-        elif kind == pdu.AUTH3:
+        elif event is ConnectionEvent.AUTH3:
             self._auth3(header, whole)
-        elif kind in (pdu.CO_CANCEL, pdu.ORPHANED):
+        elif event is not ConnectionEvent.SHUTDOWN:  # which asks for nothing (C706 12.6.4.11)
             self._gone(header, whole)
-        elif kind != pdu.SHUTDOWN:  # which asks for nothing (C706 12.6.4.11)
-            raise MalformedPacket(f"a PDU of kind {kind} is not for servers")
 
     # -- bind, alter_context, auth3
 
@@ -235,6 +250,7 @@ class ServerConnection:
             self.counts.logins_refused += refused.is_login
             self._nak(header.call_id, refused.reason)
             return
+        self._happened(ConnectionEvent.BIND)
         self.association = self.binding.association
         self.counts.binds += 1
         self._out.append(answer)
@@ -487,12 +503,12 @@ class ServerConnection:
         """Takes nothing more, says what is to be said, and closes."""
         if not self.closing:
             self._flush()
-            self.closing = True
+            self._happened(ConnectionEvent.END)
             self._close()
 
     def drop(self) -> None:
         """The connection is being cut off: nothing is built for it any more."""
-        self.closing = True
+        self._happened(ConnectionEvent.END)
 
     def cancel(self) -> None:
         """Tells all methods that wait to end; their answers are sent yet."""
@@ -508,7 +524,7 @@ class ServerConnection:
 
     def lost(self) -> None:
         """The connection is gone: methods that wait are told, and its place in its group ends."""
-        self.closing = True
+        self._happened(ConnectionEvent.END)
         calls, self._calls = self._calls, {}
         self.counts.waiting -= len(calls)
         self._incoming.clear()

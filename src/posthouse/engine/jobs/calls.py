@@ -10,6 +10,7 @@ from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.jobs.files import JobFile, check_readable, check_writable
 from posthouse.engine.jobs.history import ABANDONED, REMOVED, EndedJob
 from posthouse.engine.jobs.job import Job, JobDetails, JobEntry, JobQueue, JobState
+from posthouse.engine.jobs.job_states import JobEvent
 from posthouse.engine.jobs.shared import JobGround
 from posthouse.engine.ledger.records import Change
 from posthouse.model.completion_codes import (
@@ -184,7 +185,7 @@ class Jobs(JobGround):
     def _start(self, job: Job, change: Change) -> None:
         self.release(job, change)
         flags = job.state.flags & ~NWCF_ENTRY_OPEN
-        self.set_state(job, job.state._replace(flags=flags), change)
+        self.advance(job, JobEvent.START, job.state._replace(flags=flags), change)
 
     def close_file_and_abort_queue_job(self, station: Station, queue_id: int, number: int) -> None:
         """NWCloseFileAndAbortQueueJob: closes the file and removes the job."""
@@ -330,7 +331,7 @@ class Jobs(JobGround):
         )
         found.set_due()
         self.store_entry(found, change)
-        self.set_state(found, state._replace(flags=flags), change)
+        self.advance(found, JobEvent.CHANGE, state._replace(flags=flags), change)
         self.core.commit(change)
 
     def change_queue_job_position(
@@ -347,7 +348,7 @@ class Jobs(JobGround):
             self._make_gaps(queue, position, change)
             place = queue.place_at(job, position)
             assert place is not None
-        self.set_state(job, job.state._replace(place=place), change)
+        self.advance(job, JobEvent.CHANGE, job.state._replace(place=place), change)
         self.core.commit(change)
 
     def _make_gaps(self, queue: JobQueue, position: int, change: Change) -> None:
@@ -358,7 +359,7 @@ class Jobs(JobGround):
         for job, place in spaced:
             job.state = job.state._replace(place=place)
             queue.put(job)
-            self.set_state(job, job.state, change)
+            self.advance(job, JobEvent.CHANGE, job.state, change)
 
     def remove_job_from_queue(self, station: Station, queue_id: int, number: int) -> None:
         """NWRemoveJobFromQueue (0x6A, 0x80): by its owner or an operator, also while serviced."""
@@ -389,7 +390,7 @@ class Jobs(JobGround):
         to.add(job)
         self.store_number(to, change)
         self.store_entry(job, change)
-        self.set_state(job, job.state, change)
+        self.advance(job, JobEvent.CHANGE, job.state, change)
         self.core.commit(change)
         return new
 

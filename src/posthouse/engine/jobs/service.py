@@ -9,6 +9,7 @@ from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.jobs.calls import Jobs
 from posthouse.engine.jobs.history import FAILED, FINISHED
 from posthouse.engine.jobs.job import Attachment, Job, JobQueue, Progress
+from posthouse.engine.jobs.job_states import JobEvent
 from posthouse.engine.ledger.records import Change
 from posthouse.model.bindery import Q_SERVERS
 from posthouse.model.completion_codes import (
@@ -110,7 +111,7 @@ class JobService(Jobs):
             begun=self.core.utc,
             attempts=min(job.state.attempts + 1, ATTEMPTS_MAX),
         )
-        self.set_state(job, state, change)
+        self.advance(job, JobEvent.SERVICE, state, change)
         job.server, job.progress = station, Progress()
         station.servicing[job.serial] = job
         self.files.open(station, job, readable=True)
@@ -172,7 +173,7 @@ class JobService(Jobs):
             return
         self.release(job, change)
         state = job.state._replace(server_station=0, server_task=0, server_id=0)
-        self.set_state(job, state, change)
+        self.advance(job, JobEvent.GIVE_BACK, state, change)
         if job.entry.failure != reason[:FAILURE_MAX]:
             job.entry.failure = reason[:FAILURE_MAX]
             self.store_entry(job, change)

@@ -10,6 +10,7 @@ from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.jobs.files import JobFiles
 from posthouse.engine.jobs.history import RESULT_MAX, EndedJob, JobHistory
 from posthouse.engine.jobs.job import KEY, Job, JobQueue, JobState, encode, pack_state
+from posthouse.engine.jobs.job_states import JOB_STATES, JobEvent, phase_of
 from posthouse.engine.ledger.core import Core, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_JOB, TABLE_JOB_QUEUE, Change
 from posthouse.model.bindery import Q_OPERATORS, Q_SERVERS, Q_USERS, SUPERVISOR_ID
@@ -142,8 +143,14 @@ class JobGround:
         """What was asked for has changed."""
         self.core.define(TABLE_JOB, KEY.pack(ENTRY, job.serial), encode(job.entry), change)
 
+    def advance(self, job: Job, event: JobEvent, state: JobState, change: Change) -> None:
+        """One transition of the table: how the job stands from now on."""
+        after = JOB_STATES.after(phase_of(job.state), event)
+        assert after is phase_of(state), (after, state)
+        self.set_state(job, state, change)
+
     def set_state(self, job: Job, state: JobState, change: Change) -> None:
-        """How the job stands from now on; its place in the order is another matter."""
+        """Keeps how a job stands, and puts it where servers look for it."""
         queue = self.queues[job.entry.queue_id]
         if state.place != job.state.place:
             queue.take(job)
@@ -186,6 +193,7 @@ class JobGround:
     ) -> None:
         """The job is gone with its file; its history and its message are in the same step."""
         entry, state, core = job.entry, job.state, self.core
+        assert JOB_STATES.allows(phase_of(state), JobEvent(outcome)), (outcome, state)
         queue = self.queues[entry.queue_id]
         row = EndedJob(
             job.serial,

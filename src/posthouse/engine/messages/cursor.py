@@ -6,10 +6,11 @@ A cursor keeps a sort key, not a pointer: what it stands on may be gone, its pla
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.ledger.order import START, Place
 from posthouse.model.errors import IllegalCursorAction
+from posthouse.model.transitions import Row, StateMachine
 
 if TYPE_CHECKING:
     from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -41,20 +42,26 @@ _UNREAD, _READ = CursorState.UNREAD, CursorState.READ
 _WAIT_PEEK, _WAIT_RECEIVE = CursorState.WAIT_PEEK, CursorState.WAIT_RECEIVE
 
 # What is not in this table is MQ_ERROR_ILLEGAL_CURSOR_ACTION.
-NEXT: dict[tuple[CursorState, CursorEvent], CursorState] = {
-    (_UNREAD, CursorEvent.PEEKED): _READ,
-    (_UNREAD, CursorEvent.PEEK_WAITS): _WAIT_PEEK,
-    (_UNREAD, CursorEvent.DEQUEUED): _UNREAD,
-    (_UNREAD, CursorEvent.DEQUEUE_WAITS): _WAIT_RECEIVE,
-    (_READ, CursorEvent.PEEKED): _READ,
-    (_READ, CursorEvent.NEXT_PEEKED): _READ,
-    (_READ, CursorEvent.NEXT_PEEK_WAITS): _WAIT_PEEK,
-    (_READ, CursorEvent.DEQUEUED): _UNREAD,
-    (_WAIT_PEEK, CursorEvent.MESSAGE_AVAILABLE): _READ,
-    (_WAIT_PEEK, CursorEvent.WAIT_TIME_EXPIRED): _UNREAD,
-    (_WAIT_RECEIVE, CursorEvent.MESSAGE_AVAILABLE): _UNREAD,
-    (_WAIT_RECEIVE, CursorEvent.WAIT_TIME_EXPIRED): _UNREAD,
-}
+CURSOR_STATES: Final = StateMachine(
+    "cursor",
+    _UNREAD,
+    [
+        Row((_UNREAD, _READ), CursorEvent.PEEKED, _READ, "3.2.7.2: a message is there"),
+        Row((_UNREAD,), CursorEvent.PEEK_WAITS, _WAIT_PEEK, "3.2.7.2: none is there yet"),
+        Row((_READ,), CursorEvent.NEXT_PEEKED, _READ, "3.2.7.3: the next one is there"),
+        Row((_READ,), CursorEvent.NEXT_PEEK_WAITS, _WAIT_PEEK, "3.2.7.3: none is there yet"),
+        Row((_UNREAD, _READ), CursorEvent.DEQUEUED, _UNREAD, "3.2.7.4: received"),
+        Row((_UNREAD,), CursorEvent.DEQUEUE_WAITS, _WAIT_RECEIVE, "3.2.7.4: none is there yet"),
+        Row((_WAIT_PEEK,), CursorEvent.MESSAGE_AVAILABLE, _READ, "3.2.7.5: the wait ends"),
+        Row((_WAIT_RECEIVE,), CursorEvent.MESSAGE_AVAILABLE, _UNREAD, "3.2.7.5: the wait ends"),
+        Row(
+            (_WAIT_PEEK, _WAIT_RECEIVE),
+            CursorEvent.WAIT_TIME_EXPIRED,
+            _UNREAD,
+            "3.2.7.6: the place stays",
+        ),
+    ],
+)
 
 
 class Cursor:
@@ -67,7 +74,7 @@ class Cursor:
         self.handle = handle
         self.descriptor = descriptor
         self.place: Place = START
-        self.state = CursorState.UNREAD
+        self.state = CURSOR_STATES.first
         self.closed = False
 
     @property
@@ -83,9 +90,8 @@ class Cursor:
 
     def advance(self, event: CursorEvent, place: Place | None = None) -> None:
         """One transition of the table, to a new place where the event has one."""
-        state = NEXT.get((self.state, event))
-        if state is None:
+        if not CURSOR_STATES.allows(self.state, event):
             raise IllegalCursorAction(f"{event.value} is not possible while {self.state.value}")
-        self.state = state
+        self.state = CURSOR_STATES.after(self.state, event)
         if place is not None:
             self.place = place

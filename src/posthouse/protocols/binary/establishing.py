@@ -10,7 +10,8 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.binary.link import Link, LinkState
+from posthouse.protocols.binary.link import Link
+from posthouse.protocols.binary.link_states import LinkEvent
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.resolving import (
@@ -86,7 +87,7 @@ class Establishing:
 
     def _begin(self, link: Link) -> None:
         link.attempt += 1
-        link.state = LinkState.RESOLVING
+        link.happened(LinkEvent.BEGIN)
         link.retry_at_ms = None
 
     def _unresolved(self, link: Link, fault: Unresolved) -> None:
@@ -145,7 +146,7 @@ class Establishing:
         assert hop is not None
         link.pinged = self._ping_first and not by_timer
         if link.pinged:
-            link.state = LinkState.PINGING
+            link.happened(LinkEvent.PING)
             self._pinger.ask(hop.address, partial(self._pinged, link, link.attempt, hop))
         else:
             self._connect(link, hop)
@@ -162,7 +163,7 @@ class Establishing:
 
     def _connect(self, link: Link, hop: NextHop) -> None:
         """2.1.1; what follows is Sending an EstablishConnection Request Packet (3.1.5.2.3)."""
-        link.state = LinkState.CONNECTING
+        link.happened(LinkEvent.CONNECT)
         self._reports.state(link.queues, OutgoingQueueState.WAITING)
         attempt = _Connecting(self._outcome, link, hop)
         self._network.connect(hop.address, hop.port, attempt)

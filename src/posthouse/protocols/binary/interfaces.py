@@ -18,18 +18,6 @@ class Role(Enum):
     ACCEPTOR = "acceptor"
 
 
-class SessionState(Enum):
-    """SessionState, [MS-MQQB] 3.1.1.3.1. A link without a session is in WAITING_RECONNECT."""
-
-    WAITING_EC_MSG = "WAITING_EC_MSG"
-    WAITING_ECR_MSG = "WAITING_ECR_MSG"
-    WAITING_CP_MSG = "WAITING_CP_MSG"
-    WAITING_CPR_MSG = "WAITING_CPR_MSG"
-    OPEN = "OPEN"
-    CLOSED = "CLOSED"
-    WAITING_RECONNECT = "WAITING_RECONNECT"
-
-
 class Transport(Protocol):
     """The connection under a session. After `close` nothing is called but `close`."""
 

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 
 from posthouse.engine.settings import host_key
+from posthouse.protocols.binary.link_states import LINK_STATES, LinkEvent
+from posthouse.protocols.binary.link_states import LinkState as LinkState
 from posthouse.protocols.binary.resolving import Candidate, Destination, NextHop, as_address
 from posthouse.protocols.binary.session import Session
-
-
-class LinkState(Enum):
-    """How far a link has come (3.1.5.2)."""
-
-    IDLE = "idle"
-    RESOLVING = "resolving"
-    PINGING = "pinging"
-    CONNECTING = "connecting"
-    OPENING = "opening"
-    OPEN = "open"
-    WAITING_RECONNECT = "waiting to reconnect"
 
 
 class Link:
@@ -30,7 +19,7 @@ class Link:
     ) -> None:
         self.key = key
         self.destination = destination  # None: the directory could not tell
-        self.state = LinkState.IDLE
+        self.state = LINK_STATES.first
         self.queues: dict[int, None] = {}
         self.served: set[int] = set()  # those that were on its session, if only for a while
         self.session: Session | None = None
@@ -51,6 +40,10 @@ class Link:
         # While all its messages were sent and it only waits for answers: what is new lies behind.
         self.rests_since: int | None = None
         self._due = due
+
+    def happened(self, event: LinkEvent) -> None:
+        """One transition of the table."""
+        self.state = LINK_STATES.after(self.state, event)
 
     @property
     def is_bound(self) -> bool:

@@ -17,7 +17,8 @@ from posthouse.model.names import parse_format_name
 from posthouse.model.next_hops import NextHop as HopText
 from posthouse.protocols.binary.caller_links import CallerLinks
 from posthouse.protocols.binary.establishing import Establishing
-from posthouse.protocols.binary.link import Link, LinkState
+from posthouse.protocols.binary.link import Link
+from posthouse.protocols.binary.link_states import LinkEvent, LinkState
 from posthouse.protocols.binary.network import Network
 from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.resolving import (
@@ -246,7 +247,7 @@ class Links:
         """No queue needs the link any more. A session that is open ends when it has been idle."""
         if link.session is None:
             link.attempt += 1
-            link.state = LinkState.IDLE
+            link.happened(LinkEvent.END)
             self._timers.forget(link)
             self._links.pop(link.key, None)
             self._callers.left(link.key)
@@ -442,7 +443,7 @@ class Links:
 
     def connected(self, link: Link, hop: NextHop, transport: Transport) -> Session:
         """Sending an EstablishConnection Request Packet (3.1.5.2.3)."""
-        link.state = LinkState.OPENING
+        link.happened(LinkEvent.CONNECTED)
         link.session = session = self._make_session(link, transport, hop)
         for number in link.queues:
             self._attach(link, number, session)
@@ -458,7 +459,7 @@ class Links:
         """The session is OPEN (3.1.5.4.2): NextHops is the hop in use, and the queues connected."""
         hop = link.hop
         assert hop is not None
-        link.state = LinkState.OPEN
+        link.happened(LinkEvent.OPENED)
         link.opened_at_ms = self._now()
         link.last_error = ""
         link.guid = guid
@@ -538,7 +539,7 @@ class Links:
     def _wait(self, link: Link, pause_ms: int, words: str, *, rests: bool = False) -> None:
         link.rests_since = self.desk.manager.core.lookup_ids.value - 1 if rests else None
         link.last_error = words
-        link.state = LinkState.WAITING_RECONNECT
+        link.happened(LinkEvent.WAIT)
         link.retry_at_ms = self._now() + pause_ms
         self._timers.arm(link)
         self._know_peers(link)

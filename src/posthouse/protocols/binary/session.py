@@ -29,10 +29,11 @@ from posthouse.protocols.binary.handshake import Terms
 from posthouse.protocols.binary.intake import Intake, Portion
 from posthouse.protocols.binary.interfaces import Host as Host
 from posthouse.protocols.binary.interfaces import Role as Role
-from posthouse.protocols.binary.interfaces import SessionState as SessionState
 from posthouse.protocols.binary.interfaces import Transport as Transport
 from posthouse.protocols.binary.packet_scan import look_at, recoverable_in
 from posthouse.protocols.binary.sending import NEVER, Fetched, SendingQueue, SendingQueues
+from posthouse.protocols.binary.session_states import SESSION_STATES, SessionEvent
+from posthouse.protocols.binary.session_states import SessionState as SessionState
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.wire.binary.internal import (
@@ -77,7 +78,7 @@ class Session:
         self.terms = Terms(settings, own_guid, server_guid, direct)
         self.remote_address = peer_address
         self.pinged = pinged
-        self.state = SessionState.WAITING_EC_MSG
+        self.state = SESSION_STATES.first
         self.was_open = self.refused = False  # refused: by the other side
         self.was_idle = False  # nothing went on when it ended, whichever end had waited enough
         self.close_reason = ""
@@ -141,11 +142,14 @@ class Session:
 
     # -- the connection
 
+    def _happened(self, event: SessionEvent) -> None:
+        self.state = SESSION_STATES.after(self.state, event)
+
     def connected(self) -> None:
         """The transport is there: 3.1.5.2.3 for an initiator, 3.1.5.10 for an acceptor."""
         now = self._now()
         if self.role is Role.INITIATOR:
-            self.state = SessionState.WAITING_ECR_MSG
+            self._happened(SessionEvent.CONNECTED)
             self._send(self.terms.request(now, pinged=self.pinged))
         self._initialization_at = now + self._settings.initialization_timer_ms
         self._rearm(min(self._initialization_at, self._cleanup_at))
@@ -176,7 +180,7 @@ class Session:
 
     def _stop(self) -> None:
         self.was_idle = self._is_idle()
-        self.state = SessionState.CLOSED
+        self._happened(SessionEvent.CLOSE)
         self._initialization_at = self._cleanup_at = NEVER
         self._ack_wait_at = self._ack_send_at = self._ack_quiet_at = NEVER
 
@@ -245,15 +249,16 @@ class Session:
         self._count(packets[begin:] if begin else packets, batch, looks)
 
     def _internal(self, packet: bytes) -> None:
-        kind, state = packet_kind(packet), self.state
-        if kind is PacketKind.SESSION_ACK and state is SessionState.OPEN:
+        kind = packet_kind(packet)
+        event = _EVENTS.get(kind)
+        if event is None or not SESSION_STATES.allows(self.state, event):
+            raise Breach(UNEXPECTED, f"{kind.value} in {self.state.value}")
+        if event is SessionEvent.SESSION_ACK:
             self._session_header(read_session_ack(packet).header)
-        elif kind is PacketKind.ESTABLISH_CONNECTION and state in _AWAIT_ESTABLISH:
+        elif event is SessionEvent.ESTABLISH_CONNECTION:
             self._establish(read_establish_connection(packet))
-        elif kind is PacketKind.CONNECTION_PARAMETERS and state in _AWAIT_PARAMETERS:
-            self._parameters(read_connection_parameters(packet))
         else:
-            raise Breach(UNEXPECTED, f"{kind.value} in {state.value}")
+            self._parameters(read_connection_parameters(packet))
 
     def _carrier(self, packet: bytes, batch: list[bytes], looks: list[Glance]) -> None:
         """A user message with a SessionHeader, 3.1.5.8.4: counted first, for it counts itself."""
@@ -270,7 +275,7 @@ class Session:
             self._answer(packet)
             return
         parameters = self.terms.take_response(packet, self._now())
-        self.state = SessionState.WAITING_CPR_MSG
+        self._happened(SessionEvent.ESTABLISH_CONNECTION)
         self._send(parameters)
         self._host.established(self)
 
@@ -282,7 +287,7 @@ class Session:
         if refusal:
             self._refuse(refusal)
         else:
-            self.state = SessionState.WAITING_CP_MSG
+            self._happened(SessionEvent.ESTABLISH_CONNECTION)
 
     def _refuse(self, reason: str) -> None:
         """State-machines 1.2 a: closed at once, but the peer may read its answer."""
@@ -302,7 +307,7 @@ class Session:
 
     def _open(self) -> None:
         self._initialization_at = NEVER
-        self.state = SessionState.OPEN
+        self._happened(SessionEvent.CONNECTION_PARAMETERS)
         self.was_open, self._opened_ms = True, self._now()
         self.queues.peer = self.remote_guid
         self._host.opened(self)
@@ -316,7 +321,7 @@ class Session:
         """Every user message counts, whatever becomes of it (decision 21)."""
         if not packets:
             return
-        if not self.is_open:
+        if not SESSION_STATES.allows(self.state, SessionEvent.USER_MESSAGE):
             raise Breach(UNEXPECTED, f"UserMessage in {self.state.value}")
         seen, recoverable, error = look_at(packets)
         received = self.received
@@ -575,8 +580,11 @@ class Session:
         self._transport.send(list(parts))
 
 
-_AWAIT_ESTABLISH = (SessionState.WAITING_EC_MSG, SessionState.WAITING_ECR_MSG)
-_AWAIT_PARAMETERS = (SessionState.WAITING_CP_MSG, SessionState.WAITING_CPR_MSG)
+_EVENTS = {
+    PacketKind.SESSION_ACK: SessionEvent.SESSION_ACK,
+    PacketKind.ESTABLISH_CONNECTION: SessionEvent.ESTABLISH_CONNECTION,
+    PacketKind.CONNECTION_PARAMETERS: SessionEvent.CONNECTION_PARAMETERS,
+}
 
 
 def _nothing(answer: Answer) -> None:

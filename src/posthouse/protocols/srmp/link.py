@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum
 from typing import Protocol
 
 from posthouse.engine.transfer.protocol_interface import Outbound
@@ -12,22 +11,14 @@ from posthouse.model.names import DirectName
 from posthouse.protocols.srmp.destinations import Destination
 from posthouse.protocols.srmp.exchange import Exchange, Posted
 from posthouse.protocols.srmp.http_head import ResponseHead
+from posthouse.protocols.srmp.link_states import LINK_STATES, LinkEvent
+from posthouse.protocols.srmp.link_states import LinkState as LinkState
 from posthouse.protocols.srmp.network import Transport
 from posthouse.protocols.srmp.sending import NEVER, SendingQueue
 from posthouse.protocols.srmp.settings import SrmpSettings
 
 CAUTION = 64  # requests that go one at a time after a peer has not taken several at once
 CAUTION_DOUBLINGS_MAX = 20
-
-
-class LinkState(Enum):
-    """How far a link has come (3.1.7.9)."""
-
-    IDLE = "idle"
-    RESOLVING = "resolving"
-    CONNECTING = "connecting"
-    OPEN = "open"
-    WAITING = "waiting to retransmit"
 
 
 class LinkHost(Protocol):
@@ -66,7 +57,7 @@ class Link:
     ) -> None:
         self.number = number
         self.name = name
-        self.state = LinkState.IDLE
+        self.state = LINK_STATES.first
         self.sending = SendingQueue(number, settings)
         self.fetched: deque[Outbound] = deque()  # taken and not sent
         self.fetched_at_ms = 0
@@ -87,6 +78,10 @@ class Link:
         self.retry_at_ms = NEVER
         self.last_error = ""
         self._host = host
+
+    def happened(self, event: LinkEvent) -> None:
+        """One transition of the table."""
+        self.state = LINK_STATES.after(self.state, event)
 
     def stumbled(self) -> None:
         """Requests go one at a time for a while, which grows with each time."""

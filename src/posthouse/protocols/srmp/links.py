@@ -27,7 +27,8 @@ from posthouse.protocols.srmp.destinations import (
 )
 from posthouse.protocols.srmp.exchange import Exchange, Posted
 from posthouse.protocols.srmp.http_head import ResponseHead
-from posthouse.protocols.srmp.link import Connecting, Link, LinkState
+from posthouse.protocols.srmp.link import Connecting, Link
+from posthouse.protocols.srmp.link_states import LinkEvent, LinkState
 from posthouse.protocols.srmp.network import Network, Transport
 from posthouse.protocols.srmp.requests import RequestMaker, Unsendable
 from posthouse.protocols.srmp.sending import NEVER, Taken
@@ -152,7 +153,8 @@ class Links:
         if link.state is not LinkState.IDLE:
             link.attempt += 1
             self._reports.state([link.number], _STATE.DISCONNECTED)
-        link.state, link.retry_at_ms = LinkState.IDLE, NEVER
+        link.happened(LinkEvent.REST)
+        link.retry_at_ms = NEVER
         self._timers.forget(link)
 
     def _drop_if_done(self, link: Link, queue: Queue) -> None:
@@ -214,7 +216,8 @@ class Links:
 
     def _begin(self, link: Link) -> None:
         link.attempt += 1
-        link.state, link.retry_at_ms = LinkState.RESOLVING, NEVER
+        link.happened(LinkEvent.BEGIN)
+        link.retry_at_ms = NEVER
         self._reports.state([link.number], _STATE.WAITING)
         found = self._reports.ask(
             lambda manager: destination_of(manager, link.name, self.settings), None
@@ -249,7 +252,7 @@ class Links:
         destination, hop = link.destination, link.hop
         assert destination is not None
         assert hop is not None
-        link.state = LinkState.CONNECTING
+        link.happened(LinkEvent.CONNECT)
         link.attempt += 1
         attempt = Connecting(self, link)
         self._network.connect(hop, destination.port, destination.secure, attempt)
@@ -265,7 +268,7 @@ class Links:
 
     def connected(self, link: Link, transport: Transport) -> Exchange:
         """3.1.7.9: the queue is Connected, and the Session Cleanup Timer runs."""
-        link.state = LinkState.OPEN
+        link.happened(LinkEvent.CONNECTED)
         link.exchange = Exchange(self.settings, transport, link, self._now, self._pipeline(link))
         link.ready = True
         hop = link.hop
@@ -398,7 +401,7 @@ class Links:
             return
         if lost:  # it was idle, and closed while our request was on its way: nobody has failed
             self._end_sending(link)
-        link.state = LinkState.IDLE
+        link.happened(LinkEvent.CLOSED)
         self._reports.state([link.number], _STATE.DISCONNECTED)
         if lost or link.fetched:
             self._begin(link)
@@ -412,7 +415,8 @@ class Links:
         link.attempt += 1
         link.failures += 1
         pause_ms = self._pause_ms(link.failures)
-        link.state, link.last_error = LinkState.WAITING, words
+        link.happened(LinkEvent.FAIL)
+        link.last_error = words
         link.retry_at_ms = self._now() + pause_ms
         self._history(link, status)
         self._reports.state([link.number], _STATE.DISCONNECTED)
@@ -454,7 +458,7 @@ class Links:
     def _retransmit(self, link: Link) -> None:
         queue = self._queue(link.number)
         if queue is None or not self._may_send(queue) or not queue.state.count:
-            link.state = LinkState.IDLE
+            link.happened(LinkEvent.REST)
             self.look(link.number)
         else:
             self._begin(link)
