@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,28 @@ def test_bytes_of_many_are_printed_whole(ph: Posthouse) -> None:
 def bytes_of(dump: str) -> bytes:
     """The bytes of rows of offset, hex and characters."""
     return b"".join(bytes.fromhex(row[10:57]) for row in dump.splitlines())
+
+
+def test_a_queue_has_the_code_page_of_its_senders(ph: Posthouse, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes("Привет, мир".encode("cp1251"))
+    for _ in range(2):
+        ph("send", ORDERS, "--body-file", str(body), "--body-type", "30")
+    assert "Ïðèâåò, ìèð" in ph("peek", ORDERS).out
+    assert ph("queue", "set", ORDERS, "--code-page", "cp1251").code == 0
+    assert "code page         1251\n" in ph("queue", "show", ORDERS).out
+    shown = ph("peek", ORDERS, "--json").lines[0]
+    assert (shown["decoded"]["value"], shown["code_page"]) == ("Привет, мир", "1251")
+    assert ph("peek", ORDERS, "--format", "{code_page}: {decoded}").out == "1251: Привет, мир\n"
+    assert ph("peek", ORDERS, "--count", "2").out.count("Привет, мир") == 2
+    found = ph("message", "find", 'text ~ "привет"', "--json").lines
+    assert [line["decoded"]["value"] for line in found] == ["Привет, мир"] * 2
+    number = str(found[0]["lookup_id"])
+    assert ph("message", "show", ORDERS, number).out.endswith("\nПривет, мир\n")
+    assert ph("receive", ORDERS).out.endswith("\nПривет, мир\n")
+    assert ph("queue", "set", ORDERS, "--code-page", "").code == 0
+    assert "Ïðèâåò, ìèð" in ph("receive", ORDERS).out
+    assert "1249" in ph("queue", "set", ORDERS, "--code-page", "1249").err
 
 
 def test_bodies_are_shown_decoded(ph: Posthouse) -> None:

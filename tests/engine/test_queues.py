@@ -46,6 +46,7 @@ EVERYTHING = {
     "privacy_level": 2,
     "multicast_address": "239.1.2.3:4567",
     "base_priority": -3,
+    "code_page": "1251",
 }
 
 

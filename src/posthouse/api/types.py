@@ -165,6 +165,7 @@ class QueueJson(Json):
     purged_through: int
     reason: str  # why a public queue is not, or not fully, in the directory
     claimed: int = 0  # messages of a group: only its readers get them
+    code_page: str = ""  # of VT_LPSTR bodies; empty: 1252
 
 
 class QueueListJson(Json):
@@ -177,6 +178,9 @@ class QueueListJson(Json):
 Label = Annotated[str, Meta(max_length=124)]
 Priority = Annotated[int, Meta(ge=-32768, le=32767)]
 Multicast = Annotated[str, Meta(max_length=32, description="A.B.C.D:PORT, empty for none")]
+CodePage = Annotated[
+    str, Meta(max_length=32, description="of VT_LPSTR bodies, such as 1251; empty for 1252")
+]
 
 
 class QueueCreateBody(Json):
@@ -193,6 +197,7 @@ class QueueCreateBody(Json):
     base_priority: Priority = 0
     multicast: Multicast = ""
     type_id: Guid | None = None
+    code_page: CodePage = ""
 
 
 class QueueSetBody(Json):
@@ -207,6 +212,7 @@ class QueueSetBody(Json):
     base_priority: Priority | UnsetType = UNSET
     multicast: Multicast | UnsetType = UNSET
     type_id: Guid | UnsetType = UNSET
+    code_page: CodePage | UnsetType = UNSET
 
 
 class CountJson(Json):
@@ -249,22 +255,28 @@ class RevokeBody(Json):
 
 
 class MessagesParams(Json):
-    """Which messages of a queue to show; `after` is `next` of the page before."""
+    """Which messages of a queue to show; `after` is `next` of the page before.
+
+    With `decode` each has what is in its body (docs/formats.md); a page then ends earlier where
+    that is much.
+    """
 
     queue: Name
     where: FilterText | UnsetType = UNSET
     after: Annotated[str, Meta(pattern="^[0-7]-[0-9]{1,18}$")] | UnsetType = UNSET
     limit: Limit = 100
     bodies: bool = True
+    decode: bool = False
 
 
 class FindParams(Json):
-    """Which messages of all queues to show."""
+    """Which messages of all queues to show; `decode` as in lists."""
 
     where: FilterText
     after: Annotated[str, Meta(pattern="^[0-9]{1,9}-[0-8]-[0-9]{1,18}$")] | UnsetType = UNSET
     limit: Limit = 100
     bodies: bool = True
+    decode: bool = False
 
 
 class MessageParams(Json):
@@ -335,12 +347,14 @@ class ExplainJson(Json):
 class ReceiveBody(Json):
     """What to receive: the first messages, or one by its lookup id.
 
-    The messages are gone when the answer is sent: an answer that is lost loses them.
+    The messages are gone when the answer is sent: an answer that is lost loses them. With `decode`
+    each has what is in its body, but for those after the first 8 MiB of it.
     """
 
     count: Annotated[int, Meta(ge=1, le=RECEIVE_MAX)] = 1
     timeout_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)] = 0
     lookup_id: LookupId | None = None
+    decode: bool = False
 
 
 class SendBody(Json):

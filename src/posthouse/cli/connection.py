@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -14,7 +15,7 @@ import typer
 from posthouse import __version__
 from posthouse.client.management import PREFIX
 from posthouse.client.manager import Queue, QueueManagerClient, connect
-from posthouse.model.errors import InvalidParameter, RemoteProtocolError
+from posthouse.model.errors import InvalidParameter, QueueError, RemoteProtocolError
 
 CONNECT_S: Final = 10.0
 RECONNECT_S: Final = 10.0
@@ -46,6 +47,7 @@ class Remote:
         self.json = json
         self._place = (home, url, token_file)
         self._client: QueueManagerClient | None = None
+        self._code_pages: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +110,14 @@ class Remote:
     def queue(self, name: str) -> Queue:
         """A queue to send to or read from."""
         return self.client.queue(name)
+
+    def code_page(self, name: str) -> str:
+        """The code page of a queue; empty where it has none, or may not be looked at."""
+        if name not in self._code_pages:
+            self._code_pages[name] = ""
+            with suppress(QueueError):
+                self._code_pages[name] = self.queue(name).properties().code_page
+        return self._code_pages[name]
 
     def ask(
         self,

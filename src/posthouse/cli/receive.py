@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 
 from posthouse.api.types import LOOKUP_ID_MAX, WAIT_MAX_MS
 from posthouse.cli.command import REFUSED, talking
@@ -29,7 +30,7 @@ from posthouse.client.message import Message
 from posthouse.client.msmq import RemoteQueue
 from posthouse.client.remote.consuming import RemoteConsumer
 from posthouse.model.errors import IoTimeout, QueueError
-from posthouse.model.message_json import MessageJson
+from posthouse.model.message_json import VT_LPSTR, MessageJson
 from posthouse.model.paths import PathName
 
 BATCH = 100
@@ -247,6 +248,8 @@ def shown(remote: Remote, message: Message) -> MessageJson:
     """With the whole name of the queue, whatever it was asked for by, and its verified sender."""
     found = message.to_json()
     found.sender = message.sender or found.sender
+    if found.body_type == VT_LPSTR:
+        found.code_page = remote.code_page(message.queue) or UNSET
     with suppress(QueueError):  # of a format name
         path = PathName.parse(message.queue)
         if path.computer == ".":

@@ -121,6 +121,7 @@ class QueueManagerClient:
         base_priority: int = 0,
         multicast: str = "",
         type_id: str | None = None,
+        code_page: str = "",
         exist_ok: bool = False,
     ) -> Queue:
         """A new queue; with `exist_ok` also one that is there, whatever its properties."""
@@ -136,6 +137,7 @@ class QueueManagerClient:
             base_priority=base_priority,
             multicast=multicast,
             type_id=type_id,
+            code_page=code_page,
         )
         try:
             self._channel.run(management.create_queue(self._channel.core, body))

@@ -108,13 +108,15 @@ class Message:
         """What the JSON in the body says; ValueError where there is none."""
         return decode_json(self.body, self.body_type)
 
-    def decoded(self, code_page: str = "1252") -> Decoded:
+    def decoded(self, code_page: str = "") -> Decoded:
         """What is in the message: XML, .NET objects, WCF, headers of message buses.
 
         Any bytes give a result, with `error` where they break the format that they claim.
-        `code_page` is that of the sender, for bodies of type VT_LPSTR.
+        `code_page` is that of the sender, for bodies of type VT_LPSTR: `properties().code_page` of
+        the queue, where it has one.
         """
         from posthouse.formats import decode
+        from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 
         return decode(
             self.body,
@@ -123,7 +125,7 @@ class Message:
             label=self.label,
             app_specific=self.app_specific,
             correlation_id=bytes.fromhex(self.correlation_id),
-            code_page=code_page,
+            code_page=code_page or DEFAULT_CODE_PAGE,
         )
 
     @property

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from codecs import charmap_decode
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, Final
 
 from posthouse.formats.limits import FormatError
@@ -19,6 +17,7 @@ from posthouse.formats.values import (
     guid_text,
     ticks_text,
 )
+from posthouse.model.code_pages import code_page_text
 
 VT_LPSTR: Final = 30
 VT_DATE: Final = 7
@@ -49,15 +48,6 @@ NAMES: Final = {
 """Body types that are variants; all others but 0 and 768 are unknown."""
 STRINGS: Final = frozenset({8, 30, 31})
 WIDE_STRINGS: Final = frozenset({8, 31})
-CODE_PAGES: Final = {
-    "ascii": "ascii",
-    "utf-8": "utf-8",
-    **{str(page): f"cp{page}" for page in (437, 850, 852, 866, 874, 932, 936, 949, 950)},
-    **{str(page): f"cp{page}" for page in range(1250, 1259)},
-}
-"""ANSI and OEM code pages of Windows by number, for VT_LPSTR."""
-_MULTIBYTE: Final = frozenset({"utf-8", "cp932", "cp936", "cp949", "cp950"})
-DEFAULT_CODE_PAGE: Final = "1252"
 _INTEGERS: Final = {2: "<h", 3: "<i", 16: "<b", 17: "<B", 18: "<H", 19: "<I", 20: "<q", 21: "<Q"}
 _FLOATS: Final = {4: "<f", 5: "<d"}
 _COM_ZERO: Final = datetime(1899, 12, 30)
@@ -88,18 +78,10 @@ def _wide_ended(body: bytes, _: str) -> str:
 
 
 def _narrow(body: bytes, code_page: str) -> str:
-    codec = CODE_PAGES.get(code_page.lower().removeprefix("cp").removeprefix("windows-"))
-    if codec is None:
+    text = code_page_text(body, code_page)
+    if text is None:
         raise FormatError(f"the code page {code_page[:40]!r} is not a known one")
-    if codec in _MULTIBYTE:
-        return body.decode(codec, "replace").rstrip("\0")
-    return charmap_decode(body, "strict", _characters(codec))[0].rstrip("\0")
-
-
-@cache
-def _characters(codec: str) -> str:
-    """The 256 characters of a code page; with a table nothing is slow about undefined ones."""
-    return bytes(range(256)).decode(codec, "replace")
+    return text.rstrip("\0")
 
 
 def _bytes(body: bytes, _: str) -> Any:

@@ -29,6 +29,7 @@ from posthouse.formats.xml_tree import (
     read_document,
 )
 from posthouse.formats.xml_values import root_value
+from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 
 VT_NRBF: Final = 768
 _WITHOUT_TYPE: Final = 0
@@ -45,7 +46,7 @@ def decode(
     label: str = "",
     app_specific: int = 0,
     correlation_id: bytes = b"",
-    code_page: str = activex.DEFAULT_CODE_PAGE,
+    code_page: str = DEFAULT_CODE_PAGE,
     limits: Limits = DEFAULT,
 ) -> Decoded:
     """Decode a message. Any bytes give a result: with `error` where they break their own format.

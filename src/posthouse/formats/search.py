@@ -1,11 +1,12 @@
-"""What filters compare: the content of a message, decoded within narrow limits."""
+"""What filters compare and lists show: the content of messages, decoded within narrow limits."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
-from posthouse.formats.detect import decode
 from posthouse.formats.limits import Limits
+from posthouse.formats.messages import decode_message
 from posthouse.model.message_json import MessageJson
 
 SEARCHED: Final = Limits(
@@ -18,18 +19,11 @@ SEARCHED: Final = Limits(
     shown=4 << 20,
 )
 """A search decodes many messages, each of which may be hostile."""
+LISTED: Final = replace(SEARCHED, shown=1 << 16)
+"""A page of messages is to be read by people: the text of each is cut earlier."""
 
 
-def content_of(message: MessageJson) -> dict[str, Any]:
+def content_of(message: MessageJson, limits: Limits = SEARCHED) -> dict[str, Any]:
     """The fields of a decoded message; none where its body is not at hand."""
-    if message.body is None:
-        return {}
-    return decode(
-        message.body,
-        body_type=message.body_type,
-        extension=message.extension or b"",
-        label=message.label,
-        app_specific=message.app_specific,
-        correlation_id=bytes.fromhex(message.correlation_id),
-        limits=SEARCHED,
-    ).to_json()
+    decoded = decode_message(message, limits)
+    return {} if decoded is None else decoded.to_json()

@@ -32,7 +32,8 @@ class MessageJson(
     """A message as JSON. Bytes are base64, times ISO 8601 in UTC, names texts, empty where none.
 
     `body`, `body_text` and `extension` are null where they were not asked for, `body_text` also
-    where the body is not text. `decoded` is there where it was asked for: what is in the body.
+    where the body is not text. `code_page` is there for bodies of type VT_LPSTR in a queue with a
+    code page, `decoded` where it was asked for: what is in the body.
     """
 
     id: str
@@ -67,6 +68,7 @@ class MessageJson(
     transaction: TransactionJson | None
     abort_count: int
     move_count: int
+    code_page: str | msgspec.UnsetType = msgspec.UNSET  # of the queue, where the body needs one
     decoded: Any = msgspec.UNSET  # what a sender wrote may be any value
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from posthouse.model.code_pages import checked_code_page
 from posthouse.model.enumerations import (
     LOCAL_CONNECTION,
     ConnectionStatus,
@@ -99,6 +100,8 @@ class QueueProperties:
     transactional: bool = False
     multicast_address: str | None = None
     base_priority: int = 0
+    code_page: str = ""
+    """Of senders of VT_LPSTR bodies; empty: 1252. MSMQ has no such property."""
 
     def validate(self) -> None:
         """Raise the proper `QueueError` for the first property outside its limits."""
@@ -112,6 +115,7 @@ class QueueProperties:
         _check_number("the base priority", self.base_priority, BASE_PRIORITY_MIN, BASE_PRIORITY_MAX)
         if self.privacy_level not in frozenset(QueuePrivacyLevel):
             raise IllegalPropertyValue(f"a queue has no privacy level {self.privacy_level}")
+        self.code_page = checked_code_page(self.code_page)
         if self.multicast_address is not None:
             self._check_multicast(self.multicast_address)
 

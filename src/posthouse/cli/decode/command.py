@@ -15,7 +15,7 @@ from posthouse.cli.decode.packets import View, view_packet, view_ping
 from posthouse.cli.decode.pgm import is_pgm, pgm_of_capture, view_pgm
 from posthouse.cli.decode.srmp import is_srmp, srmp_extent, view_srmp
 from posthouse.cli.output import print_json, say
-from posthouse.formats.activex import DEFAULT_CODE_PAGE
+from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.wire.binary.ping import PING_SIGNATURE, PING_SIZE
 from posthouse.wire.binary.stream import packet_extent

@@ -230,7 +230,7 @@ def _value(message: MessageJson, field: str) -> str:
     value = getattr(message, _ATTRIBUTES[field])
     if field == "body_text" and value is None:
         return (message.body or b"").hex(" ")
-    if value is None:
+    if value is None or value is msgspec.UNSET:
         return ""
     if isinstance(value, str):
         return value

@@ -8,7 +8,8 @@ import msgspec
 
 from posthouse.cli.messages.decoded_view import summary
 from posthouse.cli.output import print_pairs, say
-from posthouse.formats import DEFAULT, Decoded, Limits, decode
+from posthouse.formats import Decoded, Limits
+from posthouse.formats.messages import decode_message
 from posthouse.formats.pretty import hex_dump
 from posthouse.model.message_json import MessageJson
 
@@ -54,46 +55,31 @@ def _shortened(text: str) -> str:
 
 
 def _body(message: MessageJson) -> str:
-    if message.body_text is not None:
+    if message.body_text is not None and not message.code_page:
         return message.body_text
-    decoded = decoded_of(message)
+    decoded = decode_message(message)
     if decoded is None or decoded.format in _AS_THEY_ARE or decoded.error is not None:
         return (message.body or b"")[:BYTES_SHOWN].hex(" ")
     return " ".join(decoded.text[: 20 * TEXT_SHOWN].split())
 
 
-def decoded_of(message: MessageJson, limits: Limits = DEFAULT) -> Decoded | None:
-    """What is in the message; None where its body was not asked for."""
-    if message.body is None:
-        return None
-    return decode(
-        message.body,
-        body_type=message.body_type,
-        extension=message.extension or b"",
-        label=message.label,
-        app_specific=message.app_specific,
-        correlation_id=bytes.fromhex(message.correlation_id),
-        limits=limits,
-    )
-
-
 def decoded_text(message: MessageJson) -> str:
     """The content of the body as text, all of it."""
-    decoded = decoded_of(message, _WHOLE)
+    decoded = decode_message(message, _WHOLE)
     return "" if decoded is None else decoded.text
 
 
 def as_json(message: MessageJson) -> dict[str, Any]:
     """The message JSON with `decoded`: the content of the body, null where it was not asked for."""
     found: dict[str, Any] = msgspec.to_builtins(message)
-    decoded = decoded_of(message)
+    decoded = decode_message(message)
     found["decoded"] = None if decoded is None else decoded.to_json()
     return found
 
 
 def show_one(message: MessageJson, *, hexed: bool = False) -> None:
     """A message with all it has to say; `hexed`: its body as bytes."""
-    decoded = None if hexed else decoded_of(message, _WHOLE)
+    decoded = None if hexed else decode_message(message, _WHOLE)
     print_pairs(
         {
             "id": message.id,

@@ -54,6 +54,11 @@ BasePriority = typer.Option(
 )
 Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
 TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
+CodePage = typer.Option(
+    "--code-page",
+    metavar="N",
+    help="Code page of senders, by which bodies of type VT_LPSTR are read; '' for 1252.",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -94,6 +99,7 @@ def create(
     base_priority: Annotated[int, BasePriority] = 0,
     multicast: Annotated[str, Multicast] = "",
     type_id: Annotated[str | None, TypeId] = None,
+    code_page: Annotated[str, CodePage] = "",
 ) -> None:
     """Create a queue; prints its path name and its format name.
 
@@ -111,6 +117,7 @@ def create(
         base_priority=base_priority,
         multicast=multicast,
         type_id=None if type_id is None else guid(type_id),
+        code_page=code_page,
     )
     queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
     if remote.json:
@@ -237,6 +244,7 @@ def _tell(queue: QueueJson) -> None:
             "journal quota": _kib(queue.journal_quota_kib),
             "base priority": str(queue.base_priority),
             "multicast": queue.multicast,
+            "code page": queue.code_page,
             "created": queue.created_time,
             "modified": queue.modified_time,
             "messages": _held(queue),
@@ -288,12 +296,15 @@ def set_queue(
     base_priority: Annotated[int | None, BasePriority] = None,
     multicast: Annotated[str | None, Multicast] = None,
     type_id: Annotated[str | None, TypeId] = None,
+    code_page: Annotated[str | None, CodePage] = None,
 ) -> None:
     """Change properties of a queue; those that are not named stay.
 
     Whether a queue is transactional is decided when it is created.
 
     Example: posthouse queue set './private$/orders' --label 'Old orders' --quota 10240
+
+    Example: posthouse queue set './private$/orders' --code-page 1251
     """
     body = QueueSetBody(
         label=_given(label),
@@ -305,6 +316,7 @@ def set_queue(
         base_priority=_given(base_priority),
         multicast=_given(multicast),
         type_id=UNSET if type_id is None else guid(type_id),
+        code_page=_given(code_page),
     )
     if body == QueueSetBody():
         raise typer.BadParameter("name at least one property to change")

@@ -11,6 +11,7 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import DOOMED_DELETED, TABLE_QUEUE, Change
 from posthouse.engine.machine.computer_name import follow_name
 from posthouse.engine.queues.naming import PublicQueues, QueueNames, is_service_queue
+from posthouse.engine.queues.properties import new_definition
 from posthouse.engine.queues.queue import (
     DEADLETTER,
     DEADXACT,
@@ -233,25 +234,9 @@ class Queues(QueueNames):
             raise QueueExists(f"a queue named {path} exists")
         change, now = Change(), core.utc
         kind = QueueType.PRIVATE if path.kind is PathKind.PRIVATE else QueueType.PUBLIC
-        definition = QueueDefinition(
-            number=0,  # given when nobody can refuse any more
-            queue_type=kind,
-            role=QueueRole.PLAIN,
-            pathname=str(path),
-            label=properties.label,
-            type_guid=properties.type_guid,
-            journaling=properties.journaling,
-            quota_kib=properties.quota_kib,
-            journal_quota_kib=properties.journal_quota_kib,
-            authentication=properties.authentication,
-            privacy_level=properties.privacy_level,
-            transactional=properties.transactional,
-            multicast_address=properties.multicast_address or "",
-            base_priority=properties.base_priority,
-            create_time=now,
-            modify_time=now,
-            security=self._descriptor(caller, security),
-        )
+        definition = new_definition(path, kind, properties)
+        definition.create_time = definition.modify_time = now
+        definition.security = self._descriptor(caller, security)
         if kind is QueueType.PUBLIC and not skip_directory:
             published = self.public.publish(definition, change)
             definition.identifier = published.identifier

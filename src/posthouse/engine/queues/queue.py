@@ -73,6 +73,7 @@ class QueueDefinition(msgspec.Struct, omit_defaults=True):
     full_path: str = ""
     directory_path: str = ""
     answers_at: str = ""  # of an outgoing queue for order_queue$: the host that may have them
+    code_page: str = ""  # of senders of VT_LPSTR bodies; empty: the default
 
 
 encode_definition = msgspec.msgpack.Encoder().encode
@@ -192,6 +193,11 @@ class Queue:
     def name(self) -> str:
         """For people: the path name, or the destination of an outgoing queue."""
         return self.definition.pathname or self.definition.format_name
+
+    @property
+    def code_page(self) -> str:
+        """The code page of VT_LPSTR bodies; a journal or subqueue has that of its queue."""
+        return (self.parent or self).definition.code_page
 
     def place_of(self, lookup_id: int) -> tuple[Place | None, int]:
         """Where the message with this identifier stands; number 0 when it is not here."""

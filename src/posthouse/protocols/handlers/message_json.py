@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from posthouse.api.types import SendBody
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.records import (
@@ -27,6 +29,7 @@ from posthouse.model.message import (
     journal_words,
 )
 from posthouse.model.message_json import (
+    VT_LPSTR,
     MessageJson,
     TransactionJson,
     body_text,
@@ -42,8 +45,11 @@ from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import is_encrypted
 
 
-def message_json(read: Read, packet: bytes, queue: str) -> MessageJson:
-    """A message as it is in a queue. Any stored packet has one, however odd its headers."""
+def message_json(read: Read, packet: bytes, queue: str, code_page: str = "") -> MessageJson:
+    """A message as it is in a queue. Any stored packet has one, however odd its headers.
+
+    `code_page` is that of the queue.
+    """
     message = readable(packet)
     return MessageJson(
         id=str(message.identifier),
@@ -78,6 +84,7 @@ def message_json(read: Read, packet: bytes, queue: str) -> MessageJson:
         transaction=_transaction(read, message),
         abort_count=read.aborts,
         move_count=read.moves,
+        code_page=code_page if code_page and message.body_type == VT_LPSTR else UNSET,
     )
 
 

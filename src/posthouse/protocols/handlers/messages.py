@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 from msgspec import UnsetType
 
@@ -37,6 +39,7 @@ from posthouse.model.properties import MessageSeekAction, QueueAccessType
 from posthouse.protocols.desk import Answer, Release
 from posthouse.protocols.handlers.context import Context, find_queue, open_queue, opened
 from posthouse.protocols.handlers.conversation import Decide, Steps, Wait, at_once, looked_at
+from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_json import message_json, message_of, readable
 from posthouse.protocols.handlers.scanning import (
     GONE,
@@ -65,11 +68,12 @@ def list_messages(
         priority, lookup_id = map(int, params.after.split("-"))
         place = Place(priority, lookup_id)
     scan, where = Scan(context, params.queue, place=place), _filter(params.where)
-    if where is None:
+    decoding = Decoding() if params.decode else None
+    if where is None and decoding is None:
         page = yield from search(scan, None, params.limit)
     else:
         with context.services.scans.running(context.caller):
-            page = yield from search(scan, where, params.limit)
+            page = yield from search(scan, where, params.limit, decoding)
     stopped = page.stopped
     return MessagePageJson(
         messages=_shown(page, params.bodies),
@@ -96,7 +100,7 @@ def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> 
 
     def look(manager: QueueManager, room: int) -> Read | int:
         with opened(manager, params.queue, QueueAccessType.PEEK, context) as descriptor:
-            names.append(descriptor.target().name)
+            places.append(_place_of(descriptor))
             size = manager.size_by_lookup_identifier(descriptor, params.lookup_id, peek=True)
             if size > max(room, SMALL_REQUEST):
                 return size
@@ -104,12 +108,12 @@ def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> 
                 descriptor, params.lookup_id, MessageSeekAction.CURRENT, peek=True
             )
 
-    names: list[str] = []
+    places: list[_QueueOfRead] = []
     answer = yield Decide(lambda manager: look(manager, 0))
     if isinstance(size := answer.value, int):
         yield context.memory.room(size)
         answer = yield Decide(lambda manager: look(manager, size))
-    (message,) = _messages(answer, names[0])
+    (message,) = _messages(answer, places[0])
     if params.decode:
         answer = yield context.services.offload(lambda: content_of(message))
         assert isinstance(answer.value, dict)
@@ -117,11 +121,23 @@ def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> 
     return message
 
 
-def _messages(answer: Answer, queue: str) -> list[MessageJson]:
+class _QueueOfRead(NamedTuple):
+    """What the JSON of a message has of its queue."""
+
+    name: str
+    code_page: str = ""
+
+
+def _place_of(descriptor: OpenQueueDescriptor) -> _QueueOfRead:
+    queue = descriptor.target()
+    return _QueueOfRead(queue.name, queue.code_page)
+
+
+def _messages(answer: Answer, queue: _QueueOfRead) -> list[MessageJson]:
     value = answer.value
     reads: list[Read] = [value] if isinstance(value, Read) else value or []  # type: ignore[assignment]
     return [
-        message_json(read, packet, queue)
+        message_json(read, packet, *queue)
         for read, packet in zip(reads, answer.packets, strict=True)
     ]
 
@@ -135,7 +151,7 @@ def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[
 def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
     where, messages = parse_filter(params.where, content_of), list[MessageJson]()
     scanned = size = 0
-    begin, place = 0, START
+    begin, place, decoding = 0, START, Decoding() if params.decode else None
     if not isinstance(params.after, UnsetType):
         begin, priority, lookup_id = map(int, params.after.split("-"))
         place = Place(priority, lookup_id)
@@ -143,7 +159,7 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
     for number, name in queues:
         scan = Scan(context, name, place=place if number == begin else START)
         try:
-            page = yield from search(scan, where, params.limit - len(messages))
+            page = yield from search(scan, where, params.limit - len(messages), decoding)
         except GONE:
             continue
         scanned, size = scanned + page.scanned, size + page.size
@@ -151,7 +167,8 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
         if page.stopped is not None:
             after = f"{number}-{page.stopped.priority}-{page.stopped.lookup_id}"
             return MessagePageJson(messages=messages, next=after, scanned=scanned)
-        if len(messages) >= params.limit or scanned >= SCAN_MAX or size >= STEP_BYTES:
+        spent = decoding is not None and decoding.is_spent
+        if len(messages) >= params.limit or scanned >= SCAN_MAX or size >= STEP_BYTES or spent:
             return MessagePageJson(messages=messages, next=f"{number + 1}-8-0", scanned=scanned)
     return MessagePageJson(messages=messages, next=None, scanned=scanned)
 
@@ -283,7 +300,10 @@ def receive_messages(
             answer = Answer([], None, ())
         finally:
             yield Decide(receive.close)
-    found, reason = _messages(answer, receive.name), ""
+    found, reason = _messages(answer, receive.place), ""
+    if body.decode:
+        yield context.services.offload(lambda: list(Decoding().decoded(found)))
+        context.memory.change(decoded_size(found))
     if not found:
         reason = str((yield Decide(receive.why)).value)
     return MessageListJson(messages=found, reason=reason)
@@ -296,7 +316,7 @@ class _Receive:
         self.context = context
         self.queue = queue
         self.body = body
-        self.name = queue
+        self.place = _QueueOfRead(queue)
         self.room = 0  # bytes on the account for what is received; 0: none was asked for
         self._owner = object()  # of the descriptor that a wait keeps open
         self._descriptor: OpenQueueDescriptor | None = None
@@ -304,7 +324,7 @@ class _Receive:
     def now(self, manager: QueueManager) -> list[Read] | int:
         """What is there; before there is room for much of it, its size."""
         with opened(manager, self.queue, QueueAccessType.RECEIVE, self.context) as descriptor:
-            self.name = descriptor.target().name
+            self.place = _place_of(descriptor)
             lookup_id = self.body.lookup_id
             size = self._size(manager, descriptor)
             if size > SMALL_REQUEST and not self.room:

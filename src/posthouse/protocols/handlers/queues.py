@@ -119,6 +119,7 @@ def describe(
         journal_quota_kib=_quota(definition.journal_quota_kib),
         base_priority=definition.base_priority,
         multicast=definition.multicast_address,
+        code_page=queue.code_page,
         created_time=time_text(definition.create_time),
         modified_time=time_text(definition.modify_time),
         messages=queue.state.count,
@@ -200,6 +201,7 @@ def create_queue(
         transactional=body.transactional,
         multicast_address=body.multicast or None,
         base_priority=body.base_priority,
+        code_page=body.code_page,
     )
     queue = manager.create_queue(body.path, properties, context.caller)
     context.tell(manager, "queue_created", queue=queue.name)
@@ -220,6 +222,7 @@ def set_queue(
         "authentication": body.authenticated,
         "base_priority": body.base_priority,
         "multicast_address": body.multicast,
+        "code_page": body.code_page,
     }
     if not isinstance(body.privacy, UnsetType):
         values["privacy_level"] = _PRIVACY.index(body.privacy)

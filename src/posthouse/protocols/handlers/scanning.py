@@ -20,6 +20,7 @@ from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context, opened
 from posthouse.protocols.handlers.conversation import Decide, Steps
+from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.protocols.memory import SMALL_REQUEST
 from posthouse.security.rights import PEEK_MESSAGE
@@ -42,6 +43,7 @@ class Found(NamedTuple):
     read: Read
     packet: bytes
     queue: str
+    code_page: str = ""
 
     @property
     def place(self) -> Place:
@@ -50,7 +52,7 @@ class Found(NamedTuple):
 
     def json(self) -> MessageJson:
         """The message as JSON."""
-        return message_json(self.read, self.packet, self.queue)
+        return message_json(self.read, self.packet, self.queue, self.code_page)
 
 
 class Scan:
@@ -74,6 +76,7 @@ class Scan:
         self._wanted = wanted
         self._locked = locked
         self.room = 0  # bytes on the account for the last step
+        self._code_page = ""
 
     def step(self, count: int = STEP_MESSAGES) -> Steps[list[Found]]:
         """Up to `count` messages more; fewer than there are when they are large.
@@ -88,7 +91,7 @@ class Scan:
             answer = yield Decide(lambda manager: self._look(manager, count, size, again=True))
         assert isinstance(answer.value, list)
         batch = [
-            Found(read, packet, self.queue)
+            Found(read, packet, self.queue, self._code_page)
             for read, packet in zip(answer.value, answer.packets, strict=True)
         ]
         size = sum(len(found.packet) for found in batch)
@@ -107,7 +110,7 @@ class Scan:
         """The next messages; their size instead, where that is more than there is room for."""
         with opened(manager, self.queue, self._access, self.context) as descriptor:
             queue = descriptor.target()
-            self.queue = queue.name
+            self.queue, self._code_page = queue.name, queue.code_page
             chosen, place, done = self._chosen(manager, queue, count)
             if again:
                 chosen, place, done = _within(chosen, room, place, done)
@@ -150,27 +153,28 @@ def _within(
 
 
 def examined(
-    context: Context, batch: list[Found], where: Filter | None
+    context: Context, batch: list[Found], where: Filter | None, decoding: Decoding | None = None
 ) -> Steps[list[MessageJson | None]]:
-    """The messages that a filter matches, None for others.
+    """The messages that a filter matches, None for others; with `decoding` perhaps fewer.
 
     More than a few are compared beside the loop, and only in the share of the time that bulk reads
-    have.
+    have; so is all that decodes bodies.
     """
 
     def examine() -> list[MessageJson | None]:
         messages = map(Found.json, batch)
-        return [one if where is None or where.matches(one) else None for one in messages]
+        matching = (one if where is None or where.matches(one) else None for one in messages)
+        return list(matching if decoding is None else decoding.decoded(matching))
 
     size = sum(len(found.packet) for found in batch)
-    decodes = where is not None and where.decodes
+    decodes = decoding is not None or (where is not None and where.decodes)
     few = size <= EXAMINED_BYTES and (where is None or len(batch) <= FIRST_MESSAGES)
     if few and not decodes:
         return examine()
-    services = context.services
-    if where is not None:
+    services, plain = context.services, where is None and not decodes
+    if not plain:
         services.pace.looked()
-    answer = yield services.offload(examine) if where is None else services.gather(examine)
+    answer = yield services.offload(examine) if plain else services.gather(examine)
     assert isinstance(answer.value, list)
     return answer.value
 
@@ -184,20 +188,27 @@ class Page(NamedTuple):
     size: int
 
 
-def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MAX) -> Steps[Page]:
+def search(
+    scan: Scan,
+    where: Filter | None,
+    limit: int,
+    decoding: Decoding | None = None,
+    scan_max: int = SCAN_MAX,
+) -> Steps[Page]:
     """The next messages that a filter matches, up to a page of them."""
     page: list[MessageJson] = []
     scanned = size = 0
     while not scan.done:
         first = FIRST_MESSAGES if where else min(limit, STEP_MESSAGES)
         batch = yield from scan.step(STEP_MESSAGES if scanned and where else first)
-        messages = yield from _fetched(scan, batch, where)
-        for found, message in zip(batch, messages, strict=True):
+        messages = yield from _fetched(scan, batch, where, decoding)
+        last = batch[len(messages) - 1] if decoding is not None and decoding.is_spent else None
+        for found, message in zip(batch, messages, strict=False):
             scanned += 1
             if message is not None:
                 page.append(message)
                 size += len(found.packet)
-            full = len(page) >= limit or size >= STEP_BYTES
+            full = len(page) >= limit or size >= STEP_BYTES or found is last
             if full and not (scan.done and found is batch[-1]):
                 return Page(page, found.place, scanned, size)
         if scanned >= scan_max and not scan.done:
@@ -206,16 +217,16 @@ def search(scan: Scan, where: Filter | None, limit: int, scan_max: int = SCAN_MA
 
 
 def _fetched(
-    scan: Scan, batch: list[Found], where: Filter | None
+    scan: Scan, batch: list[Found], where: Filter | None, decoding: Decoding | None
 ) -> Steps[list[MessageJson | None]]:
     """Those that match, with the memory that they take as JSON on the account."""
     try:
-        messages = yield from examined(scan.context, batch, where)
+        messages = yield from examined(scan.context, batch, where, decoding)
     finally:
         scan.given_back()
-    pairs = zip(batch, messages, strict=True)
+    pairs = zip(batch, messages, strict=False)
     kept = (len(found.packet) for found, one in pairs if one is not None)
-    scan.context.memory.change(JSON_FACTOR * sum(kept))
+    scan.context.memory.change(JSON_FACTOR * sum(kept) + decoded_size(messages))
     return messages
 
 
