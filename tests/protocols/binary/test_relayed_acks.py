@@ -129,3 +129,23 @@ def test_who_calls_under_the_guid_of_a_router_gets_nothing_of_it(
     assert enterprise.arrived() == [b"one"]
     hops = get_next_hops(alpha.manager, guid_of(enterprise.omega))
     assert EVIL not in [hop.host for hop in hops]
+
+
+def test_names_are_looked_up_once_however_often_a_machine_is_claimed(
+    enterprise: Enterprise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Name servers may be slow, and everybody waits for the same few threads."""
+    omega, alpha = enterprise.omega, enterprise.alpha
+    asked = []
+    monkeypatch.setattr(
+        type(omega), "resolve", lambda self, host, done: asked.append((self, host, done))
+    )
+    for _ in range(20):
+        stranger(omega, guid_of(alpha))
+    enterprise.net.run()
+    hosts = [host for machine, host, _ in asked if machine is omega]
+    assert len(hosts) == 1
+    (done,) = [each for machine, _, each in asked if machine is omega]
+    done(["10.0.0.1"], "")
+    enterprise.net.run()
+    assert not omega.protocol._whereabouts._waiting

@@ -36,6 +36,7 @@ class Whereabouts:
         self._is_hop = is_hop
         # Empty: nobody could tell.
         self._resolved: Bounded[_Key, frozenset[str]] = Bounded(MACHINES_MAX)
+        self._waiting: dict[_Key, list[Callable[[], None]]] = {}  # for names that are looked up
 
     def is_there(self, guid: bytes, address: str) -> bool:
         """Whether a machine of the directory has this address."""
@@ -89,37 +90,41 @@ class Whereabouts:
         return bool(key[1]) and not self._resolved.get(key)
 
     def look_up(self, guid: bytes, address: str, done: Callable[[], None]) -> bool:
-        """Resolves the names of a machine that may have come from there; False: it need not be."""
+        """Resolves the names of a machine that may have come from there; False: it need not be.
+
+        Who claims the GUID of a machine again and again has its names looked up once at a time.
+        """
         manager = self._desk.manager
         if not manager.receiving.targets.knows_machine(guid) or self.is_there(guid, address):
             return False
         key = _, names = self._key(guid)
-        if names:
-            self._resolve(key, names, frozenset(), done)
+        if names and key in self._waiting:
+            self._waiting[key].append(done)
+        elif names:
+            self._waiting[key] = [done]
+            self._resolve(key, names, frozenset())
         return bool(names)
 
     def _key(self, guid: bytes) -> _Key:
         names = [place.host for place in entered_places(self._desk.manager, guid)]
         return guid, tuple(name for name in dict.fromkeys(names) if as_address(name) is None)
 
-    def _resolve(
-        self, key: _Key, left: tuple[str, ...], found: frozenset[str], done: Callable[[], None]
-    ) -> None:
-        self._network.resolve(left[0], partial(self._go_on, key, left[1:], found, done))
+    def _resolve(self, key: _Key, left: tuple[str, ...], found: frozenset[str]) -> None:
+        self._network.resolve(left[0], partial(self._go_on, key, left[1:], found))
 
     def _go_on(
         self,
         key: _Key,
         left: tuple[str, ...],
         found: frozenset[str],
-        done: Callable[[], None],
         addresses: list[str],
         fault: str,
     ) -> None:
         found |= frozenset(map(host_key, addresses))
         if left:
-            self._resolve(key, left, found, done)
+            self._resolve(key, left, found)
             return
         self._resolved.pop(key, None)
         self._resolved[key] = found
-        done()
+        for done in self._waiting.pop(key, []):
+            done()
