@@ -5,6 +5,7 @@ those of the document, and of the directory where an attribute was never written
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import ClassVar, Final
 
 import msgspec
@@ -75,7 +76,7 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     @classmethod
     def directory_attributes(cls) -> frozenset[str]:
         """The names of all attributes that the directory holds."""
-        return frozenset(cls.__struct_fields__) - cls.local_attributes
+        return _attributes_of(cls)
 
     @property
     def unique_name(self) -> str:
@@ -91,6 +92,11 @@ class DirectoryObject(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
         """Refuses the first attribute that is outside its limits."""
         if self.access_masks is not None and (security := getattr(self, "security", b"")):
             unpack_descriptor(security).check_masks(self.access_masks)
+
+
+@cache
+def _attributes_of(kind: type[DirectoryObject]) -> frozenset[str]:
+    return frozenset(kind.__struct_fields__) - kind.local_attributes
 
 
 class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from hashlib import blake2b
 
 from posthouse.engine.ledger.core import Core
@@ -170,7 +171,7 @@ def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
 class Run:
     """Messages that are alike: of one source, for one queue, and nothing is asked of any."""
 
-    __slots__ = ("host", "looks", "ordinals", "packets", "queue")
+    __slots__ = ("host", "looks", "name", "numbers", "ordinals", "packets", "queue", "sequence_id")
 
     def __init__(self, queue: Queue, host: str, packets: list[bytes], looks: list[Glance]) -> None:
         self.queue = queue
@@ -178,6 +179,10 @@ class Run:
         self.packets = packets
         self.looks = looks
         self.ordinals = [seen[8] for seen in looks]
+        # Of transactional ones that follow: their place, by the name of the queue as it was used.
+        self.name = ""
+        self.sequence_id = 0
+        self.numbers: list[int] = []
 
     def digests(self) -> list[bytes]:
         """What each of them says."""
@@ -203,16 +208,16 @@ class Run:
         Where others have sent in the sequence too, none of these may be theirs.
         """
         first, lineages = self.looks[0], core.transfer.lineages
-        name = str(Packet(self.packets[0], first).destination_queue)
+        name = self.name = str(Packet(self.packets[0], first).destination_queue)
         at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
-        begun = SEQUENCE.unpack_from(self.packets[0], at)[0]
+        begun = self.sequence_id = SEQUENCE.unpack_from(self.packets[0], at)[0]
         own, others = lineages.around(self.queue, first.source_guid, name, self.host, begun)
         last_id, last = (0, 0) if own is None else last_of(own)
         if begun > last_id:
             if others or lineages.is_of_the_future(own, begun):
                 return False
             last_id, last = begun, 0
-        numbers = []
+        numbers = self.numbers
         for packet, seen in zip(self.packets, self.looks, strict=True):
             sequence_id, number, previous = SEQUENCE.unpack_from(packet, at)
             if (
@@ -227,9 +232,7 @@ class Run:
 
     def places(self) -> dict[int, bytes]:
         """What was accepted at which number of their sequence."""
-        at = self.looks[0].transaction_at + 4
-        numbers = [SEQUENCE.unpack_from(packet, at)[1] for packet in self.packets]
-        return dict(zip(numbers, self.digests(), strict=True))
+        return dict(zip(self.numbers, self.digests(), strict=True))
 
 
 def is_late(seen: Glance, utc: int) -> bool:
@@ -272,4 +275,9 @@ def refused_of(source: bytes, peer: Peer) -> bytes:
     Otherwise a stranger could have messages of others refused before they are sent, and what those
     send afterwards would count as known.
     """
-    return source + b"!" + blake2b(peer.host.encode(), digest_size=8).digest()
+    return source + _refused_at(peer.host)
+
+
+@lru_cache(1024)
+def _refused_at(host: str) -> bytes:
+    return b"!" + blake2b(host.encode(), digest_size=8).digest()

@@ -12,7 +12,7 @@ from posthouse.engine.settings import host_key
 class Peer:
     """The queue manager at the other end of a session, as far as its door knows it."""
 
-    __slots__ = ("address", "guid", "may_acknowledge", "may_pass_on")
+    __slots__ = ("address", "guid", "host", "may_acknowledge", "may_pass_on")
 
     def __init__(
         self,
@@ -23,16 +23,13 @@ class Peer:
     ) -> None:
         self.guid = guid  # as it says
         self.address = address  # an IPv4 or IPv6 address without port
+        # The address in one spelling, an IPv4 address as such, without the zone of a link.
+        self.host = host_key(address.partition("%")[0])
         # Decision 24: whether acknowledgments for this outgoing queue count from here. None: that
         # is not known yet, and a door that can do so has them sent again.
         self.may_acknowledge = may_acknowledge
         # Whether acknowledgments that a machine has written are handed on if they come from here.
         self.may_pass_on = may_pass_on
-
-    @property
-    def host(self) -> str:
-        """The address in one spelling, an IPv4 address as such, without the zone of a link."""
-        return host_key(self.address.partition("%")[0])
 
     @property
     def is_loopback(self) -> bool:

@@ -38,7 +38,6 @@ from posthouse.engine.transfer.arrivals import (
     Refusal,
     Run,
     SequencePlace,
-    claim_of,
     is_late,
     late_by,
     out_of_range,
@@ -584,12 +583,11 @@ class Receiving:
     def _move_on(self, peer: Peer, run: Run, change: Change) -> None:
         """The sequence of a run is where its last message is."""
         transfer, source, host = self.core.transfer, run.looks[0].source_guid, run.host
-        last = claim_of(run.queue, host, Arriving(run.packets[-1], run.looks[-1], b"-"))
-        places = run.places()
+        sequence_id, numbers = run.sequence_id, run.numbers
         info = transfer.accept(
-            *(run.queue, source, last.format_name, *last.place, change, peer.address, host),
-            first=next(iter(places)),
-            messages=len(places),
+            *(run.queue, source, run.name, sequence_id, numbers[-1], change, peer.address, host),
+            first=numbers[0],
+            messages=len(numbers),
         )
-        key = places_key(source, transfer.name_of(info), last.place[0])
-        transfer.lineages.places.add({key: places}, {}, change, host)
+        key = places_key(source, transfer.name_of(info), sequence_id)
+        transfer.lineages.places.add({key: run.places()}, {}, change, host)
