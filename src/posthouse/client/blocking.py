@@ -74,7 +74,7 @@ class Channel:
         self._timeout = timeout
         self._reconnect = reconnect
         self._changed = threading.Condition(core.lock)
-        self._reading = False  # by some thread
+        self._reader = 0  # the thread that reads
         self._connected = False
         self._closed = False
         self._forked = False  # this is a child of the process that opened it
@@ -123,11 +123,11 @@ class Channel:
 
         What cannot be asked twice goes into another one then, instead of getting lost.
         """
-        with self._changed:
-            if self._reading or not self._connected:
-                return
-            self._reading = True
         try:
+            with self._changed:
+                if self._others_are_reading() or not self._connected:
+                    return
+                self._reader = threading.get_ident()
             while data := self._link.look():
                 with self.core.lock:
                     self.core.receive(data)
@@ -138,17 +138,21 @@ class Channel:
 
     def _stop_reading(self) -> None:
         with self._changed:
-            self._reading = False
-            self._changed.notify_all()
+            if not self._others_are_reading():
+                self._reader = 0
+                self._changed.notify_all()
+
+    def _others_are_reading(self) -> bool:
+        """A thread that calls is not reading, even if Ctrl-C cut off the end of its last read."""
+        return self._reader not in (0, threading.get_ident())
 
     def _wait(self, request: Request) -> None:
         try:
             while not self._others_read(request):
-                try:
-                    self._read_once(request)
-                finally:
-                    self._stop_reading()
+                self._read_once(request)
+                self._stop_reading()
         except BaseException:
+            self._stop_reading()
             self.core.abandon(request)
             self._flush()
             raise
@@ -156,12 +160,12 @@ class Channel:
     def _others_read(self, request: Request) -> bool:
         """Waits while another thread reads. False: it is this one's turn."""
         with self._changed:
-            while self._reading and not request.done:
+            while self._others_are_reading() and not request.done:
                 self._changed.wait(self._patience(request.deadline))
                 if not self._connected:
                     self._give_up_overdue()
             if not request.done:
-                self._reading = True
+                self._reader = threading.get_ident()
             return request.done
 
     def _patience(self, deadline: float | None) -> float | None:
@@ -282,7 +286,7 @@ class Channel:
             self._connected = False
             self.core.fail(_closed())
             self._link.wake()
-            while self._reading:
+            while self._others_are_reading():
                 self._changed.wait()
             self._link.close()
 
