@@ -178,7 +178,7 @@ def test_what_is_no_date_means_at_once(rig: JobRig) -> None:
     rig.service()
 
 
-@pytest.mark.spec("QMS Managing 4/4", "NCP 0x7C/2", "NCP 0x8A/1")
+@pytest.mark.spec("QMS Managing 4/4", "NCP 0x7C/2", "NCP 0x8A/1", "QMS jobType/2")
 def test_a_server_asks_for_types(rig: JobRig) -> None:
     for kind in (1, 2, 3, 2, 0xFFFF):
         rig.submit(job_type=kind)

@@ -350,6 +350,25 @@ def test_held_jobs_advance_and_are_not_serviced(rig: JobRig, hold: int) -> None:
     assert rig.service().job_number == held
 
 
+@pytest.mark.spec("QMS Managing 4/5")
+def test_open_and_held_jobs_are_passed_over(rig: JobRig) -> None:
+    opened = rig.open_job().job_number
+    user, operator = rig.submit(job_control_flags=NWCF_USER_HOLD), rig.submit()
+    job = rig.entry(operator)._replace(job_control_flags=NWCF_OPERATOR_HOLD)
+    rig.jobs("change_queue_job_entry", rig.user("OTTO"), rig.q, job)
+    free = rig.submit(job_control_flags=NWCF_SERVICE_RESTART)
+    rig.attach()
+    assert rig.numbers() == [opened, user, operator, free]
+    assert rig.service().job_number == free
+    with rig.completion(0xD5):
+        rig.service()
+    rig.restart()
+    rig.attach()
+    assert rig.service().job_number == free  # what the changed entry says is kept
+    rig.jobs("change_queue_job_entry", rig.user("OTTO"), rig.q, job._replace(job_control_flags=0))
+    assert rig.service().job_number == operator
+
+
 @pytest.mark.spec("QMS Table 26/8", "NCP 0x7B/3")
 def test_owners_and_operators_hold_but_only_operators_hold_as_such(rig: JobRig) -> None:
     number = rig.submit()

@@ -268,9 +268,13 @@ def test_only_progress_begins_the_resends_anew(rig: SessionRig) -> None:
     assert rig.order_ack(sequence, 1)
     rig.run(lambda m: m.transfer.resend_planned(queue, 4, 300, START_UTC + 300))
     assert rig.order_ack(sequence, 1)
-    assert rig.manager.transfer.report(queue).resend_count == 4
+    shown = rig.manager.transfer.report(queue)
+    assert (shown.resend_count, shown.resend_interval_s, shown.no_ack_count) == (4, 300, 1)
+    assert shown.first_non_ack == shown.last_non_ack == SequenceInfo(sequence, 2, 1)
     assert rig.order_ack(sequence, 2)
-    assert rig.manager.transfer.report(queue).resend_count == 0
+    shown = rig.manager.transfer.report(queue)
+    assert (shown.resend_count, shown.resend_interval_s, shown.no_ack_count) == (0, 0, 0)
+    assert shown.first_non_ack is shown.last_non_ack is None
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.6/9", "MS-MQQB 3.1.1.5/5", "MS-MQQB 3.1.1.5/2")

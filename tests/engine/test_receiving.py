@@ -6,6 +6,7 @@ import pytest
 
 from posthouse.engine.transfer.protocol_interface import Verdict
 from posthouse.model.message import MessageId
+from posthouse.model.message_classes import NACK_REACH_QUEUE_TIMEOUT, class_name
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
@@ -111,8 +112,10 @@ def test_a_message_whose_time_to_reach_the_queue_is_over_is_discarded() -> None:
     just = rig.packet(b"just", sent_time=sent, time_to_reach_queue=10)
     later = rig.packet(b"later", sent_time=sent, time_to_reach_queue=9)
     assert rig.take(late, just, later) == Verdict(3)
+    assert rig.take(late, later) == Verdict(2)  # refused before: once is enough
     assert rig.take(late) == Verdict(1)
     assert rig.bodies("orders") == [b"just"]
+    assert rig.manager.core.refusals == {class_name(NACK_REACH_QUEUE_TIMEOUT): 2}
 
 
 def test_what_is_in_front_of_a_malformed_packet_is_taken_and_the_rest_is_not() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,6 +51,21 @@ NEGATIVE_ENDS = [
     (NACK_RECEIVE_REJECTED, lambda rig, name: rig.reject(name)),
 ]
 End = Callable[[WebRig, str], None]
+
+
+class LapsingRig(WebRig):
+    """A rig whose messages can expire.
+
+    A time to be received has no element, but a queue manager in between may have one.
+    """
+
+    def expire_all(self, name: str) -> None:
+        queue = self.queue(name)
+        for read in self.reads(name):
+            row = self.manager.core.state.table.get(read.number)
+            assert row is not None
+            expire = partial(self.manager.core.outcomes.expire, queue, read.number, row)
+            self.run(lambda m, expire=expire: expire())
 
 
 @pytest.fixture
@@ -254,12 +270,18 @@ def test_strangers_are_not_told_what_became_of_their_messages() -> None:
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.3.2/1", "MC-MQSRM 3.1.1.1.2.3/1", "MC-MQSRM 3.1.5.2.1.1/1")
-def test_a_purged_message_becomes_a_dead_letter_here(rig: WebRig) -> None:
-    rig.post(rig.message(dead_letter=True), body=b"x")
+@pytest.mark.parametrize(
+    ("end", "reason"), [("purge", NACK_QUEUE_PURGED), ("expire_all", NACK_RECEIVE_TIMEOUT)]
+)
+def test_a_purged_or_expired_message_becomes_a_dead_letter_here(end: str, reason: int) -> None:
+    rig = LapsingRig(send_insecure_nacks=True)
+    rig.post(rig.message(dead_letter=True, commitment_receipt_to=ADMIN), body=b"x")
     rig.post(rig.message(), body=b"y")
-    rig.purge("orders")
-    assert rig.bodies(DEAD_LETTERS) == [b"x"]
-    assert rig.reasons(DEAD_LETTERS) == [NACK_QUEUE_PURGED]
+    getattr(rig, end)("orders")
+    assert rig.messages("orders") == []
+    (letter,) = rig.messages(DEAD_LETTERS)
+    assert (letter.body, letter.identifier) == (b"x", MessageId(FAR_GUID, 1))
+    assert rig.reasons(DEAD_LETTERS) == [reason]
     rig.check_books()
 
 
@@ -499,14 +521,11 @@ def test_a_receipt_queue_of_ours_is_written_to_like_by_anybody(rig: WebRig) -> N
     assert len(rig.classes("mine")) == 1
 
 
-def test_expired_messages_bring_a_negative_receipt(rig: WebRig) -> None:
-    """A time to be received has no element, but a queue manager in between may have one."""
+def test_expired_messages_bring_a_negative_receipt() -> None:
+    rig = LapsingRig(send_insecure_nacks=True)
     asks = {"commitment_receipt_to": ADMIN, "negative_only": True}
     assert rig.post(rig.message(**asks)) == [200]
-    (read,) = rig.reads("orders")
-    queue, row = rig.queue("orders"), rig.manager.core.state.table.get(read.number)
-    assert row is not None
-    rig.run(lambda m: m.core.outcomes.expire(queue, read.number, row))
+    rig.expire_all("orders")
     (receipt,) = on_the_wire(rig)
     assert receipt.message_class == NACK_RECEIVE_TIMEOUT
     assert rig.waiting(RECEIPTS_NAME) == []

@@ -34,26 +34,31 @@ def test_names_texts_and_attributes_are_read() -> None:
 
 @pytest.mark.spec("MC-MQSRM 2.2/1")
 @pytest.mark.parametrize(
-    "xml",
+    ("broken", "whole"),
     [
-        "",
-        " ",
-        "<a>",
-        "<a></b>",
-        "<a/><b/>",
-        "a",
-        "<a>&unknown;</a>",
-        "<a>&#0;</a>",
-        "<a b=1/>",
-        '<a b="1" b="2"/>',
-        "<p:a/>",
-        "<a>\1</a>",
-        '<?xml version="1.0"?',
+        ("", "<a/>"),
+        (" ", " <a/> "),
+        ("<a>", "<a></a>"),
+        ("<a></b>", "<a><b></b></a>"),
+        ("<a/><b/>", "<a><b/></a>"),
+        ("a", "<a>a</a>"),
+        ("<a>&unknown;</a>", "<a>&amp;</a>"),
+        ("<a>&#0;</a>", "<a>&#9;</a>"),
+        ("<a b=1/>", '<a b="1"/>'),
+        ('<a b="1" b="2"/>', '<a b="1" c="2"/>'),
+        ("<p:a/>", '<a xmlns:p="urn:p"><p:b/></a>'),
+        ("<a>\1</a>", "<a>\t</a>"),
+        ('<?xml version="1.0"?', '<?xml version="1.0"?><a/>'),
+        (
+            '<?xml version="1.0" encoding="latin-1"?><a/>',
+            '<?xml version="1.0" encoding="UTF-8"?><a/>',
+        ),
     ],
 )
-def test_what_is_not_well_formed_is_refused(xml: str) -> None:
+def test_what_is_well_formed_is_read_and_the_rest_refused(broken: str, whole: str) -> None:
     with pytest.raises(MalformedPacket):
-        read_xml(xml.encode())
+        read_xml(broken.encode())
+    assert read_xml(whole.encode()).name == "a"
 
 
 @pytest.mark.spec("MC-MQSRM 2.2/2")

@@ -755,7 +755,7 @@ def test_the_next_resend_is_there_for_administrators(end: SendingEnd) -> None:
     assert report.resend_time == end.machine.clock.utc_seconds + 30
 
 
-@pytest.mark.spec("MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.2.6/1")
+@pytest.mark.spec("MS-MQQB 3.1.6.5/3", "MS-MQQB 3.1.2.6/1", "MS-MQQB 3.1.5.6/5")
 def test_progress_takes_the_pause_back_to_the_first(end: SendingEnd) -> None:
     number = end.put_transaction(b"one", b"two")
     end.open()
