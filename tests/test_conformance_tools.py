@@ -51,8 +51,8 @@ def stop():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def prepare(handler):
-    return handler(1)
+def prepare(handler, times=lambda: 1):
+    return handler(times())
 """,
     "client.py": """
 from tiny import adding
@@ -289,6 +289,12 @@ class TestEvidence:
         edit(project / "tests" / "unit" / "test_unit.py", "_secret() == 5", "_five() == 5")
         assert "; 2 run now" in tool("conformance_evidence", project, "--quick").stdout
         assert rows(project)["private"].startswith("done: ")
+        assert "; 0 run now" in tool("conformance_evidence", project, "--quick").stdout
+        shutil.rmtree(project / ".conformance")
+        assert "; 0 run now" in tool("conformance_evidence", project, "--quick").stdout
+        edit(door, "connect(1)\n\n\ndef", "connect(2)\n\n\ndef")
+        assert "; 1 run now" in tool("conformance_evidence", project, "--quick").stdout
+        assert "; 0 run now" in tool("conformance_evidence", project, "--quick").stdout
         assert "evidence.json is stale" not in tool("conformance", project, "--check").stderr
 
     def test_what_is_mended_counts_and_what_fails_is_named(self, project: Path) -> None:
@@ -351,18 +357,48 @@ class TestAudit:
         assert any(line.startswith("noticed: TINY 1/live [src/tiny/adding.py:") for line in lines)
         assert any(line.startswith("not noticed: TINY 1/blind [") for line in lines)
         assert any("noticed: TINY 1/killed [src/tiny/" in line for line in lines)
-        assert re.search(r"^\d of 8 noticed$", done.stdout, re.MULTILINE)
+        assert re.search(r"^\d of 8 noticed, ", done.stdout, re.MULTILINE)
         assert {path: path.read_bytes() for path in (measured / "src").rglob("*.py")} == before
 
-    def test_it_finds_lines_that_moved_and_wants_a_current_collection(self, project: Path) -> None:
+    def test_it_finds_lines_that_moved_and_follows_tests_whose_functions_changed(
+        self, project: Path
+    ) -> None:
         adding = project / "src" / "tiny" / "adding.py"
         edit(adding, "import os", "# moved\n\n\nimport os")
-        done = tool("conformance_audit", project, "--only", "TINY 1/rare", "--workers", "1")
-        assert done.stdout.splitlines()[1].startswith("noticed: TINY 1/rare [src/tiny/adding.py:")
+        rare = tool("conformance_audit", project, "--only", "TINY 1/rare", "--workers", "1")
+        assert "tests are followed" not in rare.stdout
+        assert rare.stdout.splitlines()[1].startswith("noticed: TINY 1/rare [src/tiny/adding.py:")
         edit(adding, "one + other", "other + one")
-        done = tool("conformance_audit", project, "--only", "TINY 1/live")
+        live = tool("conformance_audit", project, "--only", "TINY 1/live", "--workers", "1")
+        assert live.returncode == 0
+        assert "10 tests are followed; 5 run now" in live.stdout
+        assert "1 of 1 noticed, 1 by the first mistake" in live.stdout
+
+    def test_it_needs_no_collection_of_this_machine(self, project: Path) -> None:
+        shutil.rmtree(project / ".conformance")
+        done = tool("conformance_audit", project, "--only", "TINY 1/rare", "--workers", "1")
+        assert "10 tests are followed; 10 run now" in done.stdout
+        assert re.search(r"^noticed: TINY 1/rare \[src/tiny/adding.py:\d+ \w+\]", done.stdout, re.M)
+        assert "1 had lines that no other test runs; 0 more had no line" in done.stdout
+
+    def test_a_rule_whose_lines_many_tests_run_has_none_and_is_replaced(
+        self, project: Path
+    ) -> None:
+        tests = project / "tests" / "unit" / "test_unit.py"
+        others = [f"def test_live_{n}(): assert adding.add({n}, 1) == {n + 1}" for n in range(13)]
+        marked = [f'@pytest.mark.spec("TINY 1/client")\n{other}' for other in others]
+        tests.write_text(tests.read_text() + "\n\n" + "\n\n\n".join(marked))
+        tool("conformance_evidence", project)
+        rules = ["--rules", "5", "--workers", "2"]
+        some = tool("conformance_audit", project, *rules, "--seed", "3")
+        assert "5 of 8 rules that are done" in some.stdout
+        assert re.search(r"^no line of its own: TINY 1/\w+ \[\] unit/", some.stdout, re.M)
+        assert re.search(r" of 5 noticed, ", some.stdout)
+
+    def test_a_rule_that_is_not_done_cannot_be_tried(self, measured: Path) -> None:
+        done = tool("conformance_audit", measured, "--only", "TINY 1/dead")
         assert done.returncode == 1
-        assert "run make conformance" in done.stderr
+        assert "not among the rules that are done: TINY 1/dead" in done.stderr
 
 
 def test_digests_ignore_what_decides_nothing() -> None:

@@ -1,13 +1,16 @@
 """`make conformance-audit`: plants a fault for some random rules and sees whether their tests fail.
 
-For each rule that is drawn, a small mistake (those of tools/mutants.py) is made in lines that only
-the tests of this rule run; where there are none, in those of its lines that the fewest other tests
-run. What other processes run for a test is known by function: where that is all, the lines of the
-functions count. Then the rule's tests run, and one of them must fail. A mistake may change nothing
-that can be seen, so up to three are tried before the rule counts as not noticed. All of this
-happens in copies of the tree, which are removed at the end.
+For each rule that is drawn, a small mistake (those of tools/mutants.py) is made in the rule's own
+lines: those that no other test runs, or if there are none, those that the fewest others run and at
+most a dozen. What other processes run for a test is known by function: where that is all, the lines
+of the functions count. Then the rule's tests run, and one of them must fail. A mistake may change
+nothing that can be seen, so up to three are tried before the rule counts as not noticed. A rule
+that has no line of its own is listed and another one is drawn in its place. Mistakes are made in
+copies of the tree, which are removed at the end.
 
-It needs a current collection: run `make conformance` first.
+The other tests are those of the rules that are drawn, and all in the same test files that name
+rules or enter through doors. Those that this machine did not run as they are run first, to see
+their lines; nothing else has to be run before.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -37,13 +41,21 @@ from tools.conformance_reach import Doors
 from tools.mutants import Mutant, Tree
 
 ATTEMPTS = 3
-POOL = 12  # mistakes to choose from, where no line belongs to the rule alone
+OTHERS_MAX = 12  # other tests that may run a line of a rule
 GOAL = 58 / 60
 SECONDS_MIN = 20.0
 SECONDS_FACTOR = 5.0
 BASELINE_SECONDS = 600.0
 LIKELY = ("negate", "return", "remove", "boolean")  # mistakes that seldom mean nothing
+NO_LINE = "no line of its own"
 LOG_CALLS = (".debug(", ".info(", ".warning(", ".error(", ".exception(", "_log", "log(")
+
+
+class Mistake(NamedTuple):
+    """A mistake, and how many other tests run its line."""
+
+    others: int
+    mutant: Mutant
 
 
 class Drawn(NamedTuple):
@@ -51,8 +63,7 @@ class Drawn(NamedTuple):
 
     rule: str
     tests: tuple[str, ...]
-    mistakes: tuple[Mutant, ...]
-    others: int  # the most other tests that run one of the lines
+    mistakes: tuple[Mistake, ...]
 
 
 class Verdict(NamedTuple):
@@ -60,7 +71,7 @@ class Verdict(NamedTuple):
 
     drawn: Drawn
     outcome: str
-    tried: tuple[tuple[Mutant, str], ...]
+    tried: tuple[Mistake, ...]
 
     @property
     def is_noticed(self) -> bool:
@@ -85,7 +96,7 @@ def done_rules(root: Path, tests: dict[str, list[str]]) -> dict[str, tuple[str, 
 
 
 class Functions:
-    """Which tests run which function, in whatever process."""
+    """Which tests run which function, in any process."""
 
     def __init__(self, seen: dict[str, Seen], doors: Doors) -> None:
         self._of_test = {
@@ -109,20 +120,22 @@ class Chooser:
         self._seed = seed
 
     def draw(self, rule: str, tests: tuple[str, ...]) -> Drawn:
-        """Mistakes in the lines that the fewest other tests run."""
+        """Mistakes in lines that only the tests of the rule run, else those of the fewest others.
+
+        None where a dozen others or more run each of its lines.
+        """
         chance = random.Random(f"{self._seed} {rule}")
-        pool: list[tuple[int, Mutant]] = []
         by_others: dict[int, list[Line]] = {}
         for line, others in (self._others(tests) or self._others_by_function(tests)).items():
-            by_others.setdefault(others, []).append(line)
+            if others <= OTHERS_MAX:
+                by_others.setdefault(others, []).append(line)
+        chosen: list[Mistake] = []
         for others, lines in sorted(by_others.items()):
-            found = [(others, mutant) for mutant in self._mistakes(lines)]
-            pool += found
-            if pool and (others == 0 or len(pool) >= POOL):
+            found = one_for_each_line(list(self._mistakes(lines)), chance)
+            chosen += [Mistake(others, mutant) for mutant in found]
+            if chosen and (others == 0 or len(chosen) >= ATTEMPTS):
                 break
-        chosen = one_for_each_line(pool, chance)[:ATTEMPTS]
-        most = max((others for others, _ in chosen), default=0)
-        return Drawn(rule, tests, tuple(mutant for _, mutant in chosen), most)
+        return Drawn(rule, tests, tuple(chosen[:ATTEMPTS]))
 
     def _others(self, tests: tuple[str, ...]) -> dict[Line, int]:
         own: dict[Line, int] = {}
@@ -157,15 +170,13 @@ def is_log(row: str) -> bool:
     return any(call in row for call in LOG_CALLS)
 
 
-def one_for_each_line(
-    pool: list[tuple[int, Mutant]], chance: random.Random
-) -> list[tuple[int, Mutant]]:
+def one_for_each_line(pool: list[Mutant], chance: random.Random) -> list[Mutant]:
     """Mistakes of different lines in a random order, those first that seldom mean nothing."""
     chance.shuffle(pool)
-    pool.sort(key=lambda row: row[1].name not in LIKELY)
-    found: dict[Line, tuple[int, Mutant]] = {}
-    for others, mutant in pool:
-        found.setdefault((mutant.path, mutant.line), (others, mutant))
+    pool.sort(key=lambda mutant: mutant.name not in LIKELY)
+    found: dict[Line, Mutant] = {}
+    for mutant in pool:
+        found.setdefault((mutant.path, mutant.line), mutant)
     return list(found.values())
 
 
@@ -191,89 +202,130 @@ class Auditor:
 
     def _attempt(self, tree: Tree, drawn: Drawn) -> Verdict:
         if not drawn.mistakes:
-            return Verdict(drawn, "no line to break", ())
+            return Verdict(drawn, NO_LINE, ())
         targets = [f"tests/{name}" for name in drawn.tests]
         began = time.monotonic()
         if tree.test(targets, BASELINE_SECONDS) != "survived":
             return Verdict(drawn, "its tests fail without a mistake", ())
         limit = max(SECONDS_MIN, SECONDS_FACTOR * (time.monotonic() - began))
-        tried: list[tuple[Mutant, str]] = []
-        for mutant in drawn.mistakes:
-            outcome = tree.try_mutant(mutant, targets, limit)
-            tried.append((mutant, outcome))
-            if outcome != "survived":
-                return Verdict(drawn, "noticed", tuple(tried))
-        return Verdict(drawn, "not noticed", tuple(tried))
+        for count, mistake in enumerate(drawn.mistakes, 1):
+            if tree.try_mutant(mistake.mutant, targets, limit) != "survived":
+                return Verdict(drawn, "noticed", drawn.mistakes[:count])
+        return Verdict(drawn, "not noticed", drawn.mistakes)
 
 
 def line_of(verdict: Verdict) -> str:
     """One rule in a line: what became of it, what was broken, and which tests ran."""
-    drawn = verdict.drawn
-    places = ", ".join(f"{each.path}:{each.line} {each.name}" for each, _ in verdict.tried)
-    whose = "its tests alone" if not drawn.others else f"{drawn.others} other tests"
-    return f"{verdict.outcome}: {drawn.rule} [{places}; lines of {whose}] {' '.join(drawn.tests)}"
+    places = ", ".join(map(place_of, verdict.tried))
+    names = " ".join(verdict.drawn.tests)
+    return f"{verdict.outcome}: {verdict.drawn.rule} [{places}] {names}"
+
+
+def place_of(mistake: Mistake) -> str:
+    """Where a mistake was made, and who else runs the line."""
+    mutant = mistake.mutant
+    whose = f", {mistake.others} other tests" if mistake.others else ""
+    return f"{mutant.path}:{mutant.line} {mutant.name}{whose}"
 
 
 # --- the command --------------------------------------------------------------------------------
 
 
 class Collection:
-    """What `make conformance` kept on this machine."""
+    """What the tests of rules and their neighbours run, followed on this machine."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, workers: int) -> None:
         self._root = root
         self._cache = root / conformance_evidence.CACHE
         self._doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
-        self._seen = conformance_evidence.read_cache(self._cache)
+        self._arguments = ["-n", str(workers), "--dist", "worksteal"]
+        self._found = conformance_evidence.find_tests(root, self._doors)
+        self._tests: set[str] = set()
 
-    def check_current(self, tests: set[str]) -> None:
-        """Refuse to work with what other tests or another source left."""
-        found = conformance_evidence.find_tests(self._root, self._doors)
-        digests = conformance_evidence.present_digests(self._root, found)
-        known = conformance_evidence.unchanged(digests, self._seen)
-        if left := sorted(tests - known):
-            names = ", ".join(left[:ATTEMPTS])
-            raise conformance.BadInput(
-                f"this machine did not run {names} as it is now: run make conformance, or"
-                " python -m tools.conformance_evidence --all -n 2 where it never ran"
-            )
+    def rules(self) -> dict[str, tuple[str, ...]]:
+        """The rules that are done, with their tests that count."""
+        return done_rules(self._root, self._found.rules)
 
     def chooser(self, tests: set[str], seed: int) -> Chooser:
-        """Knows the lines and functions of the tests."""
-        lines = read_lines(self._root, self._cache, tests)
-        return Chooser(self._root, lines, Functions(self._seen, self._doors), seed)
+        """Follows more tests; has the lines and functions of all that were asked for so far."""
+        self._tests |= tests
+        seen = conformance_evidence.follow(
+            self._root, self._found, self._neighbours(), self._arguments
+        )
+        lines = read_lines(self._root, self._cache, self._tests, set(seen))
+        lines = lines.without(self._doors.is_driver)
+        return Chooser(self._root, lines, Functions(seen, self._doors), seed)
+
+    def _neighbours(self) -> set[str]:
+        files = {name.partition("::")[0] for name in self._tests}
+        return {name for name in self._found.digests if name.partition("::")[0] in files}
+
+
+class Draw:
+    """The rules of an audit, in the order of a seed: as many as are wanted and have lines."""
+
+    def __init__(self, rules: dict[str, tuple[str, ...]], options: argparse.Namespace) -> None:
+        self._rules = rules
+        self._only: list[str] | None = options.only
+        self._wanted = min(options.rules, len(rules))
+        self._seed: int = options.seed
+
+    def order(self) -> list[str]:
+        """Those that are drawn first, and those that may take their places."""
+        if self._only:
+            return self._only
+        chance = random.Random(self._seed)
+        first = chance.sample(sorted(self._rules), self._wanted)
+        rest = sorted(self._rules.keys() - set(first))
+        return first + chance.sample(rest, len(rest))
+
+    def run(self, collection: Collection) -> tuple[list[Drawn], list[Drawn]]:
+        """The rules with lines of their own, and those without that were drawn before."""
+        order, with_lines, without = iter(self.order()), list[Drawn](), list[Drawn]()
+        while batch := list(islice(order, self._wanted - len(with_lines))):
+            tests = {test for rule in batch for test in self._rules[rule]}
+            chooser = collection.chooser(tests, self._seed)
+            for drawn in (chooser.draw(rule, self._rules[rule]) for rule in batch):
+                (with_lines if drawn.mistakes else without).append(drawn)
+        return with_lines, without
 
 
 def audit(options: argparse.Namespace, say: Callable[[str], None] = print) -> list[Verdict]:
     """Draw the rules, break their lines, and see."""
     root = options.root.absolute()
-    rules = done_rules(root, conformance.collect(root).tests)
-    names = random.Random(options.seed).sample(sorted(rules), min(options.rules, len(rules)))
-    chosen = {rule: rules[rule] for rule in options.only or names}
-    tests = {test for each in chosen.values() for test in each}
-    collection = Collection(root)
-    collection.check_current(tests)
-    chooser = collection.chooser(tests, options.seed)
-    drawn = [chooser.draw(rule, chosen[rule]) for rule in chosen]
+    collection = Collection(root, options.workers)
+    rules = collection.rules()
+    if unknown := sorted(set(options.only or ()) - rules.keys()):
+        raise conformance.BadInput(f"not among the rules that are done: {', '.join(unknown)}")
+    drawn, without = Draw(rules, options).run(collection)
     say(f"{len(drawn)} of {len(rules)} rules that are done, seed {options.seed}")
     auditor = Auditor(say)
     with tempfile.TemporaryDirectory(prefix="posthouse-audit-") as folder:
         for number in range(options.workers):
             auditor.trees.put(Tree(root, Path(folder) / str(number)))
         with ThreadPoolExecutor(options.workers) as pool:
-            return list(pool.map(auditor.attempt, drawn))
+            verdicts = list(pool.map(auditor.attempt, drawn))
+    return verdicts + [Verdict(each, NO_LINE, ()) for each in without]
 
 
 def report(root: Path, verdicts: list[Verdict], say: Callable[[str], None] = print) -> bool:
     """The mistakes that no test noticed, as diffs, and the totals; whether the goal is met."""
-    for verdict in verdicts:
+    tried = [verdict for verdict in verdicts if verdict.outcome != NO_LINE]
+    for verdict in tried:
         if not verdict.is_noticed:
             say("\n" + line_of(verdict))
-            for mutant, _ in verdict.tried:
-                say(mutants.difference(root, mutant))
-    noticed = sum(verdict.is_noticed for verdict in verdicts)
-    say(f"\n{noticed} of {len(verdicts)} noticed")
-    return noticed >= GOAL * len(verdicts)
+            for mistake in verdict.tried:
+                say(mutants.difference(root, mistake.mutant))
+    say("")
+    for verdict in verdicts:
+        if verdict.outcome == NO_LINE:
+            say(line_of(verdict))
+    noticed = [verdict for verdict in tried if verdict.is_noticed]
+    at_first = sum(len(verdict.tried) == 1 for verdict in noticed)
+    alone = sum(not verdict.tried[0].others for verdict in tried if verdict.tried)
+    say(f"{len(noticed)} of {len(tried)} noticed, {at_first} by the first mistake")
+    say(f"{alone} had lines that no other test runs; {len(verdicts) - len(tried)} more had no line")
+    return len(noticed) >= GOAL * len(tried)
 
 
 def main(arguments: list[str] | None = None) -> int:

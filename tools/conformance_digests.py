@@ -81,19 +81,24 @@ def of_source(root: Path) -> dict[str, str]:
     return found
 
 
-def definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
+def definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt | ast.Lambda]]:
     """Functions and methods with their names; what is defined inside of them belongs to them."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, Definition):
             yield f"{prefix}{node.name}", node
+            for default in lambdas(node.args):  # they belong to what is around
+                yield f"{prefix}<lambda>", default
         elif isinstance(node, ast.ClassDef):
             yield from definitions(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
             yield from definitions(node, prefix)
-        elif isinstance(node, ast.Assign) and any(
-            isinstance(x, ast.Lambda) for x in ast.walk(node)
-        ):
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and lambdas(node):
             yield f"{prefix}<lambda>", node
+
+
+def lambdas(node: ast.AST) -> list[ast.Lambda]:
+    """The functions without a name in it."""
+    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Lambda)]
 
 
 def without_bodies(tree: ast.Module) -> ast.Module:

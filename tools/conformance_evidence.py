@@ -6,9 +6,9 @@ test of code that only tests call proves nothing. The result is conformance/evid
 docs/conformance.md is printed from it.
 
 What the tests ran is kept in `.conformance`, which belongs to this machine: the next run repeats
-only the tests whose text, helpers or functions changed. A machine without it believes the committed
-result and runs the tests that are new or whose text changed. So does `--quick` on any machine,
-whatever changed in src. `--all` believes nothing and runs all.
+only the tests whose text, helpers or functions changed. Of a test that a machine never ran it
+believes the committed result: it runs only if it is new or its text changed. So does `--quick` for
+all tests, whatever changed in src. `--all` believes nothing and runs all.
 """
 
 from __future__ import annotations
@@ -157,16 +157,12 @@ def read_digests(folder: Path) -> Digests:
 
 
 def believed(results: Results | None, found: Found) -> set[str]:
-    """The tests that the committed result has as they are, and those that name no rule."""
+    """The tests that the committed result has as they are."""
     if results is None:
         return set()
-    known = results.counted | {name: row.digest for name, row in results.uncounted.items()}
-    marked = found.marked
-    return {
-        name
-        for name, digest in found.digests.items()
-        if name not in marked or known.get(name) == digest
-    }
+    uncounted = {name: row.digest for name, row in results.uncounted.items()}
+    known = results.doors | uncounted | results.counted
+    return {name for name, digest in found.digests.items() if known.get(name) == digest}
 
 
 class Known(NamedTuple):
@@ -184,8 +180,7 @@ class Known(NamedTuple):
         committed = believed(self.results, found)
         if not quick:
             return unchanged(digests, self.seen) | (committed - self.seen.keys())
-        passed = {name for name, each in self.seen.items() if "failed" not in each.outcomes}
-        return committed & passed if passed else committed
+        return committed - {name for name, each in self.seen.items() if "failed" in each.outcomes}
 
 
 # --- running ------------------------------------------------------------------------------------
@@ -241,12 +236,14 @@ def all_runs(seen: dict[str, Seen]) -> Iterator[Run]:
         yield from each.runs
 
 
-def reached_functions(root: Path, doors: Doors, seen: dict[str, Seen]) -> set[str]:
-    """What doors, clients and commands reach."""
+def reached_functions(
+    root: Path, doors: Doors, seen: dict[str, Seen], before: set[str]
+) -> set[str]:
+    """What doors, clients and commands reach, and what they reached before."""
     public = conformance_reach.public_functions(root, doors.clients)
     words = conformance_reach.words_of_tests(root)
     entries = conformance_reach.Entries(doors, public, words)
-    return conformance_reach.reached(all_runs(seen), doors, entries)
+    return conformance_reach.reached(all_runs(seen), doors, entries, before)
 
 
 def why_not(seen: Seen | None, doors: Doors, reached: set[str]) -> str:
@@ -278,7 +275,6 @@ class Judge:
     def results(self, reached: set[str], present: set[str]) -> Results:
         """What is believed of earlier collections, and what this machine saw."""
         before = self._before
-        reached = reached | (before.reached & present if before else set())
         reasons = {name: self._why_not(name, reached) for name in self._found.marked}
         digests = self._found.digests
         counted = {name: digests[name] for name, reason in reasons.items() if not reason}
@@ -289,7 +285,15 @@ class Judge:
         for name in counted.keys() & self._seen.keys():
             functions |= conformance_reach.called_by_test(self._seen[name].calls, self._doors)
         functions &= present
-        return Results(counted, uncounted, frozenset(functions), frozenset(reached))
+        return Results(
+            counted, uncounted, frozenset(functions), frozenset(reached), self._doors_run()
+        )
+
+    def _doors_run(self) -> dict[str, str]:
+        """The tests without rules that passed, here or in an earlier collection."""
+        passed = {name for name, each in self._seen.items() if "failed" not in each.outcomes}
+        found = passed | (believed(self._before, self._found) - self._seen.keys())
+        return {name: self._found.digests[name] for name in found - self._found.marked}
 
     def _why_not(self, name: str, reached: set[str]) -> str:
         if name not in self._seen and self._before is not None:
@@ -321,8 +325,10 @@ def collect(root: Path, arguments: list[str], wish: Wish) -> list[str]:
     print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
     code = run_due(root, new_folder(cache, digests), found, due, arguments) if due else 0
     seen = {name: each for name, each in read_cache(cache).items() if name in found.digests}
-    reached = reached_functions(root, doors, seen) if seen else set()
-    results = Judge(found, seen, doors, before).results(reached, set(digests.functions))
+    present = set(digests.functions)
+    reached = present & before.reached if before else set()
+    reached = reached_functions(root, doors, seen, reached) if seen else reached
+    results = Judge(found, seen, doors, before).results(reached, present)
     conformance_results.write(root, results)
     problems = conformance.run(root, check=False, complete=True)
     if code not in ALL_RUN:
@@ -337,6 +343,16 @@ def run_due(
     marked = found.marked
     counts = {name: PARAMETERS_OF_RULES if name in marked else PARAMETERS_OF_DOORS for name in due}
     return run_tests(root, folder, counts, arguments)
+
+
+def follow(root: Path, found: Found, wanted: set[str], arguments: list[str]) -> dict[str, Seen]:
+    """Run those of some tests that this machine did not run as they are; what was seen of all."""
+    cache = root / CACHE
+    digests = present_digests(root, found)
+    if due := wanted - unchanged(digests, read_cache(cache)):
+        print(f"{len(wanted)} tests are followed; {len(due)} run now", flush=True)
+        run_due(root, new_folder(cache, digests), found, due, arguments)
+    return {name: each for name, each in read_cache(cache).items() if name in wanted}
 
 
 def failed(results: Results) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,15 @@ class Lines(NamedTuple):
 
     counts: dict[Line, int]
     of_test: dict[str, set[Line]]
+
+    def without(self, left_out: Callable[[str], bool]) -> Lines:
+        """Without the lines of some files."""
+        files = {file for file, _ in self.counts if left_out(file)}
+        kept = {
+            test: {line for line in lines if line[0] not in files}
+            for test, lines in self.of_test.items()
+        }
+        return Lines(self.counts, kept)
 
 
 class Shift:
@@ -68,8 +77,8 @@ def starts(folder: Path) -> dict[str, int]:
     return found
 
 
-def read_lines(root: Path, cache: Path, tests: set[str]) -> Lines:
-    """Count the lines of all tests, and keep those of some."""
+def read_lines(root: Path, cache: Path, tests: set[str], among: set[str]) -> Lines:
+    """The lines of some tests, and how many of many others run each."""
     last = last_runs(cache)
     counts: dict[Line, int] = defaultdict(int)
     of_test: dict[str, set[Line]] = defaultdict(set)
@@ -79,7 +88,7 @@ def read_lines(root: Path, cache: Path, tests: set[str]) -> Lines:
             number = shift.now(file, line)
             if number is None:
                 continue
-            current = {name for name in names if last.get(name) == folder}
+            current = {name for name in names & among if last.get(name) == folder}
             counts[file, number] += len(current)
             for name in current & tests:
                 of_test[name].add((file, number))

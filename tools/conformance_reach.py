@@ -206,9 +206,11 @@ class Entries:
 # --- what is reached ----------------------------------------------------------------------------
 
 
-def reached(runs: Iterable[Run], doors: Doors, entries: Entries) -> set[str]:
-    """The functions that are reached."""
-    found: set[str] = set()
+def reached(
+    runs: Iterable[Run], doors: Doors, entries: Entries, before: Iterable[str] = ()
+) -> set[str]:
+    """The functions that are reached; some were before."""
+    found = set(before)
     after: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         is_door = bool(run.command) or run.test.startswith(doors.tests)

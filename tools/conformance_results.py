@@ -1,9 +1,10 @@
 """conformance/evidence.json: which tests count for their rules, as `make conformance` found it.
 
 It has the digest of each test that counts, the others with the reason why they do not count, the
-functions of src that the tests call themselves, and all functions that are reached. `make test`
-only compares it with the tests and the source: a test that changed or is new, or a function that
-tests call and that is gone, makes it stale.
+functions of src that the tests call themselves, all functions that are reached, and the digests of
+the tests that ran only for what they reach. `make test` only compares it with the tests and the
+source: a test with a rule that changed or is new, or a function that tests call and that is gone,
+makes it stale.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Results(NamedTuple):
     uncounted: dict[str, Uncounted]
     functions: frozenset[str]
     reached: frozenset[str]
+    doors: dict[str, str]
 
     def counts(self, test: str) -> bool:
         """Whether a test counts for its rules."""
@@ -54,7 +56,12 @@ def read(root: Path) -> Results | None:
     data = json.loads(path.read_text(encoding="utf-8"))
     uncounted = {name: Uncounted(*row) for name, row in data["uncounted"].items()}
     functions, reached = joined(data["functions"]), joined(data["reached"])
-    return Results(data["counted"], uncounted, functions, reached)
+    doors = {
+        f"{file}::{name}": digest
+        for file, inside in data.get("doors", {}).items()
+        for name, digest in inside.items()
+    }
+    return Results(data["counted"], uncounted, functions, reached, doors)
 
 
 def joined(names: Mapping[str, list[str]]) -> frozenset[str]:
@@ -71,6 +78,15 @@ def parted(functions: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def by_file(tests: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The digests of tests by their files."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for test in sorted(tests):
+        file, _, name = test.partition("::")
+        found[file][name] = tests[test]
+    return found
+
+
 def write(root: Path, results: Results) -> None:
     """The file, with a line for each test and for each module: two branches merge well."""
     parts: dict[str, Mapping[str, object]] = {
@@ -78,6 +94,7 @@ def write(root: Path, results: Results) -> None:
         "uncounted": results.uncounted,
         "functions": parted(results.functions),
         "reached": parted(results.reached),
+        "doors": by_file(results.doors),
     }
     blocks = [f"{json.dumps(name)}: {{\n{block(rows)}\n}}" for name, rows in parts.items()]
     (root / FILE).write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")

@@ -33,6 +33,7 @@ ORIGINS = ("@asyncio", "@thread", "@spark", "@top")
 DOSE = "dose"  # the fixture of tests that repeat themselves (tests/conftest.py)
 LIBRARY = 0  # the number of code that is neither ours nor an origin
 IS_OPTIMIZED = 0x1  # set for functions, clear for the bodies of modules and classes
+COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 
 Call = tuple[int, int, bool]  # caller, function, whether the caller's code has its name
 
@@ -112,9 +113,10 @@ class Calls:
 
 def qualified(code: CodeType) -> str:
     """`Class.method` for it and what is defined inside; `<module>` for what an import runs."""
-    if not code.co_flags & IS_OPTIMIZED:
+    name = code.co_qualname.partition(".<locals>")[0]
+    if not code.co_flags & IS_OPTIMIZED or name.endswith(COMPREHENSIONS):
         return "<module>"
-    return code.co_qualname.partition(".<locals>")[0]
+    return name
 
 
 def names_it(caller: CodeType, function: CodeType) -> bool:
