@@ -2,8 +2,9 @@
 
 For each rule that is drawn, a small mistake (those of tools/mutants.py) is made in the rule's own
 lines: those that no other test runs, or if there are none, those that the fewest others run and at
-most a dozen. What other processes run for a test is known by function: where that is all, the lines
-of the functions count. Then the rule's tests run, and one of them must fail. A mistake may change
+most a dozen; lines of the package that a test belongs to by its folder come before all others. What
+other processes run for a test is known by function: where that is all, the lines of the functions
+count. Then the rule's tests run, and one of them must fail. A mistake may change
 nothing that can be seen, so up to three are tried before the rule counts as not noticed. A rule
 that has no line of its own is listed and another one is drawn in its place. Mistakes are made in
 copies of the tree, which are removed at the end.
@@ -23,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -110,6 +111,24 @@ class Functions:
         return {name: self._counts[name] - count for name, count in own.items()}
 
 
+class Run(NamedTuple):
+    """A line, and how many tests of a rule and how many others run it."""
+
+    line: Line
+    own: int
+    others: int
+
+    def rank(self) -> tuple[int, int]:
+        """The lower, the more the line is about the rule."""
+        return self.others, -self.own
+
+
+def is_near(file: str, tests: tuple[str, ...]) -> bool:
+    """Whether a file of src is in a package that has the place of a test's folder."""
+    package = file.split("/", 2)[2]
+    return any(package.startswith(f"{test.rpartition('/')[0]}/") for test in tests)
+
+
 class Chooser:
     """Chooses mistakes for a rule, with a seed of the run and the rule."""
 
@@ -120,37 +139,35 @@ class Chooser:
         self._seed = seed
 
     def draw(self, rule: str, tests: tuple[str, ...]) -> Drawn:
-        """Mistakes in lines that only the tests of the rule run, else those of the fewest others.
-
-        None where a dozen others or more run each of its lines.
-        """
+        """Mistakes in the rule's own lines; none where more than a dozen others run each."""
+        found = self._others(tests) or self._others_by_function(tests)
+        few = [run for run in found if run.others <= OTHERS_MAX]
         chance = random.Random(f"{self._seed} {rule}")
-        by_others: dict[int, list[Line]] = {}
-        for line, others in (self._others(tests) or self._others_by_function(tests)).items():
-            if others <= OTHERS_MAX:
-                by_others.setdefault(others, []).append(line)
+        mistakes = self._chosen([run for run in few if is_near(run.line[0], tests)], chance)
+        return Drawn(rule, tests, tuple(mistakes or self._chosen(few, chance)))
+
+    def _chosen(self, runs: list[Run], chance: random.Random) -> list[Mistake]:
+        """Only lines that no other test runs, if there are any; else those of the fewest others."""
         chosen: list[Mistake] = []
-        for others, lines in sorted(by_others.items()):
-            found = one_for_each_line(list(self._mistakes(lines)), chance)
-            chosen += [Mistake(others, mutant) for mutant in found]
-            if chosen and (others == 0 or len(chosen) >= ATTEMPTS):
+        for (others, _), same in groupby(sorted(runs, key=Run.rank), Run.rank):
+            if len(chosen) >= ATTEMPTS or (chosen and not chosen[0].others and others):
                 break
-        return Drawn(rule, tests, tuple(chosen[:ATTEMPTS]))
+            found = one_for_each_line(list(self._mistakes([run.line for run in same])), chance)
+            chosen += [Mistake(others, mutant) for mutant in found]
+        return chosen[:ATTEMPTS]
 
-    def _others(self, tests: tuple[str, ...]) -> dict[Line, int]:
-        own: dict[Line, int] = {}
-        for test in tests:
-            for line in self._lines.of_test.get(test, set()):
-                own[line] = own.get(line, 0) + 1
-        return {line: self._lines.counts[line] - count for line, count in own.items()}
+    def _others(self, tests: tuple[str, ...]) -> list[Run]:
+        own = Counter(line for test in tests for line in self._lines.of_test.get(test, ()))
+        counts = self._lines.counts
+        return [Run(line, count, counts[line] - count) for line, count in own.items()]
 
-    def _others_by_function(self, tests: tuple[str, ...]) -> dict[Line, int]:
-        found: dict[Line, int] = {}
+    def _others_by_function(self, tests: tuple[str, ...]) -> list[Run]:
+        found: list[Run] = []
         for function, others in self._functions.others(tests).items():
             file, _, name = function.rpartition(":")
             source = (self._root / file).read_text(encoding="utf-8")
             lines = conformance_digests.lines_of_functions(source).get(name, set())
-            found |= {(file, line): others for line in lines}
+            found += [Run((file, line), 1, others) for line in lines]
         return found
 
     def _mistakes(self, lines: list[Line]) -> Iterator[Mutant]:

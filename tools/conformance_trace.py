@@ -174,13 +174,20 @@ class Recorder:
         os.environ[TEST] = item.nodeid
         self._plugin.seen = set()
         self._outcome = ""
-        self._coverage.switch_context(item.nodeid)
         result = yield
-        self._coverage.switch_context("")
         calls = self._plugin.seen
         self._plugin.seen = set()
         self._write(item, calls)
         return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """The test itself: lines of fixtures are not about what it shows."""
+        self._coverage.switch_context(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._coverage.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The result is the worst of the three phases."""
