@@ -255,7 +255,7 @@ class Collection:
         self._root = root
         self._cache = root / conformance_evidence.CACHE
         self._doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
-        self._arguments = ["-n", str(workers), "--dist", "worksteal"]
+        self._arguments = ["-n", str(workers if workers > 1 else 0), "--dist", "worksteal"]
         self._found = conformance_evidence.find_tests(root, self._doors)
         self._tests: set[str] = set()
 

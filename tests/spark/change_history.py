@@ -230,6 +230,9 @@ class History:
     def may_come_again(self) -> None:
         """What is in a queue and in the sink, when the stream forgets how far it is."""
         self.output += 1
+        self._note_again()
+
+    def _note_again(self) -> None:
         sink = self.in_sink()
         for body in set(self.in_queues()) & sink.keys():
             self.again[body] = max(self.again[body], sink[body])
@@ -495,7 +498,10 @@ class History:
             return
         steps = query.run(AVAILABLE_NOW)
         first = self.checkpoint
-        alive = self._some(steps, self.random.randrange(1, 14))
+        calls = self.random.randrange(1, 14)
+        alive = self._some(steps, calls)
+        if calls == 1:  # it has no lease yet: the other one is the only reader
+            self._note_again()
         self.checkpoint = self._new_checkpoint()
         self.output += 1
         self.run(calm=True)
