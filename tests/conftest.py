@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "peer(*names): real programs this test runs against, see tools/peers.py"
     )
+    config.addinivalue_line("markers", "soak: runs in `make soak` only")
     config.pluginmanager.register(Groups(), "posthouse-groups")
     fast_java.short_lived()
 
@@ -96,7 +97,16 @@ def require_peer(name: str) -> None:
         pytest.skip(reason)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [] if SOAK else [item for item in items if item.get_closest_marker("soak")]
+    if left_out:
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
+    in_lanes(items)
+
+
+def in_lanes(items: list[pytest.Item]) -> None:
     """What is long begins early, and what shares something that is slow to start stays together.
 
     Each worker begins at its own part of the list, and one that has nothing left takes from the

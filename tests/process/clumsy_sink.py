@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from posthouse.spark.source import PosthouseSource
 
-FAILURE = "the first attempt fails at the end"
 DAWDLE_S = 60.0  # not for ever, lest a test hang where it should fail
 
 
@@ -32,10 +31,11 @@ class Clumsy(DataSourceStreamArrowWriter):
         message: WriterCommitMessage = self._sink.write(iterator)
         context = TaskContext.get()
         assert context is not None
+        batch = context.getLocalProperty("streaming.sql.batchId")
         if self._mischief == "fails" and not context.attemptNumber():
-            raise ValueError(FAILURE)
+            Path(self._folder, f"failed-{batch}-{context.partitionId()}").touch()
+            raise ValueError("the first attempt fails at the end")
         if self._mischief == "dawdles" and not context.partitionId():
-            batch = context.getLocalProperty("streaming.sql.batchId")
             self._dawdle(Path(self._folder, f"again-{batch}"), context.attemptNumber())
         return message
 

@@ -192,19 +192,23 @@ def tell(**values: object) -> None:
 
 def main(path: str) -> None:
     """Runs a job."""
-    from posthouse.spark import session, settle
+    from posthouse.spark import session
 
     job = msgspec.json.decode(Path(path).read_bytes(), type=Job)
     spark = session("proof", job.master, **job.settings)
     tell(began=os.getpid())
-    if job.follow:
-        batches = follow(spark, job)
-    else:
-        batches = take_all(spark, job)
+    tell(done=True, batches=done(spark, job))
+    spark.stop()
+
+
+def done(spark: SparkSession, job: Job) -> int:
+    """Does a job; the number of batches that were committed."""
+    from posthouse.spark import settle
+
+    batches = follow(spark, job) if job.follow else take_all(spark, job)
     for stream in () if job.once else job.streams:
         settle(stream.checkpoint, token_file=job.token_file)
-    tell(done=True, batches=batches)
-    spark.stop()
+    return batches
 
 
 def source(spark: SparkSession, job: Job, stream: Stream) -> DataFrame:

@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks import spark
 from benchmarks.spark_drivers import SIZES
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.soak  # three drivers; `tests/test_benchmarks.py` has the benchmarks without Spark
 def test_a_quick_run_prints_every_table(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks", "--quick", "--json", "--directory"]
     done = subprocess.run(

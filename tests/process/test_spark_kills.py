@@ -149,8 +149,8 @@ class Proof:
 def test_every_message_reaches_the_sink_once_whoever_is_killed(
     tmp_path: Path, spark_cluster: Cluster, dose: Dose
 ) -> None:
-    rounds = dose(1, 13)  # of four kills each, in a soak of eight
-    executors, managers = dose(1, 3), dose(1, 2)  # on the cluster
+    rounds = dose(1, 13)  # of three kills each, in a soak of eight
+    executors, managers = dose(1, 3), dose(0, 2)  # on the cluster
     local = ("driver", "manager", "driver")[: dose(2, 3)]
     masters = [spark_cluster.master, LOCAL] * rounds + [LOCAL]
     with ExitStack() as running:

@@ -57,9 +57,9 @@ def selftest(
 
     Exit code 0: all as promised, 1: not.
 
-    Example: posthouse selftest --seeds 20
+    Example: posthouse selftest --seeds 5
 
-    Example: posthouse selftest --stranger --protocol routed --seeds 20
+    Example: posthouse selftest --stranger --protocol routed --seeds 5
     """
     totals: Counter[str] = Counter()
     ways: tuple[Way, ...] = PROTOCOLS if protocol is None else (protocol,)

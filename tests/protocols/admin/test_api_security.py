@@ -9,6 +9,7 @@ import pytest
 
 from posthouse.model.errors import CorruptedSecurityData
 from posthouse.protocols.handlers.routes import ROUTES, Route
+from posthouse.protocols.http import wrong_tokens
 from posthouse.security.accounts import Role
 from posthouse.security.nt_hash import nt_hash
 from posthouse.security.rights import QUEUE_GENERIC_ALL
@@ -207,8 +208,14 @@ def path_of(route: Route) -> str:
     return path
 
 
-def test_each_route_needs_its_role_and_a_token(tmp_path: Path) -> None:
-    """Who lacks the role is told so, whatever else is wrong; nobody without a token gets in."""
+def test_each_route_needs_its_role_and_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lacks the role is told so, whatever else is wrong; nobody without a token gets in.
+
+    `test_wrong_tokens.py` has how long the answers to wrong tokens wait.
+    """
+    monkeypatch.setattr(wrong_tokens, "FREE", 3 * len(ROUTES))
 
     async def work(rig: ApiRig) -> None:
         for route in ROUTES:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -51,6 +52,39 @@ class Matched(NamedTuple):
 
     route: Route
     values: dict[str, str]
+
+
+class _Node:
+    """The routes that end here, and where the next segment leads."""
+
+    def __init__(self) -> None:
+        self.routes: list[Route] = []
+        self.named: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+
+    def child(self, segment: str) -> _Node:
+        """The node of a segment of a route; it is made where there is none."""
+        if segment[:1] != "{":
+            return self.named.setdefault(segment, _Node())
+        self.parameter = self.parameter or _Node()
+        return self.parameter
+
+    def fitting(self, segment: str) -> Iterator[_Node]:
+        """The nodes that a segment of a path leads to."""
+        if segment in self.named:
+            yield self.named[segment]
+        if segment and self.parameter is not None:
+            yield self.parameter
+
+
+def _tree() -> _Node:
+    root = _Node()
+    for route in ROUTES:
+        reduce(_Node.child, route.segments, root).routes.append(route)
+    return root
+
+
+_TREE = _tree()
 
 
 class Api:
@@ -128,7 +162,7 @@ def match(method: str, path: str) -> Matched:
         segments = tuple(unquote(part, errors="strict") for part in path.split("/")[1:])
     except UnicodeDecodeError:
         raise BadRequest("the path is not UTF-8") from None
-    fitting = [route for route in ROUTES if _fits(route.segments, segments)]
+    fitting = _fitting(segments)
     if not fitting:
         raise NoSuchPath(f"there is nothing under {excerpt(path)}")
     for route in fitting:
@@ -175,11 +209,12 @@ def media_of(method: str, path: str) -> tuple[str, str]:
     return route.consumes, route.produces
 
 
-def _fits(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
-    if len(template) != len(segments):
-        return False
-    pairs = zip(template, segments, strict=True)
-    return all(want == have or (want[:1] == "{" and have) for want, have in pairs)
+def _fitting(segments: tuple[str, ...]) -> list[Route]:
+    """The routes of a path: a segment that a route names goes before a parameter."""
+    nodes = [_TREE]
+    for segment in segments:
+        nodes = [child for node in nodes for child in node.fitting(segment)]
+    return [route for node in nodes for route in node.routes]
 
 
 def _values(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str]:
