@@ -2,7 +2,7 @@
 # Needs python3 (3.11 or newer, with venv), make and a package index. Nothing else, no root.
 
 PYTHON        ?= python3
-WORKERS       ?= 2
+WORKERS       ?= 3
 FUZZ_SECONDS  ?= 60
 SEED          ?= $(shell date +%s)
 MUTANTS_ARGS  ?=
@@ -35,7 +35,8 @@ help: ## this list
 demo: $(READY) ## sets everything up and runs the main job end to end
 	@$(VENV)/bin/posthouse demo
 
-test: lint ## sets everything up and passes the whole test suite
+test: $(READY) ## sets everything up and passes the whole test suite
+	@$(PY) -m tests.fast_java & $(MAKE) --no-print-directory lint
 	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5
 
 lint: $(READY) ## style, format and types

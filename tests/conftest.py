@@ -110,14 +110,16 @@ def in_lanes(items: list[pytest.Item]) -> None:
     """What is long begins early, and what shares something that is slow to start stays together.
 
     Each worker begins at its own part of the list, and one that has nothing left takes from the
-    end of another's. So the first part begins with Spark, which uses whatever processors there
-    are, the second with real processes, which mostly wait, and all of them end with short tests.
+    end of another's. So the parts begin with Spark's session, with real processes, which mostly
+    wait, and with programs that start a Spark of their own; all of them end with short tests.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    lanes: list[list[pytest.Item]] = [[], [], []]
+    lanes: list[list[pytest.Item]] = [[], [], [], []]
     for item in items:
         lanes[lane_of(item.nodeid)].append(item)
     *long, short = lanes
+    if workers < len(long):
+        long = [long[2] + long[0], long[1]]
     left, ordered = len(items), list[pytest.Item]()
     for number in range(workers):
         begin = long.pop(0) if long else []
@@ -165,10 +167,12 @@ class Groups:
 
 
 def lane_of(nodeid: str) -> int:
-    """Spark, processes, everything else."""
-    group = group_of(nodeid)
-    is_whole = "/" not in nodeid.partition("::")[0].removeprefix("tests/")  # of the repository
-    return 0 if group == "spark" else 1 if group == "process" or is_whole else 2
+    """Spark's session, processes, programs with a Spark of their own, everything else."""
+    file, group = nodeid.partition("::")[0], group_of(nodeid)
+    if group == "spark":
+        return 2 if "/process/" in file or "test_changes" in file else 0
+    is_whole = "/" not in file.removeprefix("tests/")  # of the repository
+    return 1 if group == "process" or is_whole else 3
 
 
 def group_of(nodeid: str) -> str:

@@ -103,3 +103,8 @@ def _make(path: Path) -> None:
         warnings.warn(f"no picture of Spark for Java: {done.stderr[-2000:]}", stacklevel=1)
     elif new.exists():
         new.rename(path)
+
+
+if __name__ == "__main__":  # `make test` does this while it looks at types
+    short_lived()
+    pictured()

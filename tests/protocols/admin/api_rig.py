@@ -134,14 +134,17 @@ class ApiRig:
     async def post(self, path: str, body: Any = None, **options: Any) -> Reply:
         return await self.ask("POST", path, body, **options)
 
-    async def raw(self, data: bytes) -> bytes:
-        """Bytes on a connection of their own, and everything that comes back until its end."""
+    async def raw(self, data: bytes, until: bytes = b"") -> bytes:
+        """Bytes on a connection of their own, and everything that comes back until its end.
+
+        With `until` only to these bytes: a server that refuses a body waits a while for the rest.
+        """
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(data)
         await writer.drain()
         try:
-            return await reader.read()
+            return await (reader.readuntil(until) if until else reader.read())
         except ConnectionError:
             return b""
         finally:
