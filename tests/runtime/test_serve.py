@@ -33,7 +33,7 @@ from posthouse.runtime.serve import (
     effective_settings,
     run,
 )
-from posthouse.runtime.settings_file import SettingsError
+from posthouse.runtime.settings.file import SettingsError
 from tests.runtime.line_door import ADMIN, QUEUE, LineDoor
 
 Client = Callable[["Visit"], Awaitable[None]]

@@ -13,9 +13,9 @@ import pytest
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.settings import Settings, engine_settings, store_settings
-from posthouse.runtime.settings_file import SettingsError, parse_settings
-from posthouse.runtime.settings_page import configuration_page
+from posthouse.runtime.settings.file import SettingsError, parse_settings
+from posthouse.runtime.settings.page import configuration_page
+from posthouse.runtime.settings.settings import Settings, engine_settings, store_settings
 from posthouse.runtime.settings_protocols import binary_settings
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.store.settings import StoreSettings
@@ -37,7 +37,7 @@ STORE_ONLY = {"store_id"}
 
 
 def test_the_documented_settings_are_the_settings() -> None:
-    """Made by: python -m posthouse.runtime.settings_page > docs/configuration.md"""
+    """Made by: python -m posthouse.runtime.settings.page > docs/configuration.md"""
     assert PAGE.read_text(encoding="utf-8") == configuration_page()
 
 
@@ -141,8 +141,8 @@ def other(default: object) -> object:
         return 0.75
     if isinstance(default, int):
         return default + 1024 if default > 1_000_000 or default == 0 else default + 1
-    if isinstance(default, list):
-        return ["other"]
+    if isinstance(default, list | tuple):
+        return ("other",)
     return {"users": "peek"} if isinstance(default, dict) else "other"
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.runtime.settings import Settings
-from posthouse.runtime.settings_file import (
+from posthouse.runtime.settings.file import (
     FILE_SIZE_MAX,
     SettingsError,
     is_loopback,
@@ -19,6 +18,7 @@ from posthouse.runtime.settings_file import (
     read_settings,
     size_text,
 )
+from posthouse.runtime.settings.settings import Settings
 
 SECTIONS = get_type_hints(Settings)
 KEYS = [

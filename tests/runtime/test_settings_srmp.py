@@ -9,8 +9,8 @@ import pytest
 from posthouse.engine.settings import EngineSettings, RedirectSettings
 from posthouse.protocols.srmp.settings import SrmpSettings, resend_table
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.settings import Settings, engine_settings
-from posthouse.runtime.settings_file import SettingsError, parse_settings
+from posthouse.runtime.settings.file import SettingsError, parse_settings
+from posthouse.runtime.settings.settings import Settings, engine_settings
 from posthouse.runtime.settings_srmp import SrmpSection
 from tests.runtime.test_settings import other
 

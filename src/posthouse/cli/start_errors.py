@@ -10,7 +10,7 @@ import typer
 
 from posthouse.cli.command import REFUSED
 from posthouse.cli.output import complain
-from posthouse.runtime.settings_file import SettingsError
+from posthouse.runtime.settings.file import SettingsError
 from posthouse.store.errors import FormatUnknown, StoreDamaged, StoreError
 
 WRONG_USAGE = 2

@@ -31,8 +31,8 @@ from posthouse.runtime.directory.authority import (
 )
 from posthouse.runtime.directory.feed import DirectoryFeed, need_now
 from posthouse.runtime.embedded import EmbeddedQueueManager
+from posthouse.runtime.settings.file import SETTINGS_NAME, read_settings
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
-from posthouse.runtime.settings_file import SETTINGS_NAME, read_settings
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Role
 

@@ -31,7 +31,7 @@ from posthouse.model.guids import format_guid
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.home import STORE, Home, real_clock
 from posthouse.runtime.loop import Loop
-from posthouse.runtime.settings_file import SETTINGS_NAME
+from posthouse.runtime.settings.file import SETTINGS_NAME
 from posthouse.store.checkpoint import checkpoint_names, read_head
 from posthouse.store.disk import File, RealDisk, make_directory
 from posthouse.store.errors import StoreError

@@ -147,7 +147,7 @@ def ncp_node(service: Service) -> NcpNode | None:
         return None
     return NcpNode(
         service.desk,
-        section.protocol(),
+        section,
         service.name,
         memory=service.memory,
         connections=service.connections(),

@@ -14,9 +14,9 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.model.properties import QueueType
 from posthouse.runtime.home import STORE, Home, Started, start_manager
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.settings import Settings, engine_settings, store_settings
+from posthouse.runtime.settings.file import SETTINGS_NAME, read_settings
+from posthouse.runtime.settings.settings import Settings, engine_settings, store_settings
 from posthouse.runtime.settings_directory import directory_source
-from posthouse.runtime.settings_file import SETTINGS_NAME, read_settings
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
 

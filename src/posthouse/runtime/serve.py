@@ -45,14 +45,14 @@ from posthouse.runtime.loop import Loop
 from posthouse.runtime.machine_keys import add_signing_keys
 from posthouse.runtime.notify import Notifier, keep_telling
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.settings import Settings, engine_settings, store_settings
-from posthouse.runtime.settings_file import (
+from posthouse.runtime.settings.file import (
     SETTINGS_NAME,
     SettingsError,
     is_address,
     name_fault,
     read_settings,
 )
+from posthouse.runtime.settings.settings import Settings, engine_settings, store_settings
 from posthouse.runtime.turns import SlowTurn
 from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta
 
 from posthouse.directory.addresses import Address
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError
-from posthouse.runtime.settings_kinds import DAY_S, YEAR_S, Names
+from posthouse.model.settings_kinds import DAY_S, YEAR_S, Names, Section
 from posthouse.runtime.settings_ldap import LdapSection, ldap_faults, ldap_source
 
 _engine = EngineSettings("default")
@@ -20,7 +20,7 @@ PATIENCE_S = 60
 LDAP_REFRESH_S = 60
 
 
-class DirectorySection(Struct, frozen=True):
+class DirectorySection(Section, frozen=True):
     """The directory of machines, sites and public queues."""
 
     integrated: Annotated[
@@ -57,7 +57,7 @@ class DirectorySection(Struct, frozen=True):
             description="Where other queue managers reach this one, `host` or `host:port`, as the "
             "directory tells them; empty: as the listener of the binary protocol has it."
         ),
-    ] = field(default_factory=list)
+    ] = ()
     site: Annotated[
         str,
         Meta(

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Meta, Struct
 
 from posthouse.directory.ldap.names import BadEntry, Dn
+from posthouse.model.settings_kinds import SIZE, SIZE_MAX, Section
 from posthouse.model.text import excerpt
-from posthouse.runtime.settings_kinds import SIZE, SIZE_MAX
 from posthouse.store.settings import MIB
 
 SCHEMES = ("ldap", "ldaps", "ldapi")
@@ -19,7 +19,7 @@ Text = Annotated[str, Meta(max_length=4096)]
 Authentication = Literal["anonymous", "simple", "plain", "digest", "external", "gssapi"]
 
 
-class LdapSection(Struct, frozen=True, kw_only=True):
+class LdapSection(Section, frozen=True, kw_only=True):
     """A directory server for machines, sites and public queues: Active Directory or OpenLDAP."""
 
     url: Annotated[

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from posthouse.runtime.settings_kinds import SIZE, SIZE_MAX
+from posthouse.model.settings_kinds import SIZE, SIZE_MAX, Section
 from posthouse.store.settings import KIB, MIB
 
 
-class LogSection(Struct, frozen=True):
+class LogSection(Section, frozen=True):
     """The log of events, one line each."""
 
     level: Annotated[

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from posthouse.model.settings_kinds import COUNT_MAX, DAY_MS, SIZE, Name, Names, Section
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.runtime.settings_kinds import COUNT_MAX, DAY_MS, SIZE, Name, Names
 from posthouse.store.settings import GIB, KIB, MIB
 
 _pgm = PgmSettings()
@@ -18,7 +18,7 @@ Ms = Annotated[int, Meta(ge=1, le=DAY_MS)]
 NOT_OF_THE_PROTOCOL = ("enabled", "interface")
 
 
-class PgmSection(Struct, frozen=True):
+class PgmSection(Section, frozen=True):
     """Multicast messages over PGM (RFC 3208): queues with a multicast address, MULTICAST= names.
 
     Sockets are open only while a queue has such an address or messages for such a name wait.
@@ -189,7 +189,7 @@ class PgmSection(Struct, frozen=True):
             description="Addresses of PGM routers that are asked for repairs where sources name "
             "them; all others are passed over, and the source itself is asked."
         ),
-    ] = []
+    ] = ()
     unit_bytes: Annotated[
         int,
         Meta(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from posthouse.engine.settings import EngineSettings
+from posthouse.model.settings_kinds import DAY_MS, DAY_S, SIZE, Names, Port, Section
 from posthouse.protocols.binary.settings import BinarySettings, resend_table
-from posthouse.runtime.settings_kinds import DAY_MS, DAY_S, SIZE, Names, Port
 from posthouse.security.settings import MessageSecuritySettings, RepeatsWord
 from posthouse.store.settings import GIB, KIB
 
@@ -18,7 +18,7 @@ _binary = BinarySettings()
 _security = MessageSecuritySettings()
 
 
-class BinarySection(Struct, frozen=True):
+class BinarySection(Section, frozen=True):
     """Messages to and from other queue managers, MSMQ's binary protocol: the endpoint `binary`."""
 
     enabled: Annotated[
@@ -69,7 +69,7 @@ class BinarySection(Struct, frozen=True):
             description="Addresses whose order and final acknowledgments count for any queue, "
             "beside the address that its name leads to."
         ),
-    ] = []
+    ] = ()
     message_history_max: Annotated[
         int,
         Meta(
@@ -229,7 +229,7 @@ class BinarySection(Struct, frozen=True):
     ] = _binary.ack_quiet_ms
 
 
-class PingSection(Struct, frozen=True):
+class PingSection(Section, frozen=True):
     """Ping of the binary protocol, over UDP: the endpoint `ping`."""
 
     answer: Annotated[bool, Meta(description="Answers those who ask before they connect.")] = (
@@ -250,7 +250,7 @@ class PingSection(Struct, frozen=True):
     )
 
 
-class SecuritySection(Struct, frozen=True):
+class SecuritySection(Section, frozen=True):
     """Signed and encrypted messages."""
 
     weak_algorithms: Annotated[

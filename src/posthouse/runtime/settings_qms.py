@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from posthouse.engine.settings import QmsSettings
 from posthouse.model.qms import JOBS_MAX
-from posthouse.runtime.settings_kinds import COUNT_MAX, DAY_S, SIZE, SIZE_MAX
+from posthouse.model.settings_kinds import COUNT_MAX, DAY_S, SIZE, SIZE_MAX, Section
 from posthouse.store.settings import KIB
 
 _qms = QmsSettings()
 
 
-class QmsSection(Struct, frozen=True):
+class QmsSection(Section, frozen=True):
     """Job queues and the bindery, whatever door their clients come through."""
 
     jobs_max: Annotated[

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from posthouse.model.settings_kinds import DAY_MS, SIZE, Port, Section
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.rpc.security import Level
 from posthouse.rpc.settings import RpcSettings
-from posthouse.runtime.settings_kinds import DAY_MS, SIZE, Port
 from posthouse.store.settings import GIB, KIB
 
 _read = RemoteReadSettings()
@@ -22,7 +22,7 @@ _LEVELS = {
 }
 
 
-class RpcSection(Struct, frozen=True):
+class RpcSection(Section, frozen=True):
     """Remote read: queues of this machine for readers on others: the endpoint `rpc`."""
 
     enabled: Annotated[
@@ -151,7 +151,7 @@ class RpcSection(Struct, frozen=True):
         )
 
 
-class EpmSection(Struct, frozen=True):
+class EpmSection(Section, frozen=True):
     """The DCE/RPC endpoint mapper, where Windows clients ask for the port of remote read: `epm`."""
 
     enabled: Annotated[

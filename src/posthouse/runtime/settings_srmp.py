@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, field
 
 from posthouse.engine.settings import EngineSettings, RedirectSettings
 from posthouse.engine.transfer.srmp.redirects import host_of
+from posthouse.model.settings_kinds import DAY_MS, SIZE, Names, Port, Section
 from posthouse.model.text import excerpt
 from posthouse.protocols.srmp.settings import SrmpSettings, resend_table
-from posthouse.runtime.settings_kinds import DAY_MS, SIZE, Names, Port
 from posthouse.store.settings import GIB, KIB, MIB
 
 _engine = EngineSettings("default")
@@ -21,7 +21,7 @@ UrlTable = dict[str, str]
 PROXY_PORT = 8080
 
 
-class HttpSection(Struct, frozen=True):
+class HttpSection(Section, frozen=True):
     """Messages over HTTP, MSMQ's SRMP: the endpoint `http`."""
 
     enabled: Annotated[
@@ -36,7 +36,7 @@ class HttpSection(Struct, frozen=True):
     ] = None
 
 
-class HttpsSection(Struct, frozen=True):
+class HttpsSection(Section, frozen=True):
     """The same over TLS: the endpoint `https`, where a certificate is set."""
 
     certificate: Annotated[
@@ -61,7 +61,7 @@ class HttpsSection(Struct, frozen=True):
     ] = ""
 
 
-class SrmpRedirectSection(Struct, frozen=True):
+class SrmpRedirectSection(Section, frozen=True):
     """Where messages over HTTP go instead. A `*` at the end of a URL stands for anything."""
 
     outbound: Annotated[
@@ -70,25 +70,25 @@ class SrmpRedirectSection(Struct, frozen=True):
             description="Messages to these URLs are handed to the hosts of those; they keep their "
             "own URLs."
         ),
-    ] = {}
-    outbound_exceptions: Annotated[Names, Meta(description="URLs that are never redirected.")] = []
+    ] = field(default_factory=dict)
+    outbound_exceptions: Annotated[Names, Meta(description="URLs that are never redirected.")] = ()
     inbound: Annotated[
         UrlTable, Meta(description="Messages that arrive for these URLs go to those queues.")
-    ] = {}
+    ] = field(default_factory=dict)
     receipt_urls: Annotated[
         UrlTable,
         Meta(
             description="Receivers of streams to these URLs send their receipts to those, instead "
             "of the address of this queue manager."
         ),
-    ] = {}
+    ] = field(default_factory=dict)
     default_receipt_url: Annotated[
         str,
         Meta(max_length=2048, description="The same for all other streams; empty: our address."),
     ] = ""
 
 
-class SrmpSection(Struct, frozen=True):
+class SrmpSection(Section, frozen=True):
     """How messages travel over HTTP and HTTPS, in both directions."""
 
     forwarding: Annotated[
@@ -147,7 +147,7 @@ class SrmpSection(Struct, frozen=True):
             description="Addresses of proxies in front of this queue manager: the sender is who "
             "their `X-Forwarded-For` says."
         ),
-    ] = []
+    ] = ()
     receipt_ms: Annotated[
         int,
         Meta(ge=1, le=DAY_MS, description="A stream receipt waits so long for further messages."),
@@ -169,7 +169,7 @@ class SrmpSection(Struct, frozen=True):
             description="Addresses whose stream receipts count for any queue, beside those that "
             "its name leads to."
         ),
-    ] = []
+    ] = ()
     receipts_elsewhere: Annotated[
         UrlTable,
         Meta(
@@ -177,7 +177,7 @@ class SrmpSection(Struct, frozen=True):
             "the address that they post from, and `host` or `host:port` of their receipt URL. "
             "Others get them where they post from, whatever host they name."
         ),
-    ] = {}
+    ] = field(default_factory=dict)
     retransmission_ms: Annotated[
         int,
         Meta(
@@ -246,7 +246,7 @@ class SrmpSection(Struct, frozen=True):
     proxy_bypass: Annotated[
         Names,
         Meta(description="Hosts that are reached without it; domains with a dot in front."),
-    ] = []
+    ] = ()
     authorities: Annotated[
         FileName,
         Meta(

@@ -400,7 +400,7 @@ def test_times_and_limits_of_a_server_that_is_told_nothing() -> None:
     assert NcpSettings() == NcpSettings(
         keyed_logins=True,
         clear_text_logins=False,
-        pdu_size_max=128 * 1024,
+        request_max=128 * 1024,
         buffer_size_max=60 * 1024,
         datagram_buffer_max=8 * 1024,
         calls_max=16,

@@ -15,7 +15,7 @@ import msgspec
 
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.runtime.home import real_clock
-from posthouse.runtime.settings_file import SETTINGS_NAME
+from posthouse.runtime.settings.file import SETTINGS_NAME
 
 START_MS: Final = 60_000
 STOP_S: Final = 30.0

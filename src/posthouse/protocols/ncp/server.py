@@ -185,7 +185,7 @@ class NcpNode:
         self.memory = memory or MemoryAccount()
         self.now = now
         self.stopping = False
-        self.held_max = settings.pdu_size_max + READ_BUFFER  # of requests not looked at
+        self.held_max = settings.request_max + READ_BUFFER  # of requests not looked at
         self.open: set[Connection] = set()
         self.ports: list[_Port] = []
         self.buffer = memoryview(bytearray(READ_BUFFER))

@@ -47,7 +47,7 @@ class StreamSession:
         self._protocol = protocol
         self._transport = transport
         self._address = address
-        self._stream = Stream(size_max=protocol.settings.pdu_size_max)
+        self._stream = Stream(size_max=protocol.settings.request_max)
         self._service: ServiceConnection | None = None
         self._running = 0  # requests that wait for their answers
         self._unsynced = 0

@@ -21,7 +21,7 @@ from posthouse.runtime.directory.ldap import LdapAuthority, open_directory_ldap
 from posthouse.runtime.embedded import EmbeddedQueueManager
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import Options, effective_settings
-from posthouse.runtime.settings import engine_settings, store_settings
+from posthouse.runtime.settings.settings import engine_settings, store_settings
 from posthouse.runtime.settings_ldap import ldap_source
 
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md from the declarations: `python -m posthouse.runtime.settings_page`."""
+"""docs/configuration.md from the declarations: `python -m posthouse.runtime.settings.page`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import get_type_hints
 
 import msgspec
 
-from posthouse.runtime.settings import Settings
-from posthouse.runtime.settings_file import (
+from posthouse.model.settings_kinds import SIZE
+from posthouse.runtime.settings.file import (
     SIZE_WORDS,
     allowed,
     is_section,
@@ -16,7 +16,7 @@ from posthouse.runtime.settings_file import (
     size_text,
     unit_of,
 )
-from posthouse.runtime.settings_kinds import SIZE
+from posthouse.runtime.settings.settings import Settings
 
 _TOP = f"""# Configuration
 

@@ -17,10 +17,10 @@ from msgspec import Meta, Struct
 from posthouse.model.errors import QueueError
 from posthouse.model.paths import check_computer
 from posthouse.model.queue_parts import NameFault
+from posthouse.model.settings_kinds import SIZE, Section
 from posthouse.model.text import excerpt
-from posthouse.runtime.settings import Settings, default_access
+from posthouse.runtime.settings.settings import Settings, default_access
 from posthouse.runtime.settings_directory import directory_faults
-from posthouse.runtime.settings_kinds import SIZE
 from posthouse.runtime.settings_pgm import pgm_faults
 from posthouse.runtime.settings_protocols import BinarySection
 from posthouse.runtime.settings_srmp import srmp_faults
@@ -187,7 +187,7 @@ def allowed(kind: object) -> str:
         return ", ".join(f'"{choice}"' for choice in arguments)
     if origin in (Union, UnionType):
         return allowed(arguments[0])
-    if origin is list:
+    if origin in (list, tuple):
         return "list of texts"
     if origin is dict:
         return "table of texts"
@@ -230,6 +230,8 @@ def size_text(size: float) -> str:
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
+    for name in settings.__struct_fields__:
+        yield from _faults(name, getattr(settings, name))
     machine, admin, limits = settings.queue_manager, settings.admin, settings.limits
     for key, names in (("name", [machine.name]), ("aliases", machine.aliases)):
         for name in filter(None, names):
@@ -257,6 +259,14 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     yield from directory_faults(settings.directory)
     if limits.unsynced > limits.memory:
         yield "[limits] unsynced: this is more than memory allows"
+
+
+def _faults(name: str, section: Section) -> Iterator[str]:
+    for key, wrong in section.faults():
+        yield f"[{name}] {key}: {wrong}"
+    for key in section.__struct_fields__:
+        if isinstance(inner := getattr(section, key), Section):
+            yield from _faults(f"{name}.{key}", inner)
 
 
 def _binary_faults(binary: BinarySection) -> Iterator[str]:

@@ -12,13 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from posthouse.engine.settings import EngineSettings
-from posthouse.net.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
-from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
-from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
-from posthouse.protocols.pacing import SHARE
-from posthouse.runtime.ports import PortSet, own_ports
-from posthouse.runtime.settings_directory import DirectorySection, directory_source
-from posthouse.runtime.settings_kinds import (
+from posthouse.model.settings_kinds import (
     COUNT_MAX,
     DAY_S,
     SIZE,
@@ -27,9 +21,16 @@ from posthouse.runtime.settings_kinds import (
     Name,
     Names,
     Port,
+    Section,
 )
+from posthouse.net.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
+from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
+from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
+from posthouse.protocols.ncp.settings import NcpSettings
+from posthouse.protocols.pacing import SHARE
+from posthouse.runtime.ports import PortSet, own_ports
+from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.runtime.settings_log import LogSection as LogSection
-from posthouse.runtime.settings_ncp import NcpSection
 from posthouse.runtime.settings_pgm import PgmSection
 from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
 from posthouse.runtime.settings_qms import QmsSection
@@ -46,7 +47,7 @@ _engine = EngineSettings("default")
 _store = StoreSettings()
 
 
-class QueueManagerSection(Struct, frozen=True):
+class QueueManagerSection(Section, frozen=True):
     """Who this queue manager is."""
 
     name: Annotated[
@@ -61,14 +62,14 @@ class QueueManagerSection(Struct, frozen=True):
     ] = ""
     aliases: Annotated[
         Names, Meta(description="Other computer names that mean this queue manager.")
-    ] = []
+    ] = ()
     addresses: Annotated[
         Names,
         Meta(
             description="Addresses that mean this queue manager in a direct name, beside those of "
             "this machine."
         ),
-    ] = field(default_factory=lambda: list(_engine.addresses))
+    ] = field(default_factory=lambda: _engine.addresses)
     listen: Annotated[
         Name, Meta(description="Address of the listeners; `--listen` goes before it.")
     ] = "127.0.0.1"
@@ -124,7 +125,7 @@ class QueueManagerSection(Struct, frozen=True):
             "for acknowledgments and reports, beside the sender itself and computers of the "
             "directory."
         ),
-    ] = []
+    ] = ()
     targets_per_peer: Annotated[
         int,
         Meta(
@@ -141,7 +142,7 @@ class QueueManagerSection(Struct, frozen=True):
     ] = _engine.clock_step_s
 
 
-class TransactionsSection(Struct, frozen=True):
+class TransactionsSection(Section, frozen=True):
     """Transactions of clients."""
 
     idle_s: Annotated[
@@ -195,7 +196,7 @@ class TransactionsSection(Struct, frozen=True):
     ] = ""
 
 
-class StoreSection(Struct, frozen=True):
+class StoreSection(Section, frozen=True):
     """The log on disk."""
 
     damage: Annotated[
@@ -291,7 +292,7 @@ class StoreSection(Struct, frozen=True):
     ] = _store.open_files
 
 
-class LimitsSection(Struct, frozen=True):
+class LimitsSection(Section, frozen=True):
     """What clients together, or one of them, may take."""
 
     memory: Annotated[
@@ -394,7 +395,7 @@ class LimitsSection(Struct, frozen=True):
     ] = 5
 
 
-class AdminSection(Struct, frozen=True):
+class AdminSection(Section, frozen=True):
     """The JSON API, client sessions, metrics: the endpoint `admin`."""
 
     enabled: Annotated[
@@ -416,7 +417,7 @@ class AdminSection(Struct, frozen=True):
             description="Names this endpoint is called by, beside its address and the computer "
             "name; requests for any other Host are refused."
         ),
-    ] = []
+    ] = ()
     certificate: Annotated[
         str,
         Meta(max_length=4096, description="PEM file of its certificates, relative to the home."),
@@ -465,7 +466,7 @@ class Settings(Struct, frozen=True):
     https: HttpsSection = HttpsSection()
     srmp: SrmpSection = SrmpSection()
     pgm: PgmSection = PgmSection()
-    ncp: NcpSection = NcpSection()
+    ncp: NcpSettings = NcpSettings()
     qms: QmsSection = QmsSection()
     security: SecuritySection = SecuritySection()
     log: LogSection = LogSection()
