@@ -12,7 +12,7 @@ def pgm_node(service: Service) -> PgmNode | None:
     if not section.enabled or service.settings.queue_manager.hardened:
         return None
     interface = section.interface or service.host
-    node = PgmNode(service.desk, section.protocol(), interface=interface)
+    node = PgmNode(service.desk, section, interface=interface)
     node.protocol.on_event = event_writer(service.log)
     return node
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from posthouse.protocols.pgm.receiver import ASKED_MAX, PACKET_COST
 from posthouse.protocols.pgm.settings import PgmSettings

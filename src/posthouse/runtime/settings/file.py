@@ -21,7 +21,6 @@ from posthouse.model.settings_kinds import SIZE, Section
 from posthouse.model.text import excerpt
 from posthouse.runtime.settings.settings import Settings, default_access
 from posthouse.runtime.settings_directory import directory_faults
-from posthouse.runtime.settings_pgm import pgm_faults
 from posthouse.runtime.settings_protocols import BinarySection
 from posthouse.runtime.settings_srmp import srmp_faults
 from posthouse.security.sids import PRINCIPALS
@@ -255,7 +254,6 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "[transactions] peer_retry_s: this is more than peer_retry_max_s"
     yield from _binary_faults(settings.binary)
     yield from srmp_faults(settings.https, settings.srmp)
-    yield from pgm_faults(settings.pgm)
     yield from directory_faults(settings.directory)
     if limits.unsynced > limits.memory:
         yield "[limits] unsynced: this is more than memory allows"

@@ -39,7 +39,7 @@ file = ""            # standard error, for systemd and containers
 format = "json"
 ```
 
-This page is made from the declarations in `src/posthouse/runtime/settings*.py`.
+This page is made from the declarations in the packages that use them (`settings.py` in each).
 """
 
 

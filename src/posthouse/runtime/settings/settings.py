@@ -28,10 +28,10 @@ from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.protocols.pacing import SHARE
+from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.runtime.ports import PortSet, own_ports
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.runtime.settings_log import LogSection as LogSection
-from posthouse.runtime.settings_pgm import PgmSection
 from posthouse.runtime.settings_protocols import BinarySection, PingSection, SecuritySection
 from posthouse.runtime.settings_qms import QmsSection
 from posthouse.runtime.settings_rpc import EpmSection, RpcSection
@@ -465,7 +465,7 @@ class Settings(Struct, frozen=True):
     http: HttpSection = HttpSection()
     https: HttpsSection = HttpsSection()
     srmp: SrmpSection = SrmpSection()
-    pgm: PgmSection = PgmSection()
+    pgm: PgmSettings = PgmSettings()
     ncp: NcpSettings = NcpSettings()
     qms: QmsSection = QmsSection()
     security: SecuritySection = SecuritySection()
