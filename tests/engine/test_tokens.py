@@ -7,7 +7,7 @@ import pytest
 from posthouse.engine.accounts import tokens as tokens_module
 from posthouse.engine.accounts.tokens import ADMINISTRATOR, Tokens
 from posthouse.model.errors import AccessDenied, IllegalUser, InsufficientResources
-from posthouse.security.accounts import Role
+from posthouse.model.roles import Role
 from posthouse.security.rights import PEEK_MESSAGE
 from tests.engine.rig import START_UTC, Rig
 

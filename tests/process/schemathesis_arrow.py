@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import schemathesis
 
-from posthouse.protocols.handlers.routes import ARROW
+from posthouse.api.route import ARROW
 
 SCHEMA = pa.schema([("body", pa.binary())])
 

@@ -11,9 +11,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from posthouse.api.route import PREFIX
 from posthouse.model.filters import FIELDS
 from posthouse.protocols.binary.protocol import Figures
-from posthouse.protocols.handlers.routes import PREFIX, ROUTES
+from posthouse.protocols.handlers.bindings import BINDINGS
 from posthouse.protocols.metrics.binary import binary_metrics
 from tests.protocols.admin.api_rig import ApiRig, with_api
 
@@ -56,9 +57,8 @@ def _run_examples(folder: Path) -> None:
 
 def test_every_path_is_in_the_table() -> None:
     rows = [
-        f"| `{route.method} {route.path.removeprefix(PREFIX)}` | {route.role.value} "
-        f"| {route.summary} |"
-        for route in ROUTES
+        f"| `{route.method} {route.path.removeprefix(PREFIX)}` | {route.role.value} | {summary} |"
+        for route, _, summary, _ in BINDINGS
     ]
     assert "\n".join(rows) in PAGE
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import IllegalUser, InvalidParameter, RemoteProtocolError
+from posthouse.model.roles import Role
 from posthouse.security.accounts import (
     DEFAULT_COST,
     NO_PASSWORD,
@@ -15,7 +16,6 @@ from posthouse.security.accounts import (
     Door,
     Failures,
     LoginGuard,
-    Role,
     ScryptCost,
     ScryptVerifier,
     Token,

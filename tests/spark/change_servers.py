@@ -21,11 +21,11 @@ from posthouse.model.message import Message
 from posthouse.model.message_values import DeliveryGuarantee
 from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType, QueueProperties
+from posthouse.model.roles import Role
 from posthouse.protocols.http.server import Admin, AdminServer
 from posthouse.runtime.home import Home, real_clock, start_manager
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.store.settings import StoreSettings
 from posthouse.wire.packet.packet import Packet
 from tests.process.offices import free_port

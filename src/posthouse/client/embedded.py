@@ -19,6 +19,7 @@ from posthouse.client.manager import CONNECT_TIMEOUT_S, QueueManagerClient
 from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
+from posthouse.model.roles import Role
 from posthouse.protocols.desk import Call, Release
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
@@ -34,7 +35,6 @@ from posthouse.runtime.embedded import EmbeddedQueueManager
 from posthouse.runtime.settings.file import SETTINGS_NAME, read_settings
 from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 
 if TYPE_CHECKING:
     from posthouse.directory.authority import Authority

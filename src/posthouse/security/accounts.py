@@ -16,6 +16,7 @@ import msgspec
 
 from posthouse.model.bounded import Bounded
 from posthouse.model.errors import IllegalUser, InvalidParameter, MalformedPacket
+from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.security.access import Caller, Scopes
 from posthouse.security.patterns import check_pattern
@@ -42,21 +43,6 @@ class Door(Enum):
     HTTP = "http"
     RPC = "rpc"
     NCP = "ncp"
-
-
-class Role(Enum):
-    """How far a token reaches into management, smallest first."""
-
-    READ = "read"
-    OPERATE = "operate"
-    ADMINISTER = "administer"
-
-    def includes(self, needed: "Role") -> bool:
-        """Whether this role is enough where `needed` is asked for."""
-        return _RANK[self] >= _RANK[needed]
-
-
-_RANK = {role: rank for rank, role in enumerate(Role)}
 
 
 class ScryptCost(msgspec.Struct, frozen=True):

@@ -16,13 +16,13 @@ from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
+from posthouse.model.roles import Role
 from posthouse.protocols.http.server import Admin, AdminServer, AdminSettings, ControlSocket
 from posthouse.runtime.driver import Clock, Driver
 from posthouse.runtime.home import real_clock
 from posthouse.runtime.key_file import key_file
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.security.sids import ADMINISTRATORS
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore

@@ -22,13 +22,13 @@ from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.roles import Role
 from posthouse.protocols.arrow import read as arrow_read
 from posthouse.protocols.handlers.message_json import message_of
 from posthouse.protocols.handlers.messages import begin
 from posthouse.protocols.http.answer_streams import Streaming
 from posthouse.protocols.memory import Buffer
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.store.log import LogStore
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 from tests.protocols.admin.arrow_rows import ALL, row_of

@@ -14,7 +14,7 @@ from posthouse.client.admin_http import BulkHttp
 from posthouse.client.groups import Claim, GroupReader
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import SharingViolation
-from posthouse.security.accounts import Role
+from posthouse.model.roles import Role
 from tests.protocols.admin.api_rig import AUDIT, ApiRig, Reply, at, with_api
 
 NAME = r"ALPHA\private$\orders"

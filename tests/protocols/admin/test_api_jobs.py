@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.security.accounts import Role
+from posthouse.model.roles import Role
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, with_api
 
 OCTETS = {"Content-Type": "application/octet-stream"}

@@ -13,12 +13,12 @@ from posthouse.engine.ledger.books import Books
 from posthouse.engine.ledger.effects import Event
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers.conversation import Decide
 from posthouse.protocols.handlers.rates import Rates
 from posthouse.protocols.http import page
 from posthouse.protocols.metrics import exposition as metrics
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.security.rights import QUEUE_GENERIC_ALL
 from tests.engine.rig import Rig
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api

@@ -18,6 +18,7 @@ from posthouse.formats.search import content_of
 from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers import messages as handlers_messages
 from posthouse.protocols.handlers import scanning
 from posthouse.protocols.handlers.conversation import Outside, Resume
@@ -26,7 +27,6 @@ from posthouse.protocols.handlers.scanning import FIRST_MESSAGES, STEP_MESSAGES
 from posthouse.protocols.http import rooms
 from posthouse.protocols.memory import SEND
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 HOSTILE = '\x1b[31m"><script>alert(1)</script>\r\n\u202e\u2028\x7f\x9b31m\u200b\ufeff{}\\'

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from posthouse.api import types
+from posthouse.api.route import JSON
+from posthouse.api.routes import ROUTES
+from posthouse.protocols.handlers.bindings import BINDINGS
 from posthouse.protocols.handlers.openapi import document
 from posthouse.protocols.handlers.refusals import STATUSES
-from posthouse.protocols.handlers.routes import JSON, ROUTES
 
 DOCUMENT = document("1.2.3")
 
@@ -68,3 +70,10 @@ def test_every_limit_is_in_the_document() -> None:
     assert limits["priority"]["maximum"] == 7
     assert limits["label"]["maxLength"] == 249
     assert limits["body"]["pattern"] == types.BASE64
+
+
+def test_every_route_has_a_handler_of_its_own() -> None:
+    """A handler that no route names is as wrong as a route without one."""
+    bound = [binding.handler for binding in BINDINGS]
+    assert len(set(bound)) == len(ROUTES)
+    assert all(binding.summary for binding in BINDINGS)

@@ -13,10 +13,10 @@ import pytest
 from posthouse.engine.manager import QueueManager
 from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers import read_plans as handlers_plan
 from posthouse.protocols.handlers.messages import begin
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 PLAN = "/api/v1/bulk/plan"

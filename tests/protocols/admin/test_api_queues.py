@@ -10,8 +10,8 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.roles import Role
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.security.sids import ADMINISTRATORS
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize

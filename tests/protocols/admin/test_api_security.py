@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from posthouse.api.route import Route
+from posthouse.api.routes import ROUTES
 from posthouse.model.errors import CorruptedSecurityData
-from posthouse.protocols.handlers.routes import ROUTES, Route
+from posthouse.model.roles import Role
 from posthouse.protocols.http import wrong_tokens
-from posthouse.security.accounts import Role
 from posthouse.security.nt_hash import nt_hash
 from posthouse.security.rights import QUEUE_GENERIC_ALL
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api

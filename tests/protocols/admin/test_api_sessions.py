@@ -13,8 +13,8 @@ import pytest
 
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.roles import Role
 from posthouse.protocols.memory import Buffer
-from posthouse.security.accounts import Role
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.packet.message import serialize
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api

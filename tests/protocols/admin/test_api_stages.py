@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import pytest
 
+from posthouse.api.route import ARROW
 from posthouse.engine.settings import EngineSettings
+from posthouse.model.roles import Role
 from posthouse.protocols.arrow import stage_rows
-from posthouse.protocols.handlers.routes import ARROW
 from posthouse.protocols.http import request_streams as inflow
 from posthouse.protocols.http.server import AdminSettings
 from posthouse.protocols.memory import RECEIVE
-from posthouse.security.accounts import Role
 from posthouse.wire.packet.message import deserialize
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
 from tests.protocols.admin.stage_tables import stream, table

@@ -16,11 +16,11 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
 from posthouse.model.bounded import require_room
 from posthouse.model.errors import AccessDenied, IllegalUser
+from posthouse.model.roles import Role
 from posthouse.security.access import Caller, Scopes
 from posthouse.security.accounts import (
     TOKEN_ID_SIZE,
     TOKEN_SECRET_SIZE,
-    Role,
     Token,
     decode_token,
     encode_record,

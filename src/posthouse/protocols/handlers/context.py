@@ -13,13 +13,13 @@ from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccess
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import AccessDenied
 from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers.caller_stations import StationBook
 from posthouse.protocols.handlers.conversation import Outside, Resume
 from posthouse.protocols.handlers.rates import Rates
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.pacing import Pace
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.store.log import LogStore
 
 Offload = Callable[[Callable[[], object]], Outside]

@@ -12,10 +12,14 @@ import msgspec
 
 from posthouse.api.directory import DirectoryImportBody
 from posthouse.api.encoding import encode_json
+from posthouse.api.route import ARROW, JSON, OCTETS, Route
+from posthouse.api.routes import ROUTES
 from posthouse.api.types import SendBody
 from posthouse.model.errors import AccessDenied, QueueError
+from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.protocols.desk import Desk
+from posthouse.protocols.handlers.bindings import BINDINGS, Binding, Handler
 from posthouse.protocols.handlers.context import (
     AnswerMemory,
     Context,
@@ -34,9 +38,7 @@ from posthouse.protocols.handlers.refusals import (
     error_json,
     status_of,
 )
-from posthouse.protocols.handlers.routes import ARROW, JSON, OCTETS, ROUTES, Route
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 
 QUERY_FIELDS_MAX = 16
 _FLOAT_EXACT = 1 << 53
@@ -48,9 +50,10 @@ Done = Callable[[int, bytes], None]
 
 
 class Matched(NamedTuple):
-    """The route of a path, and the parameters in it."""
+    """The route of a path, what answers it, and the parameters in it."""
 
     route: Route
+    handler: Handler
     values: dict[str, str]
 
 
@@ -58,7 +61,7 @@ class _Node:
     """The routes that end here, and where the next segment leads."""
 
     def __init__(self) -> None:
-        self.routes: list[Route] = []
+        self.bindings: list[Binding] = []
         self.named: dict[str, _Node] = {}
         self.parameter: _Node | None = None
 
@@ -79,8 +82,8 @@ class _Node:
 
 def _tree() -> _Node:
     root = _Node()
-    for route in ROUTES:
-        reduce(_Node.child, route.segments, root).routes.append(route)
+    for binding in BINDINGS:
+        reduce(_Node.child, binding.route.segments, root).bindings.append(binding)
     return root
 
 
@@ -117,7 +120,7 @@ class Api:
         """
         try:
             path, _, query = target.partition("?")
-            route, values = match(method, path)
+            route, handler, values = match(method, path)
             _check_role(route, role)
             self._check_current(caller)
             params, content = _params(route, values, query), _content(route, body)
@@ -138,7 +141,7 @@ class Api:
                 self.services.fault(error)
                 self._refuse(OurFault("the server failed over this request"), done, counted=False)
 
-        steps = route.handler(context, params, content)
+        steps = handler(context, params, content)
         conversation: Conversation[Any] = Conversation(
             self.desk, steps, finish, looks=route.method == "GET"
         )
@@ -165,11 +168,12 @@ def match(method: str, path: str) -> Matched:
     fitting = _fitting(segments)
     if not fitting:
         raise NoSuchPath(f"there is nothing under {excerpt(path)}")
-    for route in fitting:
+    for route, handler, *_ in fitting:
         if route.method == method:
-            return Matched(route, _values(route.segments, segments))
+            return Matched(route, handler, _values(route.segments, segments))
     raise MethodNotAllowed(
-        f"{excerpt(path)} does not take {excerpt(method)}", {route.method for route in fitting}
+        f"{excerpt(path)} does not take {excerpt(method)}",
+        {binding.route.method for binding in fitting},
     )
 
 
@@ -209,12 +213,12 @@ def media_of(method: str, path: str) -> tuple[str, str]:
     return route.consumes, route.produces
 
 
-def _fitting(segments: tuple[str, ...]) -> list[Route]:
+def _fitting(segments: tuple[str, ...]) -> list[Binding]:
     """The routes of a path: a segment that a route names goes before a parameter."""
     nodes = [_TREE]
     for segment in segments:
         nodes = [child for node in nodes for child in node.fitting(segment)]
-    return [route for node in nodes for route in node.routes]
+    return [binding for node in nodes for binding in node.bindings]
 
 
 def _values(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str]:

@@ -32,10 +32,10 @@ from posthouse.model.bindery import NWOT_USER, Q_CODE_USERS
 from posthouse.model.completion_codes import INVALID_FILE_HANDLE, NO_Q_JOB_RIGHTS, NO_Q_RIGHTS
 from posthouse.model.errors import QmsError
 from posthouse.model.message_json import time_text
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers.caller_stations import working
 from posthouse.protocols.handlers.context import Context, Services
 from posthouse.protocols.handlers.job_json import changed_job, job_json, queue_id_of, wanted_job
-from posthouse.security.accounts import Role
 
 TOKEN_LIFE_S = 12 * 3600
 _ANONYMOUS = "a station is needed for this: it is made open, and by whom it is written counts"

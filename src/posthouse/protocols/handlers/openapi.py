@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from posthouse.api.encoding import encode_json
+from posthouse.api.route import JSON, Route
+from posthouse.api.routes import ROUTES
 from posthouse.api.types import ErrorJson
+from posthouse.protocols.handlers.bindings import BINDINGS, Binding
 from posthouse.protocols.handlers.refusals import STATUSES
-from posthouse.protocols.handlers.routes import JSON, ROUTES, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -65,16 +67,18 @@ def _schemas() -> dict[str, Any]:
 
 def _paths() -> dict[str, Any]:
     paths: dict[str, Any] = {}
-    for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for binding in BINDINGS:
+        route = binding.route
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(binding)
     return paths
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(binding: Binding) -> dict[str, Any]:
+    route = binding.route
     operation: dict[str, Any] = {
         "operationId": route.name,
-        "summary": route.summary,
-        "description": f"{route.description} Needs the role {route.role.value}.".strip(),
+        "summary": binding.summary,
+        "description": f"{binding.description} Needs the role {route.role.value}.".strip(),
         "parameters": _parameters(route),
         "responses": _responses(route),
     }

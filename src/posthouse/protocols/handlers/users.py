@@ -26,6 +26,7 @@ from posthouse.engine.accounts.tokens import ADMINISTRATOR
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.model.message_json import parse_time, time_text
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers.context import Context
 from posthouse.protocols.handlers.conversation import Steps, at_once
 from posthouse.protocols.handlers.refusals import NoSuchToken, NoSuchUser, UserExists
@@ -33,7 +34,6 @@ from posthouse.security.accounts import (
     SALT_SIZE,
     Account,
     Door,
-    Role,
     ScryptVerifier,
     Token,
     check_user_name,

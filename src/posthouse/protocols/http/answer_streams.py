@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from posthouse.api.route import ARROW
 from posthouse.model.errors import OperationCancelled
 from posthouse.protocols.handlers.conversation import Outside, Resume
-from posthouse.protocols.handlers.routes import ARROW
 from posthouse.protocols.http.rooms import room_for
 from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
 

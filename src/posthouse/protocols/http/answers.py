@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from posthouse.api.encoding import encode_json
+from posthouse.api.route import PREFIX
 from posthouse.engine.machine.health import obstacles
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import AccessDenied, QueueError
@@ -23,7 +24,6 @@ from posthouse.protocols.handlers.refusals import (
     error_json,
     status_of,
 )
-from posthouse.protocols.handlers.routes import PREFIX
 from posthouse.protocols.http import page as plain_page
 from posthouse.protocols.http.gate import Headers, Identity
 from posthouse.protocols.metrics import exposition as metrics

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from posthouse.model.errors import QueueError
+from posthouse.model.roles import Role
 from posthouse.net.connections import Admission
 from posthouse.protocols.handlers.conversation import Conversation
 from posthouse.protocols.handlers.dispatch import Done
@@ -37,7 +38,6 @@ from posthouse.protocols.memory import (
 )
 from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 
 if TYPE_CHECKING:
     from posthouse.protocols.http.server import AdminDoor

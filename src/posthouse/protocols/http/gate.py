@@ -14,13 +14,14 @@ from typing import Final, NamedTuple
 
 from multidict import CIMultiDict, MultiMapping
 
+from posthouse.api.route import PREFIX
 from posthouse.engine.accounts.tokens import Tokens
 from posthouse.model.errors import AccessDenied, QueueError
+from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.protocols.handlers.refusals import BadRequest, Unauthorized, WrongToken
-from posthouse.protocols.handlers.routes import PREFIX
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role, split_token
+from posthouse.security.accounts import split_token
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z._-]+))(?::[0-9]{1,5})?", re.ASCII)
 _ALWAYS_OURS: Final = frozenset({"localhost", "localhost.localdomain"})

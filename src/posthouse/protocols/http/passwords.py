@@ -22,6 +22,7 @@ from posthouse.engine.accounts.logins import NAME_TOLD_MAX, Told, network_of
 from posthouse.engine.accounts.tokens import password_id
 from posthouse.model.bounded import Bounded
 from posthouse.model.errors import IllegalUser
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers.refusals import TooManyLogins, Unauthorized
 from posthouse.protocols.http.gate import Identity, Login
 from posthouse.security.accounts import (
@@ -29,7 +30,6 @@ from posthouse.security.accounts import (
     Account,
     Door,
     LoginGuard,
-    Role,
     ScryptVerifier,
     user_key,
 )

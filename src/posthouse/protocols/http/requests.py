@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from posthouse.api.route import ARROW
 from posthouse.model.errors import QueueError
 from posthouse.protocols.desk import Answer, Call, Turns
 from posthouse.protocols.handlers.conversation import Conversation
 from posthouse.protocols.handlers.dispatch import Api, media_of, takes_stream
 from posthouse.protocols.handlers.peers import PEER_CALL, call_of
 from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge, OurFault, WrongToken
-from posthouse.protocols.handlers.routes import ARROW
 from posthouse.protocols.http.answer_streams import HEADERS, Streaming
 from posthouse.protocols.http.answers import (
     HEALTH,

@@ -18,6 +18,7 @@ from aiohttp import HttpVersion10, web
 
 from posthouse.engine.accounts.logins import Told
 from posthouse.engine.accounts.tokens import Tokens
+from posthouse.model.roles import Role
 from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
 from posthouse.net.listening import Listener
@@ -54,7 +55,6 @@ from posthouse.protocols.metrics.remote_read import AskFigures as AskRemoteRead
 from posthouse.protocols.pacing import SHARE, Busy, Pace
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.security.access import Caller
-from posthouse.security.accounts import Role
 from posthouse.store.log import LogStore
 
 READ_BUFFER: Final = 256 << 10

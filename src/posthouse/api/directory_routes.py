@@ -1,4 +1,4 @@
-"""The part of the API that concerns users, public queues and places of the directory."""
+"""The routes of users, public queues and places of the directory."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import Final
 
 from posthouse.api import directory_names as tn
 from posthouse.api.directory import DirectoryChangeJson
+from posthouse.api.route import ADMINISTER, READ, Route, route
 from posthouse.api.types import Nothing
-from posthouse.protocols.handlers import directory_names as names
-from posthouse.protocols.handlers.route import ADMINISTER, READ, Route, route
 
 DIRECTORY_ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/directory/queues",
         READ,
-        names.find_queues,
+        "find_queues",
         tn.PublicQueueListJson,
         tn.QueueSearchParams,
     ),
@@ -23,10 +22,10 @@ DIRECTORY_ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/directory/users",
         ADMINISTER,
-        names.enter_user,
+        "enter_user",
         DirectoryChangeJson,
         Nothing,
         tn.DirectoryUserBody,
     ),
-    route("GET", "/directory/place", READ, names.show_place, tn.QueuePlaceJson, tn.PlaceParams),
+    route("GET", "/directory/place", READ, "show_place", tn.QueuePlaceJson, tn.PlaceParams),
 )
