@@ -6,6 +6,7 @@ from typing import Final
 
 from posthouse.api import certificates as tc
 from posthouse.api import directory as td
+from posthouse.api import failures as tf
 from posthouse.api import groups as tg
 from posthouse.api import peers as t2
 from posthouse.api import ranges as tb
@@ -130,6 +131,23 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.BulkJson,
         _Q,
         t.ResendBody,
+    ),
+    route(
+        "POST",
+        _QUEUE + "/return",
+        OPERATE,
+        "return_messages",
+        tf.ReturnJson,
+        _Q,
+        tf.ReturnBody,
+    ),
+    route(
+        "GET",
+        _QUEUE + "/failures",
+        READ,
+        "list_failures",
+        tf.FailuresJson,
+        tf.FailuresParams,
     ),
     route(
         "GET",

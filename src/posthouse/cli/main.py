@@ -37,6 +37,7 @@ NOUNS = {
     "send": ("send",),
     "receive": ("receive", "peek"),
     "messages.command": ("message",),
+    "messages.failures": ("failures",),
     "jobs.command": ("job",),
     "bindery": ("bindery",),
     "pipelines.command": ("pipeline",),

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from posthouse.api.directory_names import PublicQueueJson
+from posthouse.api.failures import FailureGroupJson, ReturnBody, ReturnJson
 from posthouse.api.types import (
     BooksListJson,
     Privacy,
@@ -374,6 +375,37 @@ class Queue:
     async def purge(self) -> int:
         """Removes all messages; returns how many there were."""
         return await self._channel.run(ops.purge(self._core, self._open.receiving))
+
+    # -- failed messages
+
+    async def failures(
+        self, where: str | None = None, *, similar: bool = False
+    ) -> list[FailureGroupJson]:
+        """The messages in groups of those that failed in the same way, the largest first.
+
+        By exception type, its message and the first stack frame of the application's own code; with
+        `similar`, numbers and GUIDs in the message do not count.
+        """
+        operation = management.failures(self._core, self.name, where, similar=similar)
+        return (await self._channel.run(operation)).groups
+
+    async def return_messages(
+        self,
+        where: str | None = None,
+        *,
+        group: str | None = None,
+        lookup_ids: Sequence[int] | None = None,
+        to: str | None = None,
+        dry_run: bool = False,
+    ) -> ReturnJson:
+        """Failed messages go back to the queues where they failed, or to `to`.
+
+        All of them, those a filter matches, those of a group of `failures`, or by lookup id. Each
+        is received and sent in one step. What cannot go stays; `targets` of the answer has why.
+        """
+        ids = None if lookup_ids is None else list(lookup_ids)
+        body = ReturnBody(where=where, group=group, lookup_ids=ids, to=to, dry_run=dry_run)
+        return await self._channel.run(management.return_messages(self._core, self.name, body))
 
     async def delete(self) -> int:
         """Deletes the queue; returns how many messages went with it."""

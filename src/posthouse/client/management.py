@@ -10,6 +10,7 @@ import msgspec
 
 from posthouse.api import types as t
 from posthouse.api.directory_names import PublicQueueJson, PublicQueueListJson
+from posthouse.api.failures import FailuresJson, ReturnBody, ReturnJson, nothing_returned
 from posthouse.client import operations
 from posthouse.client.core import Core
 from posthouse.client.errors import refused
@@ -134,6 +135,36 @@ def delete_queue(core: Core, name: str) -> Operation[int]:
     """Deletes a queue; returns how many messages went with it."""
     deleted = yield from call(core, "DELETE", queue_path(name), t.CountJson)
     return deleted.messages
+
+
+def failures(core: Core, name: str, where: str | None, *, similar: bool) -> Operation[FailuresJson]:
+    """The messages of a queue in groups of those that failed in the same way."""
+    found, after = FailuresJson(groups=[]), None
+    while True:
+        page = yield from call(
+            core,
+            "GET",
+            queue_path(name) + "/failures",
+            FailuresJson,
+            where=where,
+            similar=similar,
+            after=after,
+        )
+        found.add_page(page)
+        if page.next is None:
+            return found
+        after = page.next
+
+
+def return_messages(core: Core, name: str, body: ReturnBody) -> Operation[ReturnJson]:
+    """Failed messages go back where they failed."""
+    total = nothing_returned(dry_run=body.dry_run)
+    while True:
+        page = yield from call(core, "POST", queue_path(name) + "/return", ReturnJson, body)
+        total.add_page(page)
+        if page.next is None:
+            return total
+        body = msgspec.structs.replace(body, after=page.next, skip=page.skip)
 
 
 def status(core: Core) -> Operation[t.StatusJson]:

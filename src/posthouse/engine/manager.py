@@ -33,6 +33,7 @@ from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.fetching import Fetching, ReadPackets
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.messages.returning import Returning
 from posthouse.engine.messages.waiting import Waiting
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.pipelines.stages import Stages
@@ -97,6 +98,7 @@ class QueueManager(ManagerReads):
         self.damage = self.reading.damage
         core.waiting = self.waiting = Waiting(core)
         core.moving = self.moving = Moving(core)
+        self.returning = Returning(core)
         self.incarnations = Incarnations(core)
         core.groups = self.groups = Groups(core, self.incarnations)
         core.admission = Admission(core)

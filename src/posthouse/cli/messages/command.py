@@ -1,4 +1,4 @@
-"""`posthouse message`: finds, moves, copies, deletes, resends and explains messages."""
+"""`posthouse message`: finds, moves, copies, deletes, resends, returns and explains messages."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.messages import files as message_files
 from posthouse.cli.messages.choice import LookupIds, Source, Where, chosen, found_messages
+from posthouse.cli.messages.failures import return_messages
 from posthouse.cli.messages.far import move_far
 from posthouse.cli.messages.output import Hex, Output, Raw
 from posthouse.cli.messages.view import COLUMNS, as_json, row
@@ -40,10 +41,11 @@ Destination = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Messages: find, show, move, copy, delete, resend, export, import, explain."
+    summary = "Messages: find, show, move, copy, delete, resend, return, export, import, explain."
     inner = group(app, "message", "Queues and messages", summary)
     for command in (find, show, explain, move, copy, delete, resend):
         inner.command()(command)
+    inner.command("return")(return_messages)
     message_files.register(inner)
 
 

@@ -75,6 +75,23 @@ def extra_of(host: str, wants: int) -> bytes:
     return encode_extra(Extra(host=host)) if host and wants & FINAL_ANSWER else b""
 
 
+def complete_transaction(message: Message, number: int | None) -> None:
+    """The attributes for a transaction of that number, or for none.
+
+    They are the queue manager's: an object sent before may still have some. Choice: no connector
+    application, whose values would stay, runs inside the engine.
+    """
+    message.first_in_transaction = message.last_in_transaction = False
+    message.transaction_sequence_number = message.transaction_previous_sequence_number = 0
+    if number is None:
+        message.transaction_identifier = 0
+        message.transactional_message_sequence_identifier = None
+    else:
+        message.transaction_identifier = number
+        message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
+        message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+
+
 class Sending:
     """How messages come into queues.
 
@@ -149,10 +166,12 @@ class Sending:
         descriptor: OpenQueueDescriptor,
         message: Message,
         transaction: Transaction | None,
+        change: Change | None = None,
     ) -> MessageId:
         """Enqueue Message To An Open Queue (3.1.7.1.27), for an application of this machine.
 
-        One copy for each element of a list, all of them or none.
+        One copy for each element of a list, all of them or none. In `change` the caller collects
+        one atomic step.
         """
         self.core.opening.check_open(descriptor, QueueAccessType.SEND)
         validate(message)
@@ -169,12 +188,14 @@ class Sending:
                 # other copies, which share its identifier.
                 message.destination_multi_queue_format_name = (element.format_name,)
             copies.append(self._admitted_copy(element, message, transaction is not None, room))
-        change = Change() if descriptor.nested and transaction is None else None
+        own = Change() if descriptor.nested and transaction is None and change is None else None
         sender, dead_letter = descriptor.caller.sid, message.application_deadletter_queue
         for admitted in copies:
-            self.accept(admitted, transaction, sender, dead_letter, change)
-        if change is not None:
-            self.core.commit(change)
+            self.accept(
+                admitted, transaction, sender, dead_letter, own if change is None else change
+            )
+        if own is not None:
+            self.core.commit(own)
         return message.identifier
 
     def _check_answer_queues(self, message: Message, caller: Caller) -> None:
@@ -207,22 +228,7 @@ class Sending:
             message.sender_identifier = descriptor.caller.sid
         elements = tuple(nested.format_name for nested in descriptor.nested)
         message.destination_multi_queue_format_name = elements
-        self._complete_transaction(message, transaction)
-
-    def _complete_transaction(self, message: Message, transaction: Transaction | None) -> None:
-        """These attributes are the queue manager's: an object sent before may still have some.
-
-        Choice: no connector application, whose values would stay, runs inside the engine.
-        """
-        message.first_in_transaction = message.last_in_transaction = False
-        message.transaction_sequence_number = message.transaction_previous_sequence_number = 0
-        if transaction is None:
-            message.transaction_identifier = 0
-            message.transactional_message_sequence_identifier = None
-        else:
-            message.transaction_identifier = transaction.number
-            message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
-            message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+        complete_transaction(message, None if transaction is None else transaction.number)
 
     def _admitted_copy(
         self,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.admission import Room
+from posthouse.engine.messages.enqueue import complete_transaction
+from posthouse.engine.messages.returning import check_is_elsewhere
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.format_names import MultipleName
-from posthouse.model.message import Message, TxSequenceId
+from posthouse.model.message import Message
 from posthouse.model.names import PathName, parse_name
 from posthouse.model.properties import QueueAccessType
 from posthouse.security.access import Caller
@@ -41,13 +43,29 @@ class Trial:
         for queue in targets(manager, name, QueueAccessType.SEND, caller):
             if queue.outgoing is None:
                 transactional = queue.definition.transactional
-                message.transactional_message_sequence_identifier = (
-                    TxSequenceId(0, 0) if transactional else None
-                )
+                complete_transaction(message, 0 if transactional else None)
                 packet = serialize(message)
                 manager.core.admission.admit(
                     queue, packet, glance(packet), 0, transactional, self._room
                 )
+
+    def send_back(
+        self,
+        manager: QueueManager,
+        source: OpenQueueDescriptor,
+        lookup_id: int,
+        name: str,
+        caller: Caller,
+        message: Message,
+    ) -> None:
+        """Whether it could go back there, as the message it is or as a copy."""
+        queue, number, row = manager.returning.available(source, lookup_id)
+        found = targets(manager, name, QueueAccessType.SEND, caller)
+        if len(found) == 1 and manager.returning.stays_the_same(row, found[0]):
+            check_is_elsewhere(queue, found[0])
+            manager.returning.admit(number, row, found[0], self._room)
+        else:
+            self.send(manager, name, caller, message)
 
     def move(
         self, manager: QueueManager, source: OpenQueueDescriptor, lookup_id: int, name: str

@@ -21,8 +21,8 @@ from posthouse.api.types import (
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.returning import is_transactional
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
-from posthouse.engine.queues.queue import QueueRole
 from posthouse.formats.search import content_of
 from posthouse.model.errors import (
     InvalidParameter,
@@ -38,17 +38,15 @@ from posthouse.protocols.handlers.context import Context, open_queue, opened
 from posthouse.protocols.handlers.conversation import Decide, Steps, at_once
 from posthouse.protocols.handlers.dry_runs import Trial, targets
 from posthouse.protocols.handlers.message_json import copy_of
-from posthouse.protocols.handlers.messages import begin, send_one
+from posthouse.protocols.handlers.messages import send_one
 from posthouse.protocols.handlers.refusals import error_body
 from posthouse.protocols.handlers.scanning import STEP_BYTES, STEP_MESSAGES, Found, Scan, examined
 
 Access = QueueAccessType
-_GONE = (MessageNotFound, MessageAlreadyReceived)
-# Queues whose messages can be received in a transaction though the queue is not transactional.
-_SYSTEM = frozenset({QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_JOURNAL})
+GONE = (MessageNotFound, MessageAlreadyReceived)
 
 
-class _Tally:
+class Tally:
     """What came of the messages so far."""
 
     def __init__(self, dry_run: bool) -> None:
@@ -57,15 +55,17 @@ class _Tally:
         self.dry_run = dry_run
 
     def add(self, outcome: QueueError | None) -> None:
+        """What came of one more."""
         if outcome is None:
             self.done += not self.dry_run
-        elif isinstance(outcome, _GONE):
+        elif isinstance(outcome, GONE):
             self.gone += 1
         else:
             self.refused += 1
             self.error = self.error or error_body(outcome)
 
     def result(self) -> BulkJson:
+        """All of it."""
         return BulkJson(
             matched=self.matched,
             done=self.done,
@@ -82,7 +82,7 @@ class _Tally:
 class _Choice(Protocol):
     """Messages chosen, a batch at a time."""
 
-    def next(self, tally: _Tally) -> Steps[list[Found] | None]:
+    def next(self, tally: Tally) -> Steps[list[Found] | None]:
         """The next ones; None when there are no more."""
 
 
@@ -97,7 +97,7 @@ class _ByFilter:
     def _is_old(self, row: Row) -> bool:
         return row.lookup_id < self._ceiling
 
-    def next(self, tally: _Tally) -> Steps[list[Found] | None]:
+    def next(self, tally: Tally) -> Steps[list[Found] | None]:
         if self._scan.done:
             return None
         if not self._ceiling:
@@ -111,7 +111,7 @@ class _ByFilter:
         return chosen
 
 
-class _ByIds:
+class ByIds:
     """The messages with these lookup ids."""
 
     def __init__(self, context: Context, queue: str, lookup_ids: list[int]) -> None:
@@ -120,7 +120,8 @@ class _ByIds:
         self._left = list(dict.fromkeys(lookup_ids))
         self._missing = 0
 
-    def next(self, tally: _Tally) -> Steps[list[Found] | None]:
+    def next(self, tally: Tally) -> Steps[list[Found] | None]:
+        """The next ones; None when there are no more."""
         if not self._left:
             return None
         answer = yield Decide(self._look)
@@ -159,7 +160,7 @@ def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
     if body.where is not None and body.lookup_ids is None:
         return _ByFilter(context, queue, parse_filter(body.where, content_of))
     if body.lookup_ids is not None and body.where is None:
-        return _ByIds(context, queue, body.lookup_ids)
+        return ByIds(context, queue, body.lookup_ids)
     raise InvalidParameter(
         "messages are named by `where` or by `lookup_ids`", "Give one of the two."
     )
@@ -168,7 +169,7 @@ def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
 # -- acting
 
 
-class _Work:
+class Work:
     """The queues that one step has open."""
 
     def __init__(self, manager: QueueManager, context: Context, source: str) -> None:
@@ -203,7 +204,7 @@ class _Work:
             self.manager.close_queue(descriptor)
 
 
-Act = Callable[[_Work, Found, Message], None]
+Act = Callable[[Work, Found, Message], None]
 
 
 Target = tuple[str, QueueAccessType]
@@ -240,7 +241,7 @@ def _bulk_steps(
     sends: bool,
     takes: bool,
 ) -> Steps[BulkJson]:
-    tally, choice = _Tally(body.dry_run), _choice(context, queue, body)
+    tally, choice = Tally(body.dry_run), _choice(context, queue, body)
     if body.dry_run and target is not None:
         yield from at_once(lambda manager: targets(manager, *target, context.caller))
     while (batch := (yield from _next(choice, tally))) is not None:
@@ -264,7 +265,7 @@ def _bulk_steps(
     return tally.result()
 
 
-def _next(choice: _Choice, tally: _Tally) -> Steps[list[Found] | None]:
+def _next(choice: _Choice, tally: Tally) -> Steps[list[Found] | None]:
     try:
         return (yield from choice.next(tally))
     except QueueError as error:  # the queue was deleted meanwhile, or its rights have changed
@@ -283,7 +284,7 @@ def _acted(
     takes: bool,
 ) -> Steps[list[QueueError | None]]:
     def step(manager: QueueManager) -> list[QueueError | None]:
-        work = _Work(manager, context, queue)
+        work = Work(manager, context, queue)
         try:
             if takes:  # before anything is sent that could not be removed then
                 manager.groups.check_receiver(work.source.target())
@@ -296,7 +297,7 @@ def _acted(
     return (yield from at_once(step))
 
 
-def _outcome(work: _Work, act: Act, found: Found, message: Message) -> QueueError | None:
+def _outcome(work: Work, act: Act, found: Found, message: Message) -> QueueError | None:
     try:
         act(work, found, message)
     except QueueError as error:
@@ -304,34 +305,10 @@ def _outcome(work: _Work, act: Act, found: Found, message: Message) -> QueueErro
     return None
 
 
-def _is_transactional(descriptor: OpenQueueDescriptor, message: Message) -> bool:
-    """A queue here says so itself; for one far away the message is sent as it was before."""
-    queue = descriptor.queue
-    if queue is None or queue.outgoing is not None:
-        return message.is_transactional
-    return queue.definition.transactional
-
-
-def _send_again(work: _Work, found: Found, message: Message, name: str) -> None:
-    """Sends and removes in one transaction where both queues can, else in this order."""
-    work.require(found)
-    target, manager = work.queue(name, Access.SEND), work.manager
-    source = work.source.target().definition
-    joined = source.transactional or source.role in _SYSTEM
-    if not (_is_transactional(target, message) and joined):
-        send_one(manager, target, message, _is_transactional(target, message))
-        work.delete(found)
-        return
-    transaction = begin(manager)
-    try:
-        manager.enqueue_message_to_an_open_queue(target, message, transaction)
-        manager.read_message_by_lookup_identifier(
-            work.source, found.read.lookup_id, peek=False, transaction=transaction
-        )
-    except QueueError:
-        manager.transaction_abort(transaction.identifier)
-        raise
-    manager.transaction_commit(transaction.identifier)
+def _send_again(work: Work, found: Found, message: Message, name: str) -> None:
+    """Sends and removes in one record."""
+    target = work.queue(name, Access.SEND)
+    work.manager.returning.send_again(work.source, found.read.lookup_id, target, message)
 
 
 # -- handlers
@@ -351,13 +328,13 @@ def delete_messages(context: Context, params: QueueParams, body: SelectBody) -> 
 def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
     """Moves messages to another queue of this machine; they stay the same messages."""
 
-    def move(work: _Work, found: Found, message: Message) -> None:
+    def move(work: Work, found: Found, message: Message) -> None:
         target = work.queue(body.to, Access.MOVE)
         work.manager.move_message(work.source, found.read.lookup_id, target)
 
     trial = Trial()
 
-    def dry(work: _Work, found: Found, message: Message) -> None:
+    def dry(work: Work, found: Found, message: Message) -> None:
         trial.move(work.manager, work.source, found.read.lookup_id, body.to)
 
     return _bulk(context, params.queue, body, move, dry=dry, target=(body.to, Access.MOVE))
@@ -366,13 +343,13 @@ def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
 def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
     """Sends copies of messages to any queue; the copies are new messages."""
 
-    def copy(work: _Work, found: Found, message: Message) -> None:
+    def copy(work: Work, found: Found, message: Message) -> None:
         target = work.queue(body.to, Access.SEND)
-        send_one(work.manager, target, message, _is_transactional(target, message))
+        send_one(work.manager, target, message, is_transactional(target, message))
 
     trial = Trial()
 
-    def dry(work: _Work, found: Found, message: Message) -> None:
+    def dry(work: Work, found: Found, message: Message) -> None:
         trial.send(work.manager, body.to, context.caller, message)
 
     target = body.to, Access.SEND
@@ -382,13 +359,13 @@ def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
 def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
     """Sends messages again, dead letters for one, and removes them from where they are."""
 
-    def resend(work: _Work, found: Found, message: Message) -> None:
+    def resend(work: Work, found: Found, message: Message) -> None:
         name = body.to or message.destination_queue_format_name
         _send_again(work, found, message, name)
 
     trial = Trial()
 
-    def dry(work: _Work, found: Found, message: Message) -> None:
+    def dry(work: Work, found: Found, message: Message) -> None:
         work.require(found)
         name = body.to or message.destination_queue_format_name
         trial.send(work.manager, name, context.caller, message)

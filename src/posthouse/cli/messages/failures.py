@@ -1,0 +1,198 @@
+"""`posthouse failures` and `posthouse message return`: look at failed messages, send them back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.api.failures import (
+    FailureGroupJson,
+    FailuresJson,
+    ReturnBody,
+    ReturnJson,
+    ReturnTargetJson,
+    nothing_returned,
+)
+from posthouse.api.types import LOOKUP_IDS_MAX
+from posthouse.cli.command import DryRun, talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.messages.choice import LookupIds, Source, Where, count_of
+from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.progress import bar
+from posthouse.formats.failures import KEY
+
+REFUSED = 1
+TEXT_SHOWN = 100  # characters of an exception message in the table
+ROWS_SHOWN = 100
+
+Group = Annotated[
+    str | None,
+    typer.Option("--group", metavar="KEY", help="Those of a group of `posthouse failures`."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Queues and messages")(failures)
+
+
+@talking
+def failures(
+    remote: Remote,
+    source: Source,
+    where: Where = None,
+    similar: Annotated[
+        bool,
+        typer.Option("--similar", help="Numbers and GUIDs in exception messages do not count."),
+    ] = False,
+) -> None:
+    """Show why messages failed: in groups by exception, its message and the first own stack frame.
+
+    For error queues of NServiceBus and Rebus, and for dead letters. Own is what does not belong to
+    .NET or to a message bus. The key of a group is the same in every run; `posthouse message
+    return --group KEY` sends its messages back. The messages stay where they are.
+
+    Example: posthouse failures './private$/error'
+    """
+    found, total = FailuresJson(groups=[]), count_of(remote, source)
+    path, after = path_of("queues", source, "failures"), None
+    with bar("looking", total, quiet=remote.json) as advance:
+        while True:
+            query = {"where": where, "similar": similar, "after": after}
+            page = remote.ask(FailuresJson, "GET", path, query=query)
+            found.add_page(page)
+            advance(found.scanned, total)
+            if (after := page.next) is None:
+                break
+    if remote.json:
+        for group in found.groups:
+            print_json(group)
+    else:
+        _tell_groups(found.groups)
+    if found.others:
+        complain(f"{found.others:,} messages are in still more groups; try --similar, or --where.")
+
+
+def _tell_groups(groups: list[FailureGroupJson]) -> None:
+    columns = ("group", "messages", "first", "last", "why", "where", "queue", "lookup ids")
+    print_table("", columns, map(_group_row, groups[:ROWS_SHOWN]))
+    if len(groups) > ROWS_SHOWN:
+        complain(f"{len(groups) - ROWS_SHOWN:,} groups more; --json shows them.")
+
+
+def _group_row(group: FailureGroupJson) -> tuple[str, ...]:
+    text = group.exception_message or ""
+    shown = text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}..."
+    why = ": ".join(filter(None, (group.exception_type, shown)))
+    why = why or " ".join(filter(None, (group.class_, group.message_type)))
+    return (
+        group.key,
+        f"{group.count:,}",
+        group.first_time,
+        group.last_time,
+        why or "not known",
+        group.frame or "",
+        ", ".join(group.failed_queues),
+        ", ".join(str(one.lookup_id) for one in group.examples),
+    )
+
+
+@talking
+def return_messages(
+    remote: Remote,
+    source: Source,
+    where: Where = None,
+    group: Group = None,
+    lookup_ids: LookupIds = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DEST", help="There instead of where they failed."),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Return failed messages to the queues where they failed.
+
+    The queue is the one that NServiceBus or Rebus wrote into the headers, the queue of a subqueue
+    such as ;retry and ;poison, or the destination of a dead letter. Each message is received and
+    sent in one step, in the order of the queue, and stays as it is. What cannot go stays and is
+    listed with the reason; the exit code is 1 then. Run it again to go on after an interruption.
+
+    Example: posthouse message return './private$/error' --dry-run
+
+    Example: posthouse message return './private$/orders;poison' --where 'label ~ "order"'
+    """
+    if lookup_ids and (where is not None or group is not None):
+        raise typer.BadParameter("give --lookup-id, or --where and --group, not both")
+    if group is not None and re.fullmatch(KEY, group) is None:
+        raise typer.BadParameter(
+            "a group key is 12 hexadecimal digits; `posthouse failures` shows them"
+        )
+    body = ReturnBody(where=where, group=group, to=to, dry_run=dry_run)
+    total = count_of(remote, source) if not lookup_ids else len(lookup_ids)
+    result = nothing_returned(dry_run=dry_run)
+    with bar("return", total, quiet=remote.json) as advance:
+        try:
+            for page in _pages(remote, source, body, lookup_ids):
+                result.add_page(page)
+                advance(result.scanned, total)
+        except Exception:
+            if result.done:
+                complain(f"{result.done:,} messages were returned before this:")
+            raise
+    _tell_returned(remote, result, named=bool(lookup_ids))
+
+
+def _pages(
+    remote: Remote, source: str, body: ReturnBody, lookup_ids: list[int] | None
+) -> Iterable[ReturnJson]:
+    path = path_of("queues", source, "return")
+    if lookup_ids:
+        ids = list(dict.fromkeys(lookup_ids))
+        for at in range(0, len(ids), LOOKUP_IDS_MAX):
+            portion = msgspec.structs.replace(body, lookup_ids=ids[at : at + LOOKUP_IDS_MAX])
+            page = remote.ask(ReturnJson, "POST", path, body=portion)
+            body = msgspec.structs.replace(body, skip=page.skip)
+            yield page
+        return
+    while True:
+        page = remote.ask(ReturnJson, "POST", path, body=body)
+        yield page
+        if page.next is None:
+            return
+        body = msgspec.structs.replace(body, after=page.next, skip=page.skip)
+
+
+def _tell_returned(remote: Remote, result: ReturnJson, *, named: bool) -> None:
+    if remote.json:
+        print_json(result)
+    else:
+        _tell_targets(result)
+    if result.refused:
+        complain(
+            f"{result.refused:,} messages {'cannot go' if result.dry_run else 'stay in the queue'}."
+        )
+    if result.gone and named:
+        complain(f"{result.gone:,} of the messages are not in the queue, or somebody has them.")
+    if result.refused or (result.gone and named):
+        raise typer.Exit(REFUSED)
+
+
+def _tell_targets(result: ReturnJson) -> None:
+    if result.targets:
+        columns = ("to", "messages", "returned", "why not")
+        print_table("", columns, map(_target_row, result.targets))
+    if result.dry_run:
+        say(f"{result.matched:,} messages match; nothing was changed.")
+    else:
+        gone = f", {result.gone:,} were gone already" if result.gone else ""
+        say(f"{result.done:,} messages returned{gone}.")
+
+
+def _target_row(target: ReturnTargetJson) -> tuple[str, ...]:
+    error = target.error
+    why = "" if error is None else f"{error.name}: {error.cause}. {error.remedy}"
+    return target.to or "not known", f"{target.messages:,}", f"{target.done:,}", why
