@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from posthouse.protocols.memory import SEND, Holder
 from posthouse.protocols.remote_read.actions import PEEK_CURRENT, RECEIVE
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from tests.protocols.remote_read.rig import (
@@ -216,3 +217,84 @@ def test_the_time_to_wait_goes_on_while_a_read_is_kept_back(rig, reader, handle)
     assert call.waits
     rig.pass_time(1)
     assert call.result == IO_TIMEOUT
+
+
+LARGE = 200_000
+MEMORY = 2_000_000
+
+
+@pytest.fixture
+def short(rig: ServerRig) -> Holder:
+    """A queue of one large message, and somebody who holds all memory."""
+    rig.create("large")
+    rig.send("large", bytes(LARGE))
+    memory = rig.remote.memory
+    memory.limit = MEMORY
+    holder = memory.open("elsewhere", lambda reason: None, lambda: None)
+    holder.take(SEND, MEMORY // 2)
+    return holder
+
+
+@pytest.mark.parametrize("action", [RECEIVE, PEEK_CURRENT])
+def test_a_large_message_is_read_when_there_is_memory(rig, reader, short, action):
+    handle = reader.open("large")
+    fetched = []
+    rig.manager.reading._read_many = lambda numbers: fetched.append(numbers)
+    call = reader.start(handle, action)
+    assert call.waits
+    assert fetched == []
+    assert rig.remote.pending.count == 0
+    rig.manager.reading._read_many = rig.store.read_many
+    short.leave()
+    rig.desk.settle()
+    assert call.body == bytes(LARGE)
+    assert rig.remote.memory.used == 0
+
+
+def test_reads_that_wait_for_memory_are_served_in_turn(rig, reader, short):
+    readers = [reader, *(rig.reader() for _ in range(2))]
+    calls = [one.start(one.open("large"), PEEK_CURRENT) for one in readers for _ in range(4)]
+    assert all(call.waits for call in calls)
+    short.leave()
+    rig.desk.settle()
+    assert {call.body for call in calls} == {bytes(LARGE)}
+    assert rig.remote.memory.used == 0
+
+
+def test_small_messages_are_read_whatever_others_hold(rig, reader, handle, short):
+    assert reader.start(handle).body[:1] == bytes([0])
+
+
+def test_a_wait_that_ends_with_a_large_message_waits_for_memory(rig, reader, short):
+    rig.create("late")
+    handle = reader.open("late")
+    calls = [reader.start(handle, action, timeout=1000) for action in (PEEK_CURRENT, RECEIVE)]
+    rig.send("late", bytes(LARGE))
+    rig.desk.settle()
+    assert all(call.waits for call in calls)
+    short.leave()
+    rig.desk.settle()
+    assert [call.body for call in calls] == [bytes(LARGE)] * 2
+
+
+def test_a_read_that_waits_for_memory_ends_with_its_client(rig, reader, short):
+    call = reader.start(reader.open("large"))
+    assert call.waits
+    reader.lose()
+    short.leave()
+    rig.desk.settle()
+    assert call.result == CANCELLED
+    assert rig.remote.memory.used == 0
+    assert not rig.remote.memory._holders
+    other = rig.reader()
+    assert other.start(other.open("large")).body == bytes(LARGE)
+
+
+def test_a_request_that_waits_for_memory_is_not_made_twice(rig, reader, short):
+    handle = reader.open("large")
+    call = reader.start(handle, request_id=77)
+    assert call.waits
+    assert reader.start(handle, request_id=77).result == INVALID_PARAMETER
+    short.leave()
+    rig.desk.settle()
+    assert call.body == bytes(LARGE)

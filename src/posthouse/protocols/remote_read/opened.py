@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.accounts.logins import Logins
@@ -17,6 +18,7 @@ from posthouse.model.errors import (
     OperationCancelled,
 )
 from posthouse.protocols.desk import Answer
+from posthouse.protocols.memory import ANSWERS
 from posthouse.protocols.remote_read.queue_format import name_of
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 RECEIVE_ACCESS: Final = 0x00000001
 MOVE_ACCESS: Final = 0x00000004
 PEEK_ACCESS: Final = 0x00000020
+PLENTY: Final = 16 << 20  # bytes of memory; with less a read asks for the size of its message
 _ALL_ACCESS: Final = RECEIVE_ACCESS | MOVE_ACCESS | PEEK_ACCESS
 _ACCESS: Final = {
     RECEIVE_ACCESS: QueueAccessType.RECEIVE,
@@ -106,11 +109,12 @@ class Client:
     is too much further reads are kept back, unlike waits at no cost for the engine.
     """
 
-    __slots__ = ("_group", "kept", "owed", "remote")
+    __slots__ = ("_group", "_holder", "kept", "owed", "remote")
 
-    def __init__(self, remote: RemoteRead, group: Group) -> None:
+    def __init__(self, remote: RemoteRead, group: Group, address: str) -> None:
         self.remote = remote
         self._group = group
+        self._holder = remote.memory.open(address, lambda reason: None, self._go_on)
         self.owed = 0  # bytes of messages read and not delivered
         self.kept: deque[StartedReceive] = deque()
 
@@ -119,16 +123,44 @@ class Client:
         """Whether it should first take what there is."""
         return self.owed >= self.remote.settings.read_ahead
 
+    def may_read(self, size: Callable[[], int]) -> bool:
+        """Whether there is memory for a message of this size; False: what is kept has to wait.
+
+        The size is asked for only where there is not plenty.
+        """
+        holder = self._holder
+        if holder.gone or self.remote.memory.room_for(holder) >= PLENTY:
+            return True
+        return holder.may_answer(size())
+
+    def owe(self, size: int) -> None:
+        """A message was read for it."""
+        self.owed += size
+        self._count()
+
     def delivered(self, size: int) -> None:
         """A message has gone out, or will not: others may be read."""
         self.owed -= size
-        while self.kept and not self.is_full:
+        self._count()
+        self._go_on()
+
+    def _count(self) -> None:
+        if not self._holder.gone:
+            self._holder.hold(ANSWERS, self.owed)
+
+    def _go_on(self) -> None:
+        while self.kept and not (self.is_full or self._holder.waiting):
             self.kept.popleft().resume()
 
     def rundown(self) -> None:
         """Its last connection is gone: so are its transactions (decision 43)."""
         self.remote.clients.pop(self._group, None)
+        self.leave()
         self.remote.desk.decide(self._end, ignore)
+
+    def leave(self) -> None:
+        """It is owed nothing from now on."""
+        self._holder.leave()
 
     def _end(self, manager: QueueManager) -> None:
         end_association(manager, self._group)

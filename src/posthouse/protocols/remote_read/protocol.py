@@ -20,6 +20,7 @@ from posthouse.model.errors import (
     StatusNotFound,
 )
 from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.actions import action_of
 from posthouse.protocols.remote_read.opened import Client, OpenedQueue, OpeningCall, ignore
 from posthouse.protocols.remote_read.pending import (
@@ -76,8 +77,10 @@ class RemoteRead:
         settings: RemoteReadSettings,
         now: Callable[[], int],
         wake: Callable[[int], None] = lambda when_ms: None,
+        memory: MemoryAccount | None = None,
     ) -> None:
         self.desk = desk
+        self.memory = memory or MemoryAccount()
         self.settings = settings
         self.now = now
         self.logins = Logins(desk.manager.accounts, now)
@@ -127,12 +130,16 @@ class RemoteRead:
             self.cleaned_up,
         )
 
-    def know(self, group: Group) -> Client:
+    def know(self, group: Group, address: str) -> Client:
         """The client, of whose end we shall hear."""
         client = self.clients.get(group)
         if client is None:
-            client = Client(self, group)
-            group.open(client, client.rundown)  # raises where it is full
+            client = Client(self, group, address)
+            try:
+                group.open(client, client.rundown)
+            except BaseException:  # it is full
+                client.leave()
+                raise
             self.clients[group] = client
         return client
 
@@ -177,7 +184,7 @@ class RemoteRead:
         """R_OpenQueue (3.1.4.2), R_OpenQueueForMove (3.1.4.11)."""
         self._calls[call.opnum] += 1
         request = METHODS[2].request.decode(call.stub, ndr64=call.ndr64)
-        client = self.know(call.association.group)
+        client = self.know(call.association.group, call.address)
         try:
             opening = OpeningCall(client, call, request)
         except InvalidParameter as error:
@@ -333,7 +340,7 @@ class RemoteRead:
             error = InvalidParameter("no transaction, or no token that propagates it")
             answer_result(call, self._refused(error))
             return
-        self.know(call.association.group)
+        self.know(call.association.group, call.address)
         enlisting = _EnlistingCall(self, call, request)
         self.calls_running.start(enlisting, self.now())
         self.desk.decide(enlisting.decide, enlisting.answered)

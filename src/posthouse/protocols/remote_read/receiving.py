@@ -112,17 +112,27 @@ class StartedReceive(PendingRequestEntry):
         queue = self.queue
         if not queue.client.is_full:
             self._remote.desk.decide(self.decide, self.answered)
-        elif self.request_id in queue.kept or self.request_id in queue.waits:
-            self._refuse(InvalidParameter(f"the request {self.request_id} has not ended yet"))
         else:
-            self._keep()
+            try:
+                self._require_new()
+            except InvalidParameter as error:
+                self._refuse(error)
+            else:
+                self._keep()
+
+    def _require_new(self) -> None:
+        queue, number = self.queue, self.request_id
+        if number in queue.kept or number in queue.waits:
+            raise InvalidParameter(f"the request {number} has not ended yet")
 
     def _keep(self) -> None:
         assert self._call is not None
         self._call.on_gone = self.gone
+        kept = self.queue.client.kept
+        add = kept.appendleft if self._was_kept else kept.append  # it keeps its turn
         self._is_kept = self._was_kept = True
         self.queue.kept[self.request_id] = self
-        self.queue.client.kept.append(self)
+        add(self)
 
     def resume(self) -> None:
         """There is room again; nobody may want it any more."""
@@ -150,6 +160,10 @@ class StartedReceive(PendingRequestEntry):
             )
         call = self._call
         assert call is not None
+        if not self.queue.client.may_read(lambda: self._size_ahead(manager, cursor)):
+            self._require_new()
+            self._keep()
+            return None
         if self._action.peek:
             read = self._peek(manager, cursor)
         else:
@@ -164,7 +178,16 @@ class StartedReceive(PendingRequestEntry):
 
     def _owe(self, size: int) -> None:
         self._size = size
-        self.queue.client.owed += size
+        self.queue.client.owe(size)
+
+    def _size_ahead(self, manager: QueueManager, cursor: Cursor | None) -> int:
+        """Bytes of the message that is there, if one is."""
+        action, descriptor = self._action, self.queue.descriptor
+        if action.seek is not None:
+            return manager.size_by_lookup_identifier(
+                descriptor, self._request.lookup_id, action.seek, peek=action.peek
+            )
+        return manager.size_ahead(descriptor, cursor, peek=action.peek, goes_on=action.next)
 
     def _cursor(self, manager: QueueManager) -> Cursor:
         """Decision 6: one of this handle, and so of this association and user."""
@@ -262,12 +285,14 @@ class StartedReceive(PendingRequestEntry):
             self._give_back(read.lookup_id)  # it ended before it began
             self._refuse(OperationCancelled("the receive has ended already"))
             return
-        if self.queue.client.is_full and not (self._gone or self._request.cursor):
+        client, size = self.queue.client, len(answer.packets[0])
+        is_free = self._gone or self._request.cursor
+        if not is_free and (client.is_full or not client.may_read(lambda: size)):
             self._postpone(read)
             return
         if receives:
             remote.pending.locked(self, read.lookup_id, remote.now())
-        self._owe(len(answer.packets[0]))
+        self._owe(size)
         self._deliver(read, answer.packets[0])
 
     def _postpone(self, read: Read) -> None:

@@ -70,7 +70,7 @@ class RemoteReadNode:
         self.memory = memory
         self.bug = bug
         self.now = now
-        self.remote = RemoteRead(desk, settings, now, self._wake_at)
+        self.remote = RemoteRead(desk, settings, now, self._wake_at, memory)
         self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime, kerberos)
         self.mapper = EndpointMapper(self._entries)
         self.mapper_port = 0
