@@ -269,14 +269,14 @@ def test_metrics_and_lists_of_many_queues(house: House, dose: Dose) -> None:
 
 
 def test_clients_that_send_and_receive_without_rest(house: House, dose: Dose) -> None:
-    clients, rounds = dose(6, 10), dose(5, 20)
+    clients, rounds, received = dose(6, 20), dose(5, 20), dose(500, 2_000)
 
     def flood(number: int) -> None:
         with posthouse.connect(home=house.server.home) as qm:
             queue = qm.queue(PLAIN)
             for _ in range(rounds):
                 queue.send_many([b"flood %d" % number] * 2_000, recoverable=bool(number % 2))
-                queue.receive_many(500, 10)
+                queue.receive_many(received, 10)
 
     def attack() -> None:
         with ThreadPoolExecutor(clients) as pool:

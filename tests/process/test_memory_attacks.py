@@ -148,10 +148,10 @@ class Street:
 
     @property
     def get(self) -> bytes:
-        return self.head("GET /api/v1/queues/private$%5Cbig/messages?body=base64&limit=4 HTTP/1.1")
+        return self.head("GET /api/v1/queues/.%5Cprivate$%5Cbig/messages?limit=4 HTTP/1.1")
 
     def begin_stage(self, one: socket.socket) -> bytes:
-        path = "/api/v1/stages/flood/1/0/0?queue=private$%5Cq"
+        path = "/api/v1/stages/flood/1/0/0?queue=.%5Cprivate$%5Cq"
         kind = "Content-Type: application/vnd.apache.arrow.stream"
         return self.head(f"PUT {path} HTTP/1.1", kind, "Content-Length: 13000000") + ARROW
 

@@ -10,10 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.sim import SimDisk
-from posthouse.store.checkpoint import checkpoint_names, read_checkpoint, read_head
+from posthouse.store.checkpoint import (
+    Checkpointer,
+    Picture,
+    checkpoint_names,
+    read_checkpoint,
+    read_head,
+)
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from posthouse.store.upkeep import ROW_ESTIMATE
 from tests.store.rig import Rig, picture
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=3000, checkpoint_ratio=1)
@@ -147,6 +154,31 @@ def test_big_checkpoints_are_written_by_a_thread() -> None:
     again = opened(disk.crash(), settings)
     assert again.recovered.clean
     assert picture(again.state) == picture(rig.state)
+
+
+def test_checkpoints_of_many_definitions_are_written_by_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Strangers can make very many, while hardly a message waits."""
+    begun: list[bool] = []
+    begin = Checkpointer.begin
+
+    def noted(self: Checkpointer, picture: Picture, *, inline: bool) -> None:
+        begun.append(inline)
+        begin(self, picture, inline=inline)
+
+    monkeypatch.setattr(Checkpointer, "begin", noted)
+    settings = StoreSettings(store_id=bytes(16), checkpoint_inline=100 * ROW_ESTIMATE)
+    rig = opened(SimDisk(), settings)
+    assert isinstance(rig.store, LogStore)
+    for count in (1, 200):
+        for number in range(count):
+            rig.define(f"{number}".encode(), b"known")
+        rig.keep()
+        assert rig.store._upkeep is not None
+        rig.store._upkeep.checkpoint_wanted = True
+        rig.tidy()
+    assert begun == [True, False]
 
 
 @pytest.mark.parametrize("inline", [0, 1 << 20])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import resource
 import sys
@@ -13,7 +12,6 @@ from typing import NamedTuple
 MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
 KEPT_BYTES = 128 << 20
 SWITCH_S = 0.0001  # that a thread beside the loop keeps it waiting, at most
-COLLECT_AFTER = (20_000, 20, 20)  # objects, then collections of the younger ones
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners
 
@@ -62,19 +60,12 @@ def keep_memory() -> None:
 
 
 def release_memory() -> None:
-    """Gives what is free between buffers back to the system; some 0.2 ms for each MiB of it."""
+    """Gives what is free between buffers back to the system; some 0.05 ms for each MiB of it.
+
+    A thread would not help: whoever allocates meanwhile waits for it.
+    """
     with suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def collect_seldom() -> None:
-    """Keeps the cyclic collector away from what stays for good, and calls it less often.
-
-    Messages make no cycles; only refusals with their traces, and connections that end, do.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
 
 
 def switch_soon() -> None:

@@ -24,6 +24,7 @@ from posthouse.model.guids import format_guid
 from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
+from posthouse.runtime.collecting import CollectAtRest, collect_in_small_steps
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.directory.authority import (
     FollowedDirectory,
@@ -32,7 +33,6 @@ from posthouse.runtime.directory.authority import (
 )
 from posthouse.runtime.home import Home, Started, start_manager
 from posthouse.runtime.limits import (
-    collect_seldom,
     keep_memory,
     keep_private,
     raise_file_limit,
@@ -60,6 +60,7 @@ from posthouse.store.errors import StoreError
 LOCAL_MAX = 1_000  # connections of the control socket
 MEMORY_LOOK_S = 2.5  # while large packets are read: how often slow ones are looked for
 MEMORY_LOG_S = 60.0  # in which it is logged once that memory is short, and that it is enough
+RELEASE_EVERY_S = 60.0  # at most, for it takes some 0.05 ms for each MiB
 RELEASED_BYTES = 32 << 20  # held in buffers: when they are gone, the system gets them back
 STOPPED, FAILED = 0, 1
 _WARNINGS = frozenset(
@@ -332,7 +333,8 @@ class Server:
             await self._open(doors(self._service()))
             await self._start_directory()
             self._coordinate()
-            collect_seldom()
+            collect_in_small_steps()
+            CollectAtRest(loop.call_later, loop.time, lambda: desk.turns)
             self._announce()
             loop.call_soon(desk.turn_times.restart, self._slow_turn)  # after the turns of the start
             keep_telling(self.notifier, loop.call_later)
@@ -482,14 +484,17 @@ class Server:
 
         logged, unlogged = deque[float](maxlen=2), 0
         looking = loaded = False  # loaded: much was held, and is not given back to the system
+        release_at = 0.0
 
         def look() -> None:
-            nonlocal looking, loaded
+            nonlocal looking, loaded, release_at
             looking = False
             is_loaded = memory.look_at_peak() >= RELEASED_BYTES
-            if loaded and not is_loaded:
+            if loaded and not is_loaded and loop.time() >= release_at:
                 release_memory()
-            loaded = is_loaded
+                release_at = loop.time() + RELEASE_EVERY_S
+                loaded = False
+            loaded = loaded or is_loaded
             closed = memory.close_slow(self.started.driver.clock()[0])
             if closed:
                 self.log.warning("slow_sessions_closed", count=closed)

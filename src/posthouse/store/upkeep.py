@@ -184,7 +184,8 @@ class Upkeep:
         active = self.writer.active
         assert active is not None
         head = CheckpointHead(active.number, active.end, self.writer.appended, self.writer.store_id)
-        small = len(self.state.table) * ROW_ESTIMATE <= self.settings.checkpoint_inline
+        rows = len(self.state.table) + len(self.state.definitions)
+        small = rows * ROW_ESTIMATE <= self.settings.checkpoint_inline
         self.checkpoints.begin(take_picture(self.state, self.ledger, head), inline=small)
         self._bytes_at_checkpoint = self.writer.bytes_written
         self.checkpoint_wanted = self._shrinking = False

@@ -37,6 +37,7 @@ from posthouse.protocols.memory import RECEIVE, SEND, Holder, MemoryAccount
 from posthouse.protocols.metrics.exposition import CONTENT_TYPE, Traffic
 from posthouse.wire.gathered import Gathered
 
+SENT_COPIES: Final = 2  # of an answer: aiohttp joins it with its header for the transport
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
 
@@ -232,9 +233,10 @@ class HttpFace:
             if flow.response is not None:
                 holder.leave()
                 return flow.finished(whole=status < 300)
-            if method == "GET" and not self._memory.may_hold(holder, len(content)):
+            size = SENT_COPIES * len(content)
+            if method == "GET" and not self._memory.may_hold(holder, size):
                 raise self._memory.refusal("answer", "Ask for less, or try again.")
-            holder.take(SEND, len(content))
+            holder.take(SEND, size)
         except BaseException:
             holder.leave()
             raise

@@ -1,0 +1,74 @@
+"""When Python's cyclic collector works: in steps that hold up nobody, and thoroughly at rest."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+COLLECT_AFTER = (4_000, 5, 2)  # objects, then collections of the younger ones
+LONG_COLLECTION = 20_000  # objects; what has stayed through one of so many is not looked at again
+LOOK_S = 10.0  # without a turn the loop is at rest
+REST_S = 3600.0  # between two collections of everything
+
+
+def collect_in_small_steps() -> None:
+    """Keeps the cyclic collector away from what stays for good, so that it never takes long.
+
+    A collection looks at every object that it has not put aside, some 0.5 us for each. Of a few
+    thousand new ones those that stay are looked at twice more, and then put aside by `gc.freeze`.
+    Messages make no cycles, and connections let go of theirs; what is put aside and becomes a cycle
+    later waits for `collect_all`.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    gc.callbacks.append(_put_aside)
+
+
+def _put_aside(phase: str, info: dict[str, int]) -> None:
+    if phase == "stop" and info["generation"] == 2 and _stayed() > LONG_COLLECTION:
+        gc.freeze()
+
+
+def _stayed() -> int:
+    """Objects that the oldest generation has: as many as the next collection looks at again."""
+    return len(gc.get_objects(2))
+
+
+def collect_all() -> None:
+    """Looks at everything, also at what was put aside; for a moment when nothing else is done."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+class CollectAtRest:
+    """Collects everything once in a while, when there has been no turn for some seconds."""
+
+    def __init__(
+        self,
+        later: Callable[[float, Callable[[], None]], object],
+        now: Callable[[], float],
+        turns: Callable[[], int],
+    ) -> None:
+        self._later = later
+        self._now = now
+        self._turns = turns
+        self._seen = turns()
+        self._due_s = now() + REST_S
+        self._kept = gc.get_freeze_count()
+        self.collections = 0
+        later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        seen, self._seen = self._seen, self._turns()
+        if seen == self._seen and self._is_due():
+            collect_all()
+            self.collections += 1
+            self._kept = gc.get_freeze_count()
+            self._due_s = self._now() + REST_S
+        self._later(LOOK_S, self._look)
+
+    def _is_due(self) -> bool:
+        """Time has passed, and much was put aside meanwhile."""
+        return self._now() >= self._due_s and gc.get_freeze_count() - self._kept > LONG_COLLECTION
