@@ -13,6 +13,7 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.model.errors import InvalidParameter
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import (
@@ -498,6 +499,11 @@ def test_stream_receipts_go_to_who_sends_the_stream(
     there = f"DIRECT={VICTIM.replace('bravo', led_to)}"
     assert [receipt.last_ordinal for receipt in rig.receipts(there)] == [1]
     assert len(rig.manager.queues.outgoing_queues()) == 1
+
+
+def test_receipts_go_elsewhere_for_addresses_only() -> None:
+    with pytest.raises(InvalidParameter, match=r"'sender\.example', which is not an address"):
+        WebRig(srmp_receipts_elsewhere=(("sender.example", "bravo"),))
 
 
 def test_the_name_of_another_machine_leads_no_stream_receipts_there(rig: WebRig) -> None:

@@ -50,7 +50,7 @@ class Targets:
             self._allow(text)
         # Where stream receipts for a sender go, by the address that it posts from.
         self._elsewhere = {
-            (host_key(sender.strip("[]")), _with_port(to))
+            (_sender(sender), _with_port(to))
             for sender, to in core.settings.srmp_receipts_elsewhere
         }
         # By peer, for others and for its own: since when, which machines or queues.
@@ -288,6 +288,14 @@ def _with_port(text: str) -> str:
     if colon and port.isdecimal() and (":" not in host or host.endswith("]")):
         return f"{host_key(host.strip('[]'))}:{port}"
     return host_key(text.strip("[]"))
+
+
+def _sender(text: str) -> str:
+    """The address of a sender in the setting, in one spelling."""
+    address = text.strip("[]")
+    if not _is_address(address):
+        raise InvalidParameter(f"receipts_elsewhere names {excerpt(text)}, which is not an address")
+    return host_key(address)
 
 
 def _host_and_port(host: str, port: int | None) -> str:
