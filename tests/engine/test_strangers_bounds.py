@@ -231,3 +231,11 @@ def test_what_came_from_a_forgotten_host_does_not_come_in_twice(rig: EastRig) ->
     rig.run(lambda m: transfer._forget_incoming(queue, FAR_GUID, name, Change()))
     rig.take(*run)
     assert rig.bodies_of() == ["1", "2", "3"]
+
+
+def test_the_latest_of_a_network_is_known_until_it_is_acknowledged(rig: EastRig) -> None:
+    """Each of its other hosts has sent more."""
+    for host in range(1, NAMES_MAX + 1):
+        rig.take(*[rig.east(number, number - 1, b"evil") for number in (1, 2, 3)], peer=at(host))
+    rig.take(rig.east(1), peer=at(0xFFFF))
+    assert rig.order(at(0xFFFF)) == [(5, 1)]

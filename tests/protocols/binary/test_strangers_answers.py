@@ -306,6 +306,17 @@ def test_what_a_sender_can_ask_for_again_is_given_up_before_what_it_cannot(net: 
     assert owed_queues(beta) == [*map(order_queue, kept)]
 
 
+def test_who_is_connected_loses_nothing(net: Net) -> None:
+    beta = with_room(net, 3)
+    cable = caller(beta, guid(0))
+    bring(cable, placed(guid(0), negative_journaling_requested=True))
+    for number in range(1, 8):
+        leave_final(beta, number)
+    purge(beta)
+    assert order_queue(0) in owed_queues(beta)
+    assert len(owed_queues(beta)) == 3
+
+
 def test_the_limit_counts_what_was_owed_before_a_restart(net: Net) -> None:
     """Final acknowledgments are kept, as what they tell of is."""
     beta = with_room(net, 5)
