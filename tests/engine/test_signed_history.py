@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.message import MessageId
@@ -326,6 +327,20 @@ def test_posts_of_one_content_arrive_if_their_identifiers_are_signed_or_from_one
     first, second = posting.rig.signing(), posting.rig.signing()
     assert posting.post(first, posting.signature(first, b"PAY 100"), peer=HONEST) == 200
     assert posting.post(second, posting.signature(second, b"PAY 100"), peer=peer) == expected
+
+
+@pytest.mark.parametrize(("address", "expected"), [(HONEST.host, 200), ("203.0.113.7", 400)])
+def test_a_post_of_a_machine_of_the_directory_is_not_kept_out_by_who_was_faster(
+    address: str, expected: int
+) -> None:
+    posting = Posting(WebSigningRig(), named=False)
+    rig, first, second = posting.rig, posting.rig.signing(), posting.rig.signing()
+    entry = objects.QueueManager(identifier=FAR_GUID, computer_name="FAR", addresses=(address,))
+    service, clock = rig.manager.directory.service, rig.clock
+    rig.run(lambda m: service.create_directory_object(entry, clock.now_ms, clock.utc_seconds))
+    signature = posting.signature(first, b"PAY 100")
+    assert posting.post(first, signature, peer=EVE) == 200
+    assert posting.post(second, signature, peer=HONEST) == expected
 
 
 def test_a_post_that_names_itself_is_not_repeated_from_its_address() -> None:

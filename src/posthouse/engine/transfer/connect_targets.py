@@ -233,6 +233,11 @@ class Targets:
         """Whether a queue manager is in the directory."""
         return self._find(objects.QueueManager, "identifier", guid) is not None
 
+    def is_entered_at(self, guid: bytes, host: str) -> bool:
+        """Whether the directory has a queue manager at this very address."""
+        found = self._find(objects.QueueManager, "identifier", guid)
+        return found is not None and host in map(host_key, found.addresses)
+
     def _knows_computer(self, name: str) -> bool:
         return any(
             self._find(objects.QueueManager, attribute, name) is not None

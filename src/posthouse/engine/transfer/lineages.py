@@ -140,19 +140,24 @@ class Lineages:
             claim.queue, claim.source, claim.format_name, claim.host, place[0]
         )
         if own is not None and place <= last_of(own):
-            self._compare(claim, own)
+            self._compare(claim, own, self.content(own, place))
             return Judgment(Standing.OLD, own, self._had_elsewhere(claim, own, others))
         if self.is_of_the_future(own, place[0]):
             self.core.refusals["sequence_of_the_future"] += 1
             self._turn_away(claim)
             return Judgment(Standing.GAP, own)
-        agreed = [other for other in others if self._has(other, claim)]
+        contents = [(other, self.content(other, place)) for other in others]
+        agreed = [
+            other
+            for other, content in contents
+            if content == claim.digest or _had_before_0_2(other, place)
+        ]
         if agreed:
             _drop(self._held, _key(claim))
             most = foremost(agreed)
             return Judgment(Standing.AGREED, own, most, most)
-        for other in others:
-            self._compare(claim, other)
+        for other, content in contents:
+            self._compare(claim, other, content)
         if own is not None and (own.anew or _continues(own, claim)):
             return Judgment(Standing.NEXT, own)
         ends = [other for other in others if _continues(other, claim)]
@@ -271,9 +276,8 @@ class Lineages:
         """A message of the sequence was accepted."""
         _drop(self.turned_away, key)
 
-    def _compare(self, claim: Claim, known: Incoming) -> None:
+    def _compare(self, claim: Claim, known: Incoming, content: bytes | None) -> None:
         """Two machines send in one sequence, or one pretends to be the other."""
-        content = self.content(known, claim.place)
         if content in (None, claim.digest):
             return
         self.core.conflicts["sequence"] += 1

@@ -443,7 +443,10 @@ class SrmpReceiving:
         one_queue = verified.names_itself and not message.destination_mqf
         signed = SignedMessage(verified.digest, message.source_guid, message.ordinal, one_queue)
         history = self.receiving.signed
-        copy = history.enter(queue, signed, arrival.peer, settings, batch.change)
+        vouched = self.receiving.targets.is_entered_at(message.source_guid, arrival.peer.host)
+        copy = history.enter(
+            queue, signed, arrival.peer, settings, batch.change, is_vouched_for=vouched
+        )
         if copy is Copy.REPLAYED:
             raise _Refused("what is signed came before under another identifier")
         return copy is Copy.RESENT
