@@ -197,8 +197,14 @@ def test_members_of_q_users_submit_and_nobody_else(rig: JobRig) -> None:
             rig.jobs("create_queue_file", station, rig.q, NWQueueJobStruct())
         with rig.completion(0xD3):
             rig.jobs("submit_job", station, rig.q, NWQueueJobStruct(), b"x")
+    assert rig.numbers() == [1]
     add(rig, Q_USERS, NWOT_USER, "SUPERVISOR")
-    rig.jobs("submit_job", rig.super, rig.q, NWQueueJobStruct(), b"x")
+    made = rig.jobs("submit_job", rig.super, rig.q, NWQueueJobStruct(job_type=7), b"x")
+    assert (made.job_number, made.client_id) == (2, rig.super.object_id)
+    rig.attach()
+    job = rig.service(types=[7])
+    assert job.job_number == made.job_number
+    assert rig.jobs("read_file", rig.server("SRV1"), job.job_file_handle, 0, 9) == b"x"
 
 
 @pytest.mark.spec("QMS Q_USERS/3", "QMS Q_USERS/4", "QMS Queue Properties/2", "QMS Q_USERS/2")

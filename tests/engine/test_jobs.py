@@ -457,8 +457,9 @@ def test_owner_and_operator_change_how_a_job_is_processed_and_nothing_else(
     rig.submit()
     number = rig.submit()
     before = rig.entry(number)
+    server = rig.server("SRV1").object_id
     asked = lies(
-        target_server_id=5,
+        target_server_id=server,
         target_execution_time=LATER,
         job_type=9,
         job_control_flags=NWCF_SERVICE_RESTART,
@@ -468,10 +469,16 @@ def test_owner_and_operator_change_how_a_job_is_processed_and_nothing_else(
     rig.jobs("change_queue_job_entry", rig.user(who), rig.q, asked)
     rig.restart()
     after = rig.entry(number)
-    assert after[:4] == (5, LATER, 9, NWCF_SERVICE_RESTART)
+    assert after[:4] == (server, LATER, 9, NWCF_SERVICE_RESTART)
     assert after.job_description.rstrip(b"\0") == b"new"
     assert after.queue_record.rstrip(b"\0") == b"record"
     assert after[6:] == before[6:]  # what QMS has filled in
+    rig.attach()
+    assert rig.service().job_number == 1  # in front of it as before
+    with rig.completion(0xD5):
+        rig.service()
+    rig.advance(3600)
+    assert rig.service(types=[9]).job_number == number
 
 
 @pytest.mark.spec("NCP 0x7B/1", "NCP 0x7A/1")

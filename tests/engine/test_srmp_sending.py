@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_sequences import SequenceInfo
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import (
@@ -252,12 +253,19 @@ def test_the_message_after_expired_ones_names_the_one_before_them(rig: AwayRig) 
 def test_a_stream_whose_last_message_expired_is_finished(rig: AwayRig) -> None:
     rig.send_stream(b"1", time_to_reach_queue=10)
     before = rig.sequence
+    shown = rig.manager.transfer.report(rig.away())
+    assert (shown.no_ack_count, shown.last_non_ack) == (1, SequenceInfo(before, 1, 0))
     rig.advance(12)
     assert rig.take() == []
+    shown = rig.manager.transfer.report(rig.away())
+    assert (shown.no_ack_count, shown.first_non_ack, shown.last_non_ack) == (0, None, None)
     rig.send_stream(b"2")
     (stream,) = rig.send_all()
     assert stream.sequence_id > before
     assert (stream.current, stream.previous) == (1, 0)
+    shown = rig.manager.transfer.report(rig.away())
+    assert (shown.no_ack_count, shown.first_non_ack) == (1, SequenceInfo(stream.sequence_id, 1, 0))
+    assert shown.last_ack == SequenceInfo(stream.sequence_id, 0, 0)
 
 
 # -- expiry before sending (3.1.7.2.1)

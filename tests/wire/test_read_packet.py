@@ -110,7 +110,8 @@ def test_reserved_fields_of_srmp_headers_are_ignored(reserved):
     packet = bytearray(sized(serialize(Message(sent_time=SENT)) + envelope + compound))
     (flags,) = struct.unpack_from("<I", packet, USER_FLAGS_AT)
     struct.pack_into("<I", packet, USER_FLAGS_AT, flags | 0x0200_0000)
-    srmp = read_packet(bytes(packet)).srmp
+    _, trailers, srmp = read_packet(bytes(packet))
+    assert trailers == Trailers()
     assert srmp is not None
     assert srmp.envelope == "<a/>"
     at = srmp.compound_at + 16 + srmp.message_body_offset

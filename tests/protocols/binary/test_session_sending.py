@@ -662,6 +662,12 @@ def test_acknowledgments_say_what_was_sent_and_travel_alone(end: SendingEnd) -> 
     assert not any(glance(packet).base_flags & 0x10 for packet in packets)
     end.wait(1_000)
     assert end.acks() == [SessionHeader(1, 0, 0, 2, 1, 64)]
+    queue = end.machine.manager.core.queues[number]
+    assert queue.state.count == 2
+    end.receive(ack(upto=2, sent=1))  # the express one; the other waits until it is stored
+    assert queue.state.count == 1
+    end.receive(ack(upto=2, base=1, flags=1, sent=1))
+    assert queue.state.count == 0
 
 
 @pytest.mark.spec("MS-MQQB 3.1.1.7.3/1", "MS-MQQB 3.1.1.3.1/5")
