@@ -17,6 +17,7 @@ their lines; nothing else has to be run before.
 from __future__ import annotations
 
 import argparse
+import ast
 import random
 import sys
 import tempfile
@@ -24,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
 from queue import SimpleQueue
@@ -39,7 +41,7 @@ from tools import (
 from tools.conformance_evidence import Seen
 from tools.conformance_lines import Line, Lines, read_lines
 from tools.conformance_reach import Doors
-from tools.mutants import Mutant, Tree
+from tools.mutants import Change, Mutant, Tree
 
 ATTEMPTS = 3
 OTHERS_MAX = 12  # other tests that may run a line of a rule
@@ -48,6 +50,7 @@ SECONDS_MIN = 20.0
 SECONDS_FACTOR = 5.0
 BASELINE_SECONDS = 600.0
 LIKELY = ("negate", "return", "remove", "boolean")  # mistakes that seldom mean nothing
+Place = tuple[Line, Change]  # a line, and a mistake that can be made there
 NO_LINE = "no line of its own"
 LOG_CALLS = (".debug(", ".info(", ".warning(", ".error(", ".exception(", "_log", "log(")
 
@@ -137,6 +140,11 @@ class Chooser:
         self._lines = lines
         self._functions = functions
         self._seed = seed
+        self._parsed = cache(self._parse)
+
+    def _parse(self, file: str) -> tuple[str, ast.Module]:
+        source = (self._root / file).read_text(encoding="utf-8")
+        return source, ast.parse(source)
 
     def draw(self, rule: str, tests: tuple[str, ...]) -> Drawn:
         """Mistakes in the rule's own lines; none where more than a dozen others run each."""
@@ -150,11 +158,14 @@ class Chooser:
         """Only lines that no other test runs, if there are any; else those of the fewest others."""
         chosen: list[Mistake] = []
         for (others, _), same in groupby(sorted(runs, key=Run.rank), Run.rank):
-            if len(chosen) >= ATTEMPTS or (chosen and not chosen[0].others and others):
+            if chosen and not chosen[0].others and others:
                 break
-            found = one_for_each_line(list(self._mistakes([run.line for run in same])), chance)
-            chosen += [Mistake(others, mutant) for mutant in found]
-        return chosen[:ATTEMPTS]
+            places = one_for_each_line(list(self._places([run.line for run in same])), chance)
+            found = filter(None, (self._mutant(*place) for place in places))
+            chosen += [Mistake(others, mutant) for mutant in islice(found, ATTEMPTS - len(chosen))]
+            if len(chosen) == ATTEMPTS:
+                break
+        return chosen
 
     def _others(self, tests: tuple[str, ...]) -> list[Run]:
         own = Counter(line for test in tests for line in self._lines.of_test.get(test, ()))
@@ -165,21 +176,25 @@ class Chooser:
         found: list[Run] = []
         for function, others in self._functions.others(tests).items():
             file, _, name = function.rpartition(":")
-            source = (self._root / file).read_text(encoding="utf-8")
+            source, _ = self._parsed(file)
             lines = conformance_digests.lines_of_functions(source).get(name, set())
             found += [Run((file, line), 1, others) for line in lines]
         return found
 
-    def _mistakes(self, lines: list[Line]) -> Iterator[Mutant]:
+    def _places(self, lines: list[Line]) -> Iterator[Place]:
         by_file: dict[str, set[int]] = {}
         for file, line in lines:
             by_file.setdefault(file, set()).add(line)
         for file, numbers in sorted(by_file.items()):
-            source = (self._root / file).read_text(encoding="utf-8")
+            source, tree = self._parsed(file)
             rows = source.splitlines()
-            for mutant in mutants.mutants_of(file, source, numbers):
-                if mutant.line in numbers and not is_log(rows[mutant.line - 1]):
-                    yield mutant
+            for change in mutants.changes_of(tree, numbers):
+                line = getattr(change[1], "lineno", 0)
+                if line in numbers and not is_log(rows[line - 1]):
+                    yield (file, line), change
+
+    def _mutant(self, line: Line, change: Change) -> Mutant | None:
+        return mutants.mutant_of(line[0], self._parsed(line[0])[0], change)
 
 
 def is_log(row: str) -> bool:
@@ -187,13 +202,13 @@ def is_log(row: str) -> bool:
     return any(call in row for call in LOG_CALLS)
 
 
-def one_for_each_line(pool: list[Mutant], chance: random.Random) -> list[Mutant]:
+def one_for_each_line(pool: list[Place], chance: random.Random) -> list[Place]:
     """Mistakes of different lines in a random order, those first that seldom mean nothing."""
     chance.shuffle(pool)
-    pool.sort(key=lambda mutant: mutant.name not in LIKELY)
-    found: dict[Line, Mutant] = {}
-    for mutant in pool:
-        found.setdefault((mutant.path, mutant.line), mutant)
+    pool.sort(key=lambda place: place[1][0] not in LIKELY)
+    found: dict[Line, Place] = {}
+    for place in pool:
+        found.setdefault(place[0], place)
     return list(found.values())
 
 

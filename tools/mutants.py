@@ -429,14 +429,24 @@ def mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def mutants_of(path: str, source: str, lines: set[int]) -> list[Mutant]:
     """Every mutant of the given lines of one file."""
-    found = []
-    for node in mutable_nodes(ast.parse(source)):
+    found = (mutant_of(path, source, change) for change in changes_of(ast.parse(source), lines))
+    return [mutant for mutant in found if mutant is not None]
+
+
+def changes_of(tree: ast.Module, lines: set[int]) -> Iterator[Change]:
+    """Every small mistake that can be made in the given lines."""
+    for node in mutable_nodes(tree):
         if getattr(node, "lineno", None) in lines:
-            for name, target, new in changes(node):
-                text = splice(source, target, new)
-                if text != source and compiles(text):
-                    found.append(Mutant(path, getattr(target, "lineno", 0), name, text))
-    return found
+            yield from changes(node)
+
+
+def mutant_of(path: str, source: str, change: Change) -> Mutant | None:
+    """The file with a mistake; None where that changes nothing or is not Python."""
+    name, target, new = change
+    text = splice(source, target, new)
+    if text == source or not compiles(text):
+        return None
+    return Mutant(path, getattr(target, "lineno", 0), name, text)
 
 
 def splice(source: str, node: Any, new: str) -> str:
