@@ -270,8 +270,9 @@ class Collection:
         self._root = root
         self._cache = root / conformance_evidence.CACHE
         self._doors = conformance_reach.read_doors(root / "conformance" / "doors.toml")
-        self._arguments = ["-n", str(workers if workers > 1 else 0), "--dist", "worksteal"]
         self._found = conformance_evidence.find_tests(root, self._doors)
+        arguments = ["-n", str(workers if workers > 1 else 0), "--dist", "worksteal"]
+        self._following = conformance_evidence.Following(root, self._found, arguments)
         self._tests: set[str] = set()
 
     def rules(self) -> dict[str, tuple[str, ...]]:
@@ -281,9 +282,8 @@ class Collection:
     def chooser(self, tests: set[str], seed: int) -> Chooser:
         """Follows more tests; has the lines and functions of all that were asked for so far."""
         self._tests |= tests
-        seen = conformance_evidence.follow(
-            self._root, self._found, self._neighbours(), self._arguments
-        )
+        self._following.follow(self._neighbours())
+        seen = self._following.seen
         lines = read_lines(self._root, self._cache, self._tests, set(seen))
         lines = lines.without(self._doors.is_driver)
         return Chooser(self._root, lines, Functions(seen, self._doors), seed)

@@ -62,6 +62,7 @@ class Found(NamedTuple):
 
     digests: dict[str, str]
     rules: dict[str, list[str]]
+    collector: conformance.MarkerCollector
 
     @property
     def marked(self) -> set[str]:
@@ -78,7 +79,7 @@ def find_tests(root: Path, doors: Doors) -> Found:
         for name, function in collector.functions.items()
         if name in names or doors.is_wanted(f"tests/{name}")
     }
-    return Found(wanted, collector.tests)
+    return Found(wanted, collector.tests, collector)
 
 
 class Digests(NamedTuple):
@@ -330,7 +331,7 @@ def collect(root: Path, arguments: list[str], wish: Wish) -> list[str]:
     reached = reached_functions(root, doors, seen, reached) if seen else reached
     results = Judge(found, seen, doors, before).results(reached, present)
     conformance_results.write(root, results)
-    problems = conformance.run(root, check=False, complete=True)
+    problems = conformance.run(root, check=False, complete=True, collector=found.collector)
     if code not in ALL_RUN:
         problems.append(f"pytest ended with {code}: run it again, it goes on where it was")
     return problems + [f"{name}: failed" for name in failed(results)]
@@ -345,14 +346,26 @@ def run_due(
     return run_tests(root, folder, counts, arguments)
 
 
-def follow(root: Path, found: Found, wanted: set[str], arguments: list[str]) -> dict[str, Seen]:
-    """Run those of some tests that this machine did not run as they are; what was seen of all."""
-    cache = root / CACHE
-    digests = present_digests(root, found)
-    if due := wanted - unchanged(digests, read_cache(cache)):
-        print(f"{len(wanted)} tests are followed; {len(due)} run now", flush=True)
-        run_due(root, new_folder(cache, digests), found, due, arguments)
-    return {name: each for name, each in read_cache(cache).items() if name in wanted}
+class Following:
+    """Runs tests that this machine did not run as they are, and has what was seen of them."""
+
+    def __init__(self, root: Path, found: Found, arguments: list[str]) -> None:
+        self._root = root
+        self._found = found
+        self._arguments = arguments
+        self._digests = present_digests(root, found)
+        self.seen: dict[str, Seen] = {}
+
+    def follow(self, wanted: set[str]) -> None:
+        """See to it that something was seen of these tests, and have nothing else."""
+        cache = self._root / CACHE
+        seen = read_cache(cache)
+        if due := wanted - unchanged(self._digests, seen):
+            print(f"{len(wanted)} tests are followed; {len(due)} run now", flush=True)
+            folder = new_folder(cache, self._digests)
+            run_due(self._root, folder, self._found, due, self._arguments)
+            seen = read_cache(cache)
+        self.seen = {name: each for name, each in seen.items() if name in wanted}
 
 
 def failed(results: Results) -> list[str]:

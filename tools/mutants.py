@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import contextlib
 import difflib
 import os
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -521,11 +523,14 @@ class Tree:
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = folder
         shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+        # Compiled files that go by the content of the source: a mutant is never taken for the
+        # file before it, and everything else is imported in half the time.
+        compileall.compile_dir(
+            folder / "src", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+        )
 
     def test(self, targets: list[str], seconds: float) -> str:
         """`killed` where the tests fail, `survived` where they pass, or `timeout`."""
-        # Without compiled files a mutant of the same size and second can never be mistaken
-        # for the one before it.
         environment = os.environ | {
             "PYTHONPATH": str(self.root / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -66,5 +66,5 @@ def test_a_client_loads_no_engine_and_no_server() -> None:
     ours = {name for name in modules if name.startswith("posthouse.")}
     assert not {name for name in ours if name.startswith(("posthouse.store", "posthouse.runtime"))}
     engine = {name for name in ours if name.startswith("posthouse.engine.")}
-    assert engine == {"posthouse.engine.ledger.records"}
+    assert engine == {"posthouse.engine.ledger", "posthouse.engine.ledger.records"}
     assert "aiohttp" not in modules
