@@ -466,3 +466,47 @@ def test_a_page_of_a_browsing_session_goes_past_damage() -> None:
     rest = client.bodies(queue, kind=frames.PEEK, cursor=cursor, count=2, flags=frames.READ_NEXT)
     assert (first, rest) == ([b"a", b"b"], [b"c"])
     assert told(home) == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_loss_of_power_while_damage_is_accepted_leaves_each_record_decided_or_not(
+    seed: int,
+) -> None:
+    """Each with its message: purged where it is accepted, set aside where it is not."""
+    home = Home(store=StoreSettings(store_id=b"0" * 16, segment_size=3_000))
+    home.create()
+    rotten = [ROTTEN + b"%d" % number for number in range(4)]
+    for body in rotten:
+        home.send(body, b"sound", bytes(900))
+    home.seal()
+    for body in rotten:
+        home.damage(body)
+    home.restart()
+    reader = home.open(RECEIVE)
+    for _ in rotten:
+        with pytest.raises(MessageStorageFailed):
+            home.receive(reader)
+        home.receive(reader)
+        home.receive(reader)
+    chosen = home.manager.damage.undecided()
+    assert len(chosen) == 4
+    home.driver.begin_turn()
+    for one in chosen:  # as four calls of one turn: each is a record of its own
+        home.driver.decide(lambda m, one=one: m.damage.accept([one], "root"), lambda a: None)  # type: ignore[misc]
+    home.driver.end_turn()
+    disk = home.disk
+    assert isinstance(disk, SimDisk)
+    home.disk = disk.crash("random", seed=seed)
+    home.open_store()
+    undecided = home.manager.damage.undecided()
+    decided = [one for one in home.manager.damage.records.values() if one.accepted]
+    assert len(undecided) + len(decided) == 4
+    assert home.queue().state.count == len(undecided)
+    assert books_of(home.queue()).purged == len(decided)
+    home.check_books()
+    home.run(lambda m: m.damage.accept(m.damage.undecided(), "root"))
+    home.restart()
+    assert not home.manager.damage.undecided()
+    assert home.queue().state.count == 0
+    assert books_of(home.queue()).purged == 4
+    home.check_books()

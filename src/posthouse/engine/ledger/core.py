@@ -396,7 +396,7 @@ class Core:
         if self.deleted_queues:
             self.forget_deleted(row.queue)
         if number in self.unreadable:
-            self.reading.damage.ended(number)
+            self.reading.damage.ended(number, self.effects.change if change is None else change)
         if row.flags & FLAG_EXPRESS:
             self.effects.records.append((DROP, number, b"", b""))
         else:
@@ -406,7 +406,7 @@ class Core:
         """Messages that `State.end_run` can take out together are gone."""
         self.state.end_run(numbers, rows, reason)
         for number in self.unreadable.intersection(numbers) if self.unreadable else ():
-            self.reading.damage.ended(number)
+            self.reading.damage.ended(number, self.effects.change)
         ends, records = self.effects.change.ends, self.effects.records
         express = [row[11] & FLAG_EXPRESS for row in rows]
         if any(express):

@@ -73,11 +73,15 @@ class Damage:
             del self.records[damaged.key]
             self._tell("damage_gone", damaged)
 
-    def ended(self, number: int) -> None:
-        """A damaged message has ended without having been read: there is nothing to decide."""
+    def ended(self, number: int, change: Change) -> None:
+        """A damaged message ends without having been read: there is nothing to decide.
+
+        That is said in one record with its end, or a loss of power could leave one of the two.
+        """
         for damaged in self._taken(number):
             if not damaged.accepted:
-                self._keep(msgspec.structs.replace(damaged, number=0, accepted=self.core.utc))
+                ended = msgspec.structs.replace(damaged, number=0, accepted=self.core.utc)
+                self._define(ended, change)
 
     def _taken(self, number: int) -> list[DamagedRecord]:
         self.core.unreadable.discard(number)
