@@ -33,6 +33,7 @@ from posthouse.wire.frames import frames
 from posthouse.wire.frames.payloads import Hello, Open
 from tests.conftest import Dose
 from tests.process.flood import Flood, Kind, peak_mib
+from tests.process.offices import wait_until
 from tests.process.serving import Serving
 
 MIB = 1 << 20
@@ -155,6 +156,12 @@ class Street:
         kind = "Content-Type: application/vnd.apache.arrow.stream"
         return self.head(f"PUT {path} HTTP/1.1", kind, "Content-Length: 13000000") + ARROW
 
+    def held(self) -> float:
+        """What is on the account, in buffers and announced."""
+        found = figures(self.metrics())
+        names = "posthouse_memory_bytes{", "posthouse_memory_reserved_bytes"
+        return sum(value for name, value in found.items() if name.startswith(names))
+
     def metrics(self) -> str:
         request = urllib.request.Request(
             f"http://{self.endpoints['admin']}/metrics",
@@ -219,6 +226,7 @@ def test_memory_stays_below_its_setting(tmp_path: Path, dose: Dose, name: str) -
             assert street.queue.count() == round_ + 1
             flood.close()
         assert flood.opened > dose(20, 1000)
+        wait_until(lambda: street.held() == 0, street.held)  # nothing is left on the account
         peak = peak_mib(server.process.pid)
         print(name, peak, "MiB")
         assert peak < memory + BEYOND_MIB, f"{name}: {peak} MiB"

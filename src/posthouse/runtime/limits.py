@@ -12,7 +12,7 @@ from typing import NamedTuple
 MAPPED_BYTES = 32 << 20  # larger buffers are mapped by themselves; the most that may be set
 KEPT_BYTES = 128 << 20
 SWITCH_S = 0.0001  # that a thread beside the loop keeps it waiting, at most
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 FILES_FOR_US = 512  # beside connections: segments, checkpoints, log, listeners
 
 
@@ -55,6 +55,7 @@ def keep_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # not glibc: its allocator does as it likes
         return
+    mallopt(_M_ARENA_MAX, 1)  # or each thread keeps its own, which the others cannot use
     mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 

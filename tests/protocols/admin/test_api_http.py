@@ -19,7 +19,9 @@ import pytest
 from posthouse.engine.settings import EngineSettings
 from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
+from posthouse.protocols.http.connection import FEW
 from posthouse.protocols.http.server import AdminServer, AdminSettings
+from posthouse.protocols.memory import SEND
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 STATUS = "/api/v1/status"
@@ -377,3 +379,20 @@ def test_a_handshake_has_no_more_time_than_a_header(tmp_path: Path) -> None:
         await server.stop(1.0)
 
     with_api(tmp_path, work, AdminSettings(header_timeout_s=0.2), seconds=20)
+
+
+def test_bodies_are_read_in_large_pieces_while_there_are_few_connections(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.get("/api/v1/status")
+        (one,) = rig.server.open
+        assert len(one.get_buffer(-1)) == len(rig.admin.buffer)
+        rig.admin.memory.limit = 4000
+        rig.admin.memory.open("elsewhere", print, lambda: None).take(SEND, 1001)
+        assert len(one.get_buffer(-1)) == len(rig.admin.small_buffer)
+        rig.admin.memory.limit = 1 << 30
+        others = [object() for _ in range(FEW)]
+        rig.server.open.update(others)  # type: ignore[arg-type]
+        assert len(one.get_buffer(-1)) == len(rig.admin.small_buffer)
+        rig.server.open.difference_update(others)  # type: ignore[arg-type]
+
+    with_api(tmp_path, work)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from posthouse.protocols.http.server import AdminDoor
 
 HEADER_MAX: Final = 8192
+FEW: Final = 64  # connections; of so many aiohttp may keep more at a time
 TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
@@ -105,11 +106,13 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back.
 
-        Few also for HTTP: what aiohttp keeps of a body that is not asked for is not counted.
+        Few also for HTTP on many connections: what aiohttp keeps of a body that is not asked for
+        is not counted.
         """
         admin, memory = self.admin, self.admin.memory
-        has_room = self.session is not None and 4 * memory.used < memory.limit
-        return admin.buffer if has_room else admin.small_buffer
+        has_room = 4 * memory.used < memory.limit
+        is_counted = self.session is not None or len(self.door.open) <= FEW
+        return admin.buffer if has_room and is_counted else admin.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes for whoever has the connection."""
