@@ -21,7 +21,7 @@ from benchmarks.processes import Child, child
 from benchmarks.run import Bar, Run
 
 NAME = "backlog"
-COUNT, COUNT_QUICK = 1_000_000, 20_000
+COUNT, COUNT_QUICK = 1_000_000, 4_000
 STARTS = 5
 GOAL_BYTES, AIM_BYTES = 250, 100
 GOAL_READY_S, AIM_READY_S = 2.0, 1.0

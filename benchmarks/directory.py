@@ -40,7 +40,7 @@ class Size(NamedTuple):
 
 # Names are remembered once they have been read; so many queues are more than that.
 SIZES = (Size(10, 10_000), Size(10_000, 10_000), Size(10_000, 100_000))
-SIZES_QUICK = (Size(10, 2_000), Size(300, 4_000))
+SIZES_QUICK = (Size(10, 300), Size(50, 600))
 
 
 class Enterprise:

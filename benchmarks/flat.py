@@ -34,7 +34,7 @@ from posthouse.runtime.driver import Call
 
 NAME = "flat"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-SIZES_QUICK = (256, 1_024, 4_096)
+SIZES_QUICK = (64, 256, 1_024)
 BATCH = 128
 GOAL_RATIO = 1.25
 FAR = "DIRECT=TCP:192.0.2.1\\private$\\orders"  # an address for documentation: nobody is there

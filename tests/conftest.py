@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import fast_java
 from tools import peers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
 REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
@@ -55,6 +59,26 @@ Dose = Callable[[int, int], int]
 def dose() -> Dose:
     """`dose(usual, soak)`: how often a seeded test repeats itself."""
     return lambda usual, soak: soak if SOAK else usual
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all tests of a worker, as a user gets it, with few partitions.
+
+    Tasks are tried three times.
+    """
+    from posthouse.spark import session
+
+    fast_java.pictured()
+    folder = tmp_path_factory.mktemp("spark")
+    chosen = {
+        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.warehouse.dir": folder / "warehouse",
+        "spark.local.dir": folder / "local",
+    }
+    made = session("tests", "local[2,3]", **chosen)
+    yield made
+    made.stop()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -169,6 +193,8 @@ class Groups:
 def lane_of(nodeid: str) -> int:
     """Spark's session, processes, programs with a Spark of their own, everything else."""
     file, group = nodeid.partition("::")[0], group_of(nodeid)
+    if "[posthouse pipeline" in nodeid:  # an example of the help, which uses the session
+        return 0
     if group == "spark":
         return 2 if "/process/" in file or "test_changes" in file else 0
     is_whole = "/" not in file.removeprefix("tests/")  # of the repository

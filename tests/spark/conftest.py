@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a worker, and servers to read from and write to."""
+"""Servers to read from and write to."""
 
 from __future__ import annotations
 
@@ -6,31 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from posthouse.spark import session
 from tests.process.spark_office import SparkOffice, path_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _NUMBERS = count(1)
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """As a user gets it, with few partitions; tasks are tried three times."""
-    folder = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.sql.shuffle.partitions": 2,
-        "spark.sql.warehouse.dir": folder / "warehouse",
-        "spark.local.dir": folder / "local",
-    }
-    made = session("tests", "local[2,3]", **settings)
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="session")
