@@ -11,6 +11,7 @@ import typer
 
 from posthouse import __version__
 from posthouse.cli import main
+from posthouse.cli.program import NOUNS
 from posthouse.model.errors import MalformedPacket, QueueNotFound
 
 
@@ -43,18 +44,24 @@ def test_the_package_is_the_program(
     assert capsys.readouterr().out == f"posthouse {__version__}\n"
 
 
+def shown(word: str = "") -> list[str]:
+    """The commands that the help lists."""
+    commands = main.program(word).commands
+    return [name for name, command in commands.items() if not command.hidden]
+
+
 def test_every_noun_has_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--help"]) == main.DONE
     said = capsys.readouterr().out
-    words = [word for commands in main.NOUNS.values() for word in commands]
-    assert sorted(main.program().commands) == sorted(words)
+    words = [word for commands in NOUNS.values() for word in commands]
+    assert sorted(shown()) == sorted(words)
     for word in words:
         assert f" {word} " in said
 
 
 def test_the_first_word_decides_what_is_loaded() -> None:
-    assert list(main.program("peek").commands) == ["receive", "peek"]
-    assert len(main.program("no-such-command").commands) > 10
+    assert shown("peek") == ["receive", "peek"]
+    assert len(shown("no-such-command")) > 10
 
 
 def test_an_unknown_command_is_wrong_usage() -> None:
@@ -124,3 +131,29 @@ def test_the_module_runs_as_a_program() -> None:
         [sys.executable, "-m", "posthouse.cli.main", "--version"], capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (0, f"posthouse {__version__}\n")
+
+
+@pytest.mark.parametrize("words", [["--version"], ["version"]])
+def test_the_version_loads_no_command(words: list[str]) -> None:
+    """A shell or a script that asks for it does not wait for what it does not use."""
+    code = "import sys; from posthouse.cli.main import run; run(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    version, modules = done.stdout.splitlines()
+    assert version == f"posthouse {__version__}"
+    assert {"typer", "rich", "msgspec"}.isdisjoint(modules.split())
+
+
+@pytest.mark.parametrize("words", [["queue", "create"], ["send"], ["directory", "link", "list"]])
+def test_help_is_a_command_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["help", *words]) == main.DONE
+    assert f"Usage: posthouse {' '.join(words)}" in capsys.readouterr().out
+
+
+def test_help_of_nothing_is_that_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["help"]) == main.DONE
+    assert "Usage: posthouse [OPTIONS] COMMAND" in capsys.readouterr().out
+
+
+def test_help_of_a_word_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["help", "queue", "creat"]) == main.WRONG_USAGE
+    assert "Did you mean 'create'" in capsys.readouterr().err

@@ -233,8 +233,8 @@ def test_rights_are_listed(ph: Posthouse) -> None:
     ("words", "command"),
     [
         (("group", "show", ORDERS, "none"), r"posthouse group list 'ALPHA\private$\orders'"),
-        (("cert", "export", "-"), "posthouse cert make"),
-        (("user", "passwd", "nobody"), "posthouse user add NAME"),
+        (("cert", "export", "-"), "posthouse cert create"),
+        (("user", "passwd", "nobody"), "posthouse user create NAME"),
         (("token", "revoke", "0123456789abcdef", "--yes"), "posthouse token list"),
         (("peer", "remove", "NOWHERE", "--yes"), "posthouse peer list"),
         (("cert", "remove", "0123456789abcdef0123456789abcdef", "--yes"), "posthouse cert list"),

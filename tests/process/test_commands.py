@@ -57,14 +57,14 @@ ELSEWHERE = {
 }
 # These name something that is not there.
 REFUSED = {
-    "posthouse cert remove",
+    "posthouse cert delete",
     "posthouse damage accept",
     "posthouse message explain",
     "posthouse message show",
     "posthouse pipeline settle",
     "posthouse transaction commit",
     "posthouse transaction abort",
-    "posthouse token revoke",
+    "posthouse token delete",
 }
 
 
@@ -116,7 +116,7 @@ def prepare(folder: Path) -> None:
     with posthouse.connect() as qm:
         with contextlib.suppress(posthouse.QueueError):
             qm.delete_queue(ORDERS)  # one that an example made may be transactional
-        for name in ("audit", "in", "orders"):
+        for name in ("audit", "error", "in", "orders"):
             queue = qm.create_queue(f"./private$/{name}", exist_ok=True)
         queue.send(b"x", dead_letter=True)
         (folder / "message.bin").write_bytes(queue.peek(0).packet)
@@ -206,9 +206,11 @@ def test_the_example_in_the_help_works(
         posthouse.open("./alpha", name="ALPHA").close()
     if name == "posthouse message export":
         (tmp_path / "orders.jsonl").unlink()
+    if name == "posthouse message return":
+        quietly("message", "move", ORDERS, f"{ORDERS};poison", "--where", "priority < 8")
     if name == "posthouse queue create":
         quietly("queue", "delete", ORDERS)
-    if name == "posthouse peer remove":
+    if name == "posthouse peer delete":
         quietly("peer", "add", "BETA", PEER, "http://beta:8816")
     if name in ("posthouse cert export", "posthouse cert trust"):
         quietly("cert", "make")
@@ -217,7 +219,7 @@ def test_the_example_in_the_help_works(
         (tmp_path / "beta.json").write_text(json.dumps(keys | {"name": "BETA", "guid": PEER}))
     if name == "posthouse cert import":
         (tmp_path / "alice.p12").write_bytes(sealed_certificate(b"correct horse"))
-    if name == "posthouse user add":
+    if name == "posthouse user create":
         quietly("user", "delete", "alice")
     if name.startswith("posthouse group"):
         make_group()

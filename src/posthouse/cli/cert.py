@@ -40,12 +40,12 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     summary = "Certificates and keys: make, import, list, export, trust, remove."
     inner = group(app, "cert", "Users", summary)
-    inner.command("make")(make)
+    inner.command("create")(make)
     inner.command("import")(import_certificate)
     inner.command("list")(list_certificates)
     inner.command("export")(export)
     inner.command("trust")(trust)
-    inner.command("remove")(remove)
+    inner.command("delete")(remove)
 
 
 @talking
@@ -84,7 +84,7 @@ def make(
     With --tls the files keys/tls.pem and keys/tls.key are written into the home, for the settings
     of HTTPS; the queue manager need not run for that.
 
-    Example: posthouse cert make --user alice
+    Example: posthouse cert create --user alice
     """
     if tls:
         if user is not None or bits is not None:
@@ -215,7 +215,7 @@ def _keys_of(remote: Remote, user: str) -> UserKeysJson:
     found = [one for one in _certificates(remote) if one.sid and one.owner.lower() == user.lower()]
     if not found:
         raise StatusNotFound(
-            f"{user} has no certificate here", "Make one: posthouse cert make --user NAME."
+            f"{user} has no certificate here", "Make one: posthouse cert create --user NAME."
         )
     best = max(found, key=lambda one: (one.private_key, one.created_time))
     assert best.sid is not None
@@ -305,7 +305,7 @@ def remove(
 ) -> None:
     """Trust a certificate, or the keys of a queue manager, no more.
 
-    Example: posthouse cert remove 0123456789abcdef0123456789abcdef --yes
+    Example: posthouse cert delete 0123456789abcdef0123456789abcdef --yes
     """
     wanted = identifier.strip("{}").lower()
     found = [one for one in _certificates(remote) if one.id == wanted]

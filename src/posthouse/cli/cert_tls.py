@@ -1,4 +1,4 @@
-"""`posthouse cert make --tls`: a certificate for HTTPS, as files in the home."""
+"""`posthouse cert create --tls`: a certificate for HTTPS, as files in the home."""
 
 from __future__ import annotations
 

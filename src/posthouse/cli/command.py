@@ -13,8 +13,9 @@ from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
 import typer
 
 from posthouse.cli.connection import Remote
-from posthouse.cli.name_hints import MISNAMED, name_hints
+from posthouse.cli.name_hints import MISNAMED, full_name, name_hints
 from posthouse.cli.output import complain, safe
+from posthouse.cli.verbs import VerbGroup
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.guids import format_guid, parse_guid
 
@@ -47,7 +48,12 @@ TokenFile = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON for each thing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
-QueuePath = Annotated[str, typer.Argument(metavar="PATH", help="Path name or format name.")]
+QueuePath = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", parser=full_name, help="Name of a private queue, path name or format name."
+    ),
+]
 
 _COMMON = (
     inspect.Parameter("home", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Home),
@@ -91,7 +97,7 @@ def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., No
 
 def group(app: typer.Typer, name: str, panel: str, summary: str) -> typer.Typer:
     """A noun whose verbs are commands of their own."""
-    inner = typer.Typer(no_args_is_help=True, help=summary)
+    inner = typer.Typer(cls=VerbGroup, no_args_is_help=True, help=summary)
     app.add_typer(inner, name=name, rich_help_panel=panel)
     return inner
 

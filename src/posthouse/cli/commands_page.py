@@ -40,16 +40,22 @@ the line of the ready file), `restore` and `doctor` work on a home that no other
 on files, `selftest` in memory, `bench` and `demo` in directories of their own, `completion` prints
 a script, `pipeline list` a list.
 
-Queues are named by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,
+A bare name is a private queue of the queue manager: `posthouse send orders`. Other queues are named
+by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,
 `.\\private$\\orders;poison`) or format names (`DIRECT=OS:...`, `DIRECT=TCP:...`, `PRIVATE=...`,
 `PUBLIC=...`). Forward slashes do for the backslashes of path names, which spares quoting them
 twice: `'./private$/orders'`. The journal of a queue is `PATH;journal`; system queues are
 `./system$;journal`, `./system$;deadletter` and `./system$;deadxact`.
 
+The verbs are the same for every noun: `create`, `list`, `show`, `set`, `delete`. Other words for
+them are understood: `ls`, `rm`, `info`, `add`, `remove`. Durations are written `500ms`, `5s`,
+`10m`, `12h`, `30d` or `2w`; a bare number is seconds.
+
 Commands that destroy something ask on a terminal (`--yes` answers) and act at once without one.
 
-`posthouse --version` prints the version. `posthouse completion bash` prints what a shell needs to
-complete all this.
+`posthouse help COMMAND` and `posthouse COMMAND --help` print the help of a command, `posthouse
+--version` the version. `posthouse completion bash` prints what a shell needs to complete all this,
+queue names included.
 
 ## Filters
 
@@ -97,8 +103,8 @@ def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     if inner is None:
         yield name, command
         return
-    for word in inner:
-        yield from commands(inner[word], f"{name} {word}")
+    for word, each in inner.items():
+        yield from commands(each, f"{name} {word}")
 
 
 def example(command: Any) -> str:

@@ -1,32 +1,54 @@
-"""`posthouse completion`: prints what a shell needs to complete commands and options."""
+"""`posthouse completion`: prints what a shell needs to complete commands, options and queues."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 from typer import completion as shells
 
-PROGRAM = "posthouse"
-VARIABLE = "_POSTHOUSE_COMPLETE"
+from posthouse.cli.complete import VARIABLE
+
 Shell = Literal["bash", "zsh", "fish"]
+
+SCRIPTS: Final = {
+    "bash": f"""\
+_posthouse_completion() {{
+    local IFS=$'\\n'
+    COMPREPLY=( $({VARIABLE}=bash "$1" "${{COMP_WORDS[@]:1:COMP_CWORD}}") )
+}}
+complete -o default -F _posthouse_completion posthouse
+""",
+    "zsh": f"""\
+#compdef posthouse
+_posthouse_completion() {{
+    local -a found
+    found=("${{(@f)$({VARIABLE}=zsh posthouse "${{(@)words[2,CURRENT]}}")}}")
+    compadd -a found
+}}
+compdef _posthouse_completion posthouse
+""",
+    "fish": (
+        "complete --command posthouse --no-files --arguments "
+        f"'(env {VARIABLE}=fish posthouse (commandline -opc)[2..-1] (commandline -ct))'\n"
+    ),
+}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command; the shell then calls the program itself."""
-    shells.completion_init()  # type: ignore[attr-defined]
+    shells.completion_init()  # type: ignore[attr-defined]  # for scripts of version 0.1
     app.command(rich_help_panel="Installation")(completion)
 
 
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print the completion of commands and options for a shell, which reads it at its start.
+    """Print the completion of commands, options and queue names for a shell.
+
+    The shell reads it at its start.
 
     Example: posthouse completion bash > ~/.local/share/bash-completion/completions/posthouse
     """
-    script: str = shells.get_completion_script(  # type: ignore[attr-defined]
-        prog_name=PROGRAM, complete_var=VARIABLE, shell=shell
-    )
-    sys.stdout.write(script + "\n")
+    sys.stdout.write(SCRIPTS[shell])

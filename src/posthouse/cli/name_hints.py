@@ -26,10 +26,18 @@ LIKENESS: Final = 0.6
 PAGES_MAX: Final = 20  # of queues that are looked through
 NAMED: Final = ("source", "path", "destination", "to", "queue")  # parameters that name queues
 
+_BARE: Final = re.compile(r"[^\\/=:*$.\s][^\\/=:*$\s]*")
 _EATEN_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private", re.IGNORECASE)
 _NO_DOLLAR: Final = re.compile(r"(.*[^\\/])[\\/]private[\\/]([^\\/]+)", re.IGNORECASE)
 _NO_SLASH: Final = re.compile(r"(.*[^\\/])[\\/]private\$([^\\/]+)", re.IGNORECASE)
 _EATEN_BACKSLASHES: Final = re.compile(r"(.*[^\\/$])private\$([^\\/]+)", re.IGNORECASE)
+
+
+def full_name(value: Any) -> Any:
+    """A queue as the program names it: a bare name is a private queue of this queue manager."""
+    if isinstance(value, str) and _BARE.fullmatch(value):
+        return f".\\private$\\{value}"
+    return value
 
 
 def name_hints(remote: Remote, values: Mapping[str, Any], error: QueueError) -> Iterator[str]:

@@ -29,11 +29,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The peer's name, for 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Queue managers that share transactions with this one: add, list, remove."
+    summary = "Queue managers that share transactions with this one: create, list, delete."
     inner = group(app, "peer", "Queue manager", summary)
-    inner.command("add")(add)
+    inner.command("create")(add)
     inner.command("list")(list_peers)
-    inner.command("remove")(remove)
+    inner.command("delete")(remove)
 
 
 @talking
@@ -57,7 +57,7 @@ def add(
 
     Without --key-file a key is made and printed this once: give it to the other side.
 
-    Example: posthouse peer add BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11 http://beta:8816 > key.txt
+    Example: posthouse peer create BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11 http://beta:8816 > key
     """
     body = PeerAddBody(
         name=name,
@@ -83,7 +83,7 @@ def _read_key(file: Path) -> str:
         with file.open(encoding="utf-8", errors="replace") as lines:
             text = lines.read(KEY_FILE_MAX)
     if not KEY.fullmatch(text.strip()):
-        raise typer.BadParameter("the file holds no key; `peer add` on the other side prints one")
+        raise typer.BadParameter("the file holds no key; `peer create` on the other side prints it")
     return text.strip()
 
 
@@ -110,7 +110,7 @@ def _peers(remote: Remote) -> list[PeerJson]:
 def remove(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Trust a queue manager no more. As long as a transaction with it is open this is refused.
 
-    Example: posthouse peer remove BETA --yes
+    Example: posthouse peer delete BETA --yes
     """
     if dry_run:
         _tell(remote, name)

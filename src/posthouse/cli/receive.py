@@ -13,6 +13,7 @@ from msgspec import UNSET
 from posthouse.api.types import LOOKUP_ID_MAX, WAIT_MAX_MS
 from posthouse.cli.command import REFUSED, talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.durations import duration
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.messages.output import (
     Handler,
@@ -24,6 +25,7 @@ from posthouse.cli.messages.output import (
     Template,
     leaving,
 )
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
@@ -36,7 +38,10 @@ from posthouse.model.paths import PathName
 BATCH = 100
 
 Source = Annotated[
-    str, typer.Argument(metavar="SRC", help="Path name or format name of the queue.")
+    str,
+    typer.Argument(
+        metavar="SRC", parser=full_name, help="Name of a private queue, path name or format name."
+    ),
 ]
 Count = Annotated[
     int | None,
@@ -46,10 +51,9 @@ Timeout = Annotated[
     float,
     typer.Option(
         "--timeout",
-        metavar="S",
-        min=0,
-        max=WAIT_MAX_MS / 1000,
-        help="Wait up to S seconds for each message.",
+        metavar="T",
+        parser=duration(0, WAIT_MAX_MS / 1000),
+        help="Wait up to T for each message: 500ms, 5s, 10m.",
     ),
 ]
 LookupId = Annotated[

@@ -14,7 +14,9 @@ import typer
 from posthouse.api.types import BODY_SIZE_MAX, U32_MAX, Acknowledgment
 from posthouse.cli.command import talking, words
 from posthouse.cli.connection import Remote
+from posthouse.cli.durations import whole_seconds
 from posthouse.cli.formatting import Formatting, check_formatting
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.manager import Queue
@@ -36,7 +38,11 @@ def send(
     remote: Remote,
     destination: Annotated[
         str,
-        typer.Argument(metavar="DEST", help="Path name or format name; format names as a list."),
+        typer.Argument(
+            metavar="DEST",
+            parser=full_name,
+            help="Name of a private queue, path name or format name; format names as a list.",
+        ),
     ],
     body: Annotated[str | None, typer.Option("--body", metavar="TEXT", help="The body.")] = None,
     body_file: Annotated[
@@ -79,7 +85,10 @@ def send(
         bool, typer.Option("--dead-letter", help="Keep it if it cannot be delivered or received.")
     ] = False,
     admin_queue: Annotated[
-        str, typer.Option("--admin-queue", metavar="NAME", help="Where acknowledgments go.")
+        str,
+        typer.Option(
+            "--admin-queue", metavar="NAME", parser=full_name, help="Where acknowledgments go."
+        ),
     ] = "",
     ack: Annotated[
         str,
@@ -90,7 +99,10 @@ def send(
         ),
     ] = "",
     response_queue: Annotated[
-        str, typer.Option("--response-queue", metavar="NAME", help="Where answers go.")
+        str,
+        typer.Option(
+            "--response-queue", metavar="NAME", parser=full_name, help="Where answers go."
+        ),
     ] = "",
     correlation: Annotated[
         str,
@@ -99,13 +111,19 @@ def send(
     time_to_reach_queue: Annotated[
         int | None,
         typer.Option(
-            "--time-to-reach-queue", metavar="S", min=0, max=U32_MAX, help="Expires on the way."
+            "--time-to-reach-queue",
+            metavar="T",
+            parser=whole_seconds(U32_MAX),
+            help="Expires on the way after 30s, 12h, 5d.",
         ),
     ] = None,
     time_to_be_received: Annotated[
         int | None,
         typer.Option(
-            "--time-to-be-received", metavar="S", min=0, max=U32_MAX, help="Expires unread."
+            "--time-to-be-received",
+            metavar="T",
+            parser=whole_seconds(U32_MAX),
+            help="Expires unread after 30s, 12h, 5d.",
         ),
     ] = None,
     trace: Annotated[
@@ -150,7 +168,7 @@ def send(
     ] = "",
     sign: Annotated[
         bool,
-        typer.Option("--sign", help="By the user's certificate: `posthouse cert make --user`."),
+        typer.Option("--sign", help="By the user's certificate: `posthouse cert create --user`."),
     ] = False,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="For a PRIVATE= or PUBLIC= name whose keys are known.")

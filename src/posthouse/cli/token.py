@@ -18,21 +18,21 @@ from posthouse.api.types import (
 )
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.durations import seconds
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.model.errors import IllegalPropertyValue, StatusNotFound
 from posthouse.model.message_json import parse_time, time_text
 
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-SPAN = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
+SPAN = re.compile(r"[0-9]{1,9}[smhdw]", re.ASCII)
 TOKEN_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    inner = group(app, "token", "Users", "Tokens: create, list, revoke.")
+    inner = group(app, "token", "Users", "Tokens: create, list, delete.")
     inner.command("create")(create)
     inner.command("list")(list_tokens)
-    inner.command("revoke")(revoke)
+    inner.command("delete")(revoke)
 
 
 @talking
@@ -80,9 +80,9 @@ def create(
 
 def expiry(text: str) -> str:
     """A moment, or a span of time from now, as ISO 8601."""
-    if span := SPAN.fullmatch(text.strip().lower()):
+    if SPAN.fullmatch(text.strip().lower()):
         try:
-            moment = datetime.now(UTC) + timedelta(**{UNITS[span[2]]: int(span[1])})
+            moment = datetime.now(UTC) + timedelta(seconds=seconds(text.strip().lower()))
             return time_text(parse_time(moment.isoformat()))
         except (OverflowError, IllegalPropertyValue):
             raise typer.BadParameter("that is too far away") from None
@@ -134,7 +134,7 @@ def revoke(
 ) -> None:
     """Revoke a token: it is good for nothing from now on, and its open sessions end.
 
-    Example: posthouse token revoke 0123456789abcdef --yes
+    Example: posthouse token delete 0123456789abcdef --yes
     """
     if not TOKEN_ID.fullmatch(id):
         raise typer.BadParameter("a token's identifier has 16 hex digits; `token list` shows it")

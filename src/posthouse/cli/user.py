@@ -34,8 +34,8 @@ Doors = typer.Option(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    inner = group(app, "user", "Users", "Users: add, change, list, delete.")
-    inner.command("add")(add)
+    inner = group(app, "user", "Users", "Users: create, set, list, delete.")
+    inner.command("create")(add)
     inner.command("set")(set_user)
     inner.command("passwd")(passwd)
     inner.command("list")(list_users)
@@ -58,7 +58,7 @@ def add(
 
     A user without a password comes in with tokens.
 
-    Example: posthouse user add alice --doors http,rpc < password.txt
+    Example: posthouse user create alice --doors http,rpc < password.txt
     """
     wanted = words(doors, DOORS, "door")
     password = None if no_password else read_password() or None

@@ -44,7 +44,7 @@ class Transaction:
     async def enlist(self, other: QueueManagerClient) -> Part:
         """Makes another queue manager take part; what is sent and received there has `tx=` this.
 
-        The two have to be peers of each other (`posthouse peer add`).
+        The two have to be peers of each other (`posthouse peer create`).
         """
         core = self._channel.core
         guid = other._channel.core.guid

@@ -143,13 +143,13 @@ _RESULT_CODES = """\
   Import a valid certificate with `posthouse cert import`.
 0xC00E002D MQ_ERROR_CORRUPTED_INTERNAL_CERTIFICATE
   The internal certificate of the user is damaged.
-  Delete it and make a new one with `posthouse cert make`.
+  Delete it and make a new one with `posthouse cert create`.
 0xC00E002E MQ_ERROR_INTERNAL_USER_CERT_EXIST
   An internal certificate of this user is registered already.
   Keep using it, or remove it before registering another.
 0xC00E002F MQ_ERROR_NO_INTERNAL_USER_CERT
   The user has no internal certificate to sign with.
-  Create one with `posthouse cert make`, or sign with an external certificate.
+  Create one with `posthouse cert create`, or sign with an external certificate.
 0xC00E0030 MQ_ERROR_CORRUPTED_SECURITY_DATA
   A cryptographic function refused its keys or data.
   Check the keys of this account with `posthouse cert list` and renew the damaged ones.
@@ -230,7 +230,7 @@ _RESULT_CODES = """\
   Start the coordinator, or use a transaction of the queue manager itself.
 0xC00E004E MQ_ERROR_TRANSACTION_IMPORT
   The transaction of another system could not be taken over.
-  Begin the transaction here, or connect both systems with `posthouse peer add`.
+  Begin the transaction here, or connect both systems with `posthouse peer create`.
 0xC00E0050 MQ_ERROR_TRANSACTION_USAGE
   A transaction was used where none is possible, or none where one is required.
   Use a transaction exactly when sending to or moving within transactional queues.

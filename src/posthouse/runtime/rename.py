@@ -94,7 +94,7 @@ def _require_free(manager: QueueManager, name: str) -> None:
     if known is not None and known.identifier != manager.identifier:
         raise InvalidParameter(
             f"the directory has another machine that is named {name}",
-            f"Choose another name, or remove it: posthouse directory machine remove {name}.",
+            f"Choose another name, or remove it: posthouse directory machine delete {name}.",
         )
     if manager.directory.mirror is not None and (public := _public(manager)):
         raise InvalidParameter(
@@ -142,7 +142,7 @@ def _notes(old: str, name: str, found: _Found, settings: Settings) -> list[str]:
     if found.has_certificate:
         notes.append(
             f"The certificate of this queue manager was made for {old}: make another with "
-            "posthouse cert make, and let the others trust it."
+            "posthouse cert create, and let the others trust it."
         )
     if (wanted := settings.queue_manager.name) and wanted.casefold() != name.casefold():
         notes.append(

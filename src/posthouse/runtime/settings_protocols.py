@@ -280,7 +280,7 @@ class SecuritySection(Section, frozen=True):
     key_bits: Annotated[
         int,
         Meta(
-            ge=1024, le=4096, description="Size of the RSA keys that `posthouse cert make` makes."
+            ge=1024, le=4096, description="Size of the RSA keys that `posthouse cert create` makes."
         ),
     ] = _security.key_bits
     receive_key_cache_size: Annotated[

@@ -325,7 +325,7 @@ class MessageSecurity:
         if signer is None:
             raise CertificateNotProvided(
                 "the sender has no certificate here to sign with",
-                "Make one with: posthouse cert make --user NAME.",
+                "Make one with: posthouse cert create --user NAME.",
             )
         view = self._with_signer(Packet(packet), sid, signer)
         if view.tail.multi_queue_at:

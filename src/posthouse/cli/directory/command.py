@@ -51,22 +51,22 @@ def register(app: typer.Typer) -> None:
     inner.command("import")(import_file)
     inner.command("refresh")(refresh)
     inner.command("route")(route)
-    machine = group(inner, "machine", "", "Queue managers and where they are: add, list, remove.")
-    machine.command("add")(add_machine)
+    machine = group(inner, "machine", "", "Queue managers, where they are: create, list, delete.")
+    machine.command("create")(add_machine)
     machine.command("list")(list_machines)
-    machine.command("remove")(remove_machine)
-    site = group(inner, "site", "", "Groups of machines that reach each other: add, list, remove.")
-    site.command("add")(add_site)
+    machine.command("delete")(remove_machine)
+    site = group(inner, "site", "", "Machines that reach each other: create, list, delete.")
+    site.command("create")(add_site)
     site.command("list")(list_sites)
-    site.command("remove")(remove_site)
-    link = group(inner, "link", "", "Ways between sites: add, list, remove.")
-    link.command("add")(add_link)
+    site.command("delete")(remove_site)
+    link = group(inner, "link", "", "Ways between sites: create, list, delete.")
+    link.command("create")(add_link)
     link.command("list")(list_links)
-    link.command("remove")(remove_link)
-    lists = group(inner, "list", "", "Distribution lists: add, list, remove.")
-    lists.command("add")(add_list)
+    link.command("delete")(remove_link)
+    lists = group(inner, "list", "", "Distribution lists: create, list, delete.")
+    lists.command("create")(add_list)
     lists.command("list")(list_lists)
-    lists.command("remove")(remove_list)
+    lists.command("delete")(remove_list)
     directory_names.register(inner)
     directory_join.register(inner)
 
@@ -250,7 +250,7 @@ def add_machine(
 
     What is not named here stays as it is; an empty value, as in --site '', takes out all of them.
 
-    Example: posthouse directory machine add BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
+    Example: posthouse directory machine create BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
     if not identifier:
         known = _known_machine(remote, name)
@@ -302,7 +302,7 @@ def list_machines(remote: Remote) -> None:
 def remove_machine(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Take a queue manager out of the directory.
 
-    Example: posthouse directory machine remove BETA --yes
+    Example: posthouse directory machine delete BETA --yes
     """
     remove_object(remote, "machine", name, dry_run, yes)
 
@@ -321,7 +321,7 @@ def add_site(
 ) -> None:
     """Enter a site, or change what is known of it.
 
-    Example: posthouse directory site add Berlin
+    Example: posthouse directory site create Berlin
     """
     said = given(foreign=foreign)
     changed(remote, Document(sites=[SitePart(name=name, **said)]), only=["name", *said])
@@ -355,7 +355,7 @@ def list_sites(remote: Remote) -> None:
 def remove_site(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Take a site out of the directory.
 
-    Example: posthouse directory site remove Berlin --yes
+    Example: posthouse directory site delete Berlin --yes
     """
     remove_object(remote, "site", name, dry_run, yes)
 
@@ -386,7 +386,7 @@ def add_link(
 
     What is not named here stays as it is; an empty value, as in --gate '', takes out all of them.
 
-    Example: posthouse directory link add Berlin Hamburg --cost 5
+    Example: posthouse directory link create Berlin Hamburg --cost 5
     """
     said = given(cost=cost, gates=gate, description=description)
     changed(remote, Document(links=[LinkPart(sites=[one, other], **said)]), only=[*said])
@@ -417,7 +417,7 @@ def remove_link(
 ) -> None:
     """Take a link out of the directory.
 
-    Example: posthouse directory link remove Berlin Hamburg --yes
+    Example: posthouse directory link delete Berlin Hamburg --yes
     """
     remove_object(remote, "link", f"{one},{other}", dry_run, yes)
 
@@ -439,7 +439,7 @@ def add_list(
 ) -> None:
     """Enter a distribution list, or give it other members. Messages to DL=guid go to all of them.
 
-    Example: posthouse directory list add Branches --member 'DIRECT=OS:beta\\private$\\orders'
+    Example: posthouse directory list create Branches --member 'DIRECT=OS:beta\\private$\\orders'
     """
     said = given(members=member)
     changed(remote, Document(lists=[ListPart(name=name, **said)]), only=["name", *said])
@@ -464,6 +464,6 @@ def list_lists(remote: Remote) -> None:
 def remove_list(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Take a distribution list out of the directory.
 
-    Example: posthouse directory list remove Branches --yes
+    Example: posthouse directory list delete Branches --yes
     """
     remove_object(remote, "list", name, dry_run, yes)

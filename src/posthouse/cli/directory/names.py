@@ -53,18 +53,18 @@ def _moment(words: str) -> typer.models.OptionInfo:
 def register(inner: typer.Typer) -> None:
     """Add the commands below `directory`."""
     user = group(inner, "user", "", "Users and the certificates they sign with.")
-    user.command("add")(add_user)
+    user.command("create")(add_user)
     user.command("list")(list_users)
-    user.command("remove")(remove_user)
-    alias = group(inner, "alias", "", "Names that stand for one queue each: add, list, remove.")
-    alias.command("add")(add_alias)
+    user.command("delete")(remove_user)
+    alias = group(inner, "alias", "", "Names that stand for one queue each: create, list, delete.")
+    alias.command("create")(add_alias)
     alias.command("list")(list_aliases)
-    alias.command("remove")(remove_alias)
-    queue = group(inner, "queue", "", "Public queues of all machines: add, find, list, remove.")
-    queue.command("add")(add_queue)
+    alias.command("delete")(remove_alias)
+    queue = group(inner, "queue", "", "Public queues of all machines: create, find, list, delete.")
+    queue.command("create")(add_queue)
     queue.command("find")(find_queues)
     queue.command("list")(list_queues)
-    queue.command("remove")(remove_queue)
+    queue.command("delete")(remove_queue)
 
 
 # -- users
@@ -89,7 +89,7 @@ def add_user(
 
     Without an account here he is named by his SID: `posthouse user list` on his machine shows it.
 
-    Example: posthouse directory user add S-1-5-21-1-2-3-1001 --name Ada --certificate ada.pem
+    Example: posthouse directory user create S-1-5-21-1-2-3-1001 --name Ada --certificate ada.pem
     """
     files = [_read(file) for file in certificate or []]
     _enter(remote, DirectoryUserBody(user=user, name=name, certificates=files, dry_run=dry_run))
@@ -169,7 +169,7 @@ def remove_user(
 ) -> None:
     """Take a user out of the directory, or one certificate: nothing signed by it is his any more.
 
-    Example: posthouse directory user remove Ada --yes
+    Example: posthouse directory user delete Ada --yes
     """
     if not certificate:
         remove_object(remote, "user", user, dry_run, yes)
@@ -198,7 +198,7 @@ def add_alias(
 ) -> None:
     """Enter a name for a queue, or let it stand for another one. Messages go to DL= and its guid.
 
-    Example: posthouse directory alias add Till 'DIRECT=OS:beta\\private$\\till'
+    Example: posthouse directory alias create Till 'DIRECT=OS:beta\\private$\\till'
     """
     said = given(description=description)
     part = AliasPart(name=name, queue=queue, **said)
@@ -224,7 +224,7 @@ def list_aliases(remote: Remote) -> None:
 def remove_alias(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Take a queue alias out of the directory.
 
-    Example: posthouse directory alias remove Till --yes
+    Example: posthouse directory alias delete Till --yes
     """
     remove_object(remote, "alias", name, dry_run, yes)
 
@@ -256,7 +256,7 @@ def add_queue(
     Queues of this machine enter themselves: posthouse queue create 'HOST\\name'. What is not named
     here stays as it is.
 
-    Example: posthouse directory queue add 'BETA\\orders' 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b77
+    Example: posthouse directory queue create 'BETA\\orders' 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b77
     """
     service = guid(type_guid) if type_guid else type_guid
     said = given(label=label, type=service, authenticated=authenticated)
@@ -343,6 +343,6 @@ def remove_queue(
 ) -> None:
     """Take a public queue of another machine out of the directory; the queue itself stays.
 
-    Example: posthouse directory queue remove 'BETA\\orders' --yes
+    Example: posthouse directory queue delete 'BETA\\orders' --yes
     """
     remove_object(remote, "queue", path, dry_run, yes)

@@ -31,6 +31,7 @@ from posthouse.cli.command import Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.jobs import queue as job_queue
 from posthouse.cli.jobs import server as job_server
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_pairs, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.model.completion_codes import NO_Q_JOB
@@ -69,8 +70,8 @@ def register(app: typer.Typer) -> None:
     inner.command("release")(release)
     inner.command("move")(move)
     inner.command("transfer")(transfer)
-    inner.command("change")(change)
-    inner.command("remove")(remove)
+    inner.command("set")(change)
+    inner.command("delete")(remove)
     inner.command("watch")(watch)
     inner.command("history")(history)
     job_queue.register(inner)
@@ -122,7 +123,12 @@ def submit(
     on_hold: Annotated[bool, typer.Option("--hold", help="Not before it is released.")] = False,
     response_queue: Annotated[
         str,
-        typer.Option("--response-queue", metavar="PATH", help="Where a message tells of its end."),
+        typer.Option(
+            "--response-queue",
+            metavar="PATH",
+            parser=full_name,
+            help="The queue that gets a message when the job ends.",
+        ),
     ] = "",
     record: Annotated[
         Path | None,
@@ -472,7 +478,7 @@ def change(
 ) -> None:
     """Change a job that waits.
 
-    Example: posthouse job change REPORTS 1 --description 'monthly figures'
+    Example: posthouse job set REPORTS 1 --description 'monthly figures'
     """
     body = JobChangeBody(
         type=_maybe(type, _type),
@@ -495,7 +501,7 @@ def _maybe(value: Any, made: Callable[[Any], Any]) -> Any:
 def remove(remote: Remote, queue: Queue, number: Number, yes: Yes = False) -> None:
     """Remove a job with its file; one that is serviced is broken off.
 
-    Example: posthouse job remove REPORTS 1 --yes
+    Example: posthouse job delete REPORTS 1 --yes
     """
     confirm(lambda: f"Remove job {number} of {queue}?", yes)
     done = remote.ask(Done, "DELETE", _job(queue, number))

@@ -18,6 +18,7 @@ from posthouse.api.jobs import (
 from posthouse.api.types import Done
 from posthouse.cli.command import Yes, confirm, group, talking, words
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
 from posthouse.model.bindery import EVERYONE
 
@@ -187,12 +188,20 @@ def set_queue(
     submit_from: Annotated[
         str | None,
         typer.Option(
-            "--submit-from", metavar="PATH", help=f"Its messages are jobs. {MessageQueue}"
+            "--submit-from",
+            metavar="PATH",
+            parser=full_name,
+            help=f"Its messages are jobs. {MessageQueue}",
         ),
     ] = None,
     response_queue: Annotated[
         str | None,
-        typer.Option("--response-queue", metavar="PATH", help=f"Ends of jobs. {MessageQueue}"),
+        typer.Option(
+            "--response-queue",
+            metavar="PATH",
+            parser=full_name,
+            help=f"Ends of jobs. {MessageQueue}",
+        ),
     ] = None,
 ) -> None:
     """Stop or open a queue; bind it to queues of messages.

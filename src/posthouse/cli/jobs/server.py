@@ -19,6 +19,7 @@ from posthouse.api.jobs import JobQueueJson
 from posthouse.api.types import Done
 from posthouse.cli.command import group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.durations import duration
 from posthouse.cli.output import complain, print_json, safe, say
 from posthouse.cli.user import PASSWORD_LENGTH_MAX
 from posthouse.model.bindery import (
@@ -77,16 +78,22 @@ Jobs = Annotated[
 ]
 Poll = Annotated[
     float,
-    typer.Option("--poll", metavar="SECONDS", min=0.05, help="Between looks at an empty queue."),
+    typer.Option(
+        "--poll", metavar="T", parser=duration(0.05), help="Time between looks at an empty queue."
+    ),
 ]
 Retry = Annotated[
     float,
     typer.Option(
-        "--retry", metavar="SECONDS", min=0.0, help="Before a failed job is tried again; doubles."
+        "--retry",
+        metavar="T",
+        parser=duration(),
+        help="Time before a failed job is tried again; it doubles.",
     ),
 ]
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For one job.")
+    float | None,
+    typer.Option("--timeout", metavar="T", parser=duration(0.1), help="Time for one job."),
 ]
 
 

@@ -14,11 +14,17 @@ from posthouse.api.types import (
     QueueJson,
 )
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.progress import bar
 from posthouse.model.errors import QueueError
 from posthouse.model.message_json import MessageJson
 
-Source = Annotated[str, typer.Argument(metavar="SRC", help="The queue: path name or format name.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SRC", parser=full_name, help="Name of a private queue, path name or format name."
+    ),
+]
 Where = Annotated[
     str | None,
     typer.Option("--where", metavar="FILTER", help="Those that the filter matches."),

@@ -26,6 +26,7 @@ from posthouse.cli.messages.failures import return_messages
 from posthouse.cli.messages.far import move_far
 from posthouse.cli.messages.output import Hex, Output, Raw
 from posthouse.cli.messages.view import COLUMNS, as_json, row
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
@@ -35,7 +36,10 @@ REFUSED = 1
 MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
 
 Destination = Annotated[
-    str, typer.Argument(metavar="DEST", help="Where they go: path name or format name.")
+    str,
+    typer.Argument(
+        metavar="DEST", parser=full_name, help="Name of a private queue, path name or format name."
+    ),
 ]
 
 
@@ -241,7 +245,12 @@ def resend(
     source: Source,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="DEST", help="There instead of where they were sent first."),
+        typer.Option(
+            "--to",
+            metavar="DEST",
+            parser=full_name,
+            help="There instead of where they were sent first.",
+        ),
     ] = None,
     where: Where = None,
     lookup_ids: LookupIds = None,

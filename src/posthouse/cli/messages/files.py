@@ -25,6 +25,7 @@ from posthouse.api.types import (
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.messages.choice import LookupIds, Source, Where, check, count_of, found_messages
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, json_line, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.packets import Draft
@@ -185,7 +186,9 @@ def import_messages(
             help="Lines of JSON, - for standard input, or the folder of a `receive --out`.",
         ),
     ],
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="The queue they are sent to.")],
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", parser=full_name, help="The queue they are sent to.")
+    ],
     dry_run: DryRun = False,
 ) -> None:
     """Send the messages of a file that `message export` wrote, as new messages.

@@ -12,6 +12,8 @@ import typer
 from posthouse.api.types import QueueJson
 from posthouse.cli.command import DryRun, Json, group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.durations import duration
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.pipelines import reports as pipeline_reports
 from posthouse.cli.pipelines.access import Master, interruptible, need_spark, reached, running_spark
@@ -76,7 +78,10 @@ def list_pipelines(json: Json = False) -> None:
 def archive(
     remote: Remote,
     queues: Annotated[
-        list[str], typer.Argument(metavar="QUEUE...", help="Queues; a journal is QUEUE;journal.")
+        list[str],
+        typer.Argument(
+            metavar="QUEUE...", parser=full_name, help="Queues; a journal is QUEUE;journal."
+        ),
     ],
     lake: Lake,
     consume: Annotated[
@@ -94,7 +99,9 @@ def archive(
     ] = "archive",
     every: Annotated[
         float,
-        typer.Option("--every", metavar="SECONDS", min=0.1, help="With --follow: time of a batch."),
+        typer.Option(
+            "--every", metavar="T", parser=duration(0.1), help="With --follow: time of a batch."
+        ),
     ] = 5.0,
     batch: Annotated[
         int, typer.Option("--batch", metavar="N", min=1, help="Messages in one batch, at most.")

@@ -13,6 +13,7 @@ import typer
 
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, json_line, print_json, print_table, safe, say
 from posthouse.cli.pipelines.access import (
     Master,
@@ -53,7 +54,9 @@ Out = Annotated[
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", metavar="QUEUE", help="This one; may come several times."),
+    typer.Option(
+        "--queue", metavar="QUEUE", parser=full_name, help="This one; may come several times."
+    ),
 ]
 
 

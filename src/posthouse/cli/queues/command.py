@@ -123,7 +123,7 @@ def create(
     if remote.json:
         print_json(queue)
     else:
-        # By its identifier a public queue is known to others: `directory queue add` takes it.
+        # By its identifier a public queue is known to others: `directory queue create` takes it.
         name = queue.guid_name if queue.kind == "public" else queue.format_name
         say(f"{queue.path}  {name}")
         if queue.kind == "public":

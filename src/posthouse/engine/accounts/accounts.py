@@ -70,7 +70,7 @@ class Accounts:
         if account is None:
             raise IllegalUser(
                 f"there is no user {name}",
-                "`posthouse user list` shows the users; `posthouse user add NAME` adds one.",
+                "`posthouse user list` shows the users; `posthouse user create NAME` adds one.",
             )
         return account
 

@@ -172,6 +172,6 @@ class DirectoryEntries:
         if found.value is None:
             raise MachineNotFound(
                 f"the directory has no queue manager {format_guid(guid)}",
-                "Enter it: posthouse directory machine add.",
+                "Enter it: posthouse directory machine create.",
             )
         return found.value

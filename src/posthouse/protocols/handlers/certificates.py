@@ -288,7 +288,7 @@ def export_keys(
     own = manager.accounts.certificates.machine(manager.core.guid)
     if own is None:
         raise NoSuchCertificate(
-            "this queue manager has no keys yet", "Make them with `posthouse cert make`."
+            "this queue manager has no keys yet", "Make them with `posthouse cert create`."
         )
     return MachineKeysJson(
         name=own.name,

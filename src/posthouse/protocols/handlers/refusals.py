@@ -75,7 +75,7 @@ class NoSuchUser(errors.IllegalUser):
     """There is no account of that name."""
 
     http_status: Final = 404
-    default_remedy = "`posthouse user list` shows the users; `posthouse user add NAME` adds one."
+    default_remedy = "`posthouse user list` shows the users; `posthouse user create NAME` adds one."
 
 
 class UserExists(errors.IllegalUser):
@@ -116,7 +116,7 @@ class NoSuchPeer(QueueError):
     """There is no peer of that name."""
 
     http_status: Final = 404
-    default_remedy = "`posthouse peer list` shows the peers; `posthouse peer add` adds one."
+    default_remedy = "`posthouse peer list` shows the peers; `posthouse peer create` adds one."
 
 
 class NoSuchGroup(QueueError):

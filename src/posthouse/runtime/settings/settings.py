@@ -182,8 +182,8 @@ class TransactionsSection(Section, frozen=True):
         str,
         Meta(
             max_length=512,
-            description="Where peers call this queue manager, as their `peer add` says it; empty: "
-            "the address of the admin endpoint.",
+            description="Where peers call this queue manager, as their `peer create` says it; "
+            "empty: the address of the admin endpoint.",
         ),
     ] = ""
     peer_authorities: Annotated[
