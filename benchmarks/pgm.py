@@ -19,7 +19,7 @@ from benchmarks.figures import Column, Goal, Outcome, Table, hundredths, tenths,
 from benchmarks.peers.ours import PosthouseServer
 from benchmarks.peers.server import serving
 from benchmarks.run import Run
-from posthouse.client.manager import connect
+from posthouse.client.connect import connect
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.wire.pgm.packets import RDATA
 

@@ -17,7 +17,8 @@ from benchmarks.peers.ours import PosthouseServer
 from benchmarks.peers.server import LOOPBACK, serving
 from benchmarks.run import Run
 from benchmarks.samples import body_of
-from posthouse.client.manager import QueueManagerClient, connect
+from posthouse.client.connect import connect
+from posthouse.client.manager import QueueManagerClient
 from posthouse.client.msmq import RemoteQueue, msmq
 
 NAME = "remote"

@@ -15,7 +15,7 @@ from benchmarks.peers.server import serving
 from benchmarks.processes import Child, started
 from benchmarks.run import Bar, Run
 from benchmarks.spark_work import Done, Place, Work, in_words
-from posthouse.client.manager import connect
+from posthouse.client.connect import connect
 
 SIZES = (200, 1024)
 SETTINGS = ("session", "defaults")

@@ -13,7 +13,8 @@ import threading
 import time
 
 from benchmarks.samples import body_of
-from posthouse.client.manager import QueueManagerClient, connect
+from posthouse.client.connect import connect
+from posthouse.client.manager import QueueManagerClient
 
 SENDERS = 2
 BATCH = 50

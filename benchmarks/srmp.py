@@ -27,7 +27,7 @@ from benchmarks.processes import Child, started
 from benchmarks.run import Run
 from benchmarks.srmp_client import LIMIT_S, QUEUE
 from benchmarks.witness import NotSynced
-from posthouse.client.manager import connect
+from posthouse.client.connect import connect
 
 NAME = "srmp"
 CONNECTIONS: Final = (1, 16)

@@ -7,7 +7,8 @@ from itertools import repeat
 
 from benchmarks.peers.driver import RECEIVE_TIMEOUT_S, Meter
 from benchmarks.peers.work import Load, Mode
-from posthouse.client.manager import Queue, QueueManagerClient, connect
+from posthouse.client.connect import connect
+from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.model.errors import QueueNotFound
 
 EXPRESS_BATCH = 500  # the others send on and on where nothing is acknowledged

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchmarks.peers.server import Command, Server, serving
-from posthouse.client.manager import connect
+from posthouse.client.connect import connect
 
 _SYNCS = re.compile(rb"^posthouse_sync_seconds_count (\S+)$", re.MULTILINE)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from posthouse import aio as aio
+    from posthouse.client.connect import connect as connect
     from posthouse.client.errors import ClientConnectionError as ClientConnectionError
     from posthouse.client.errors import MessageReturned as MessageReturned
     from posthouse.client.errors import ServerUnreachable as ServerUnreachable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from posthouse.client.manager import Queue as Queue
     from posthouse.client.manager import QueueManagerClient as QueueManagerClient
     from posthouse.client.manager import Transaction as Transaction
-    from posthouse.client.manager import connect as connect
     from posthouse.client.message import Message as Message
     from posthouse.client.msmq import RemoteQueue as RemoteQueue
     from posthouse.client.msmq import RemoteQueueManager as RemoteQueueManager
@@ -64,7 +64,7 @@ _PLACES = {
     "TransactionAborted": "posthouse.client.errors",
     "TransactionInDoubt": "posthouse.client.errors",
     "TransactionUnconfirmed": "posthouse.client.errors",
-    "connect": "posthouse.client.manager",
+    "connect": "posthouse.client.connect",
     "msmq": "posthouse.client.msmq",
 }
 _MODULES = {"aio": "posthouse.aio", "errors": "posthouse.model.errors"}

@@ -13,6 +13,7 @@ from impacket.uuid import bin_to_uuidtup
 
 import posthouse
 from posthouse.client.message import body_of
+from posthouse.client.remote.parts import RemoteParts, join_transaction
 from posthouse.wire.packet.remote_read import read_packet
 from tests.process.offices import wait_until
 from tests.process.rpc_house import PASSWORD, USER, House
@@ -323,7 +324,7 @@ def enlist(reader: Reader, tx: posthouse.Transaction, queue: str) -> bytes:
         )
         assert enlisted == OK
 
-    return tx._join_remote(reader, reader.house.name, begin)
+    return join_transaction(tx, RemoteParts(), reader, reader.house.name, begin)
 
 
 @LEVELS

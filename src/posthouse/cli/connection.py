@@ -13,8 +13,9 @@ import msgspec
 import typer
 
 from posthouse import __version__
+from posthouse.client.connect import connect
 from posthouse.client.management import PREFIX
-from posthouse.client.manager import Queue, QueueManagerClient, connect
+from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.model.errors import InvalidParameter, QueueError, RemoteProtocolError
 
 CONNECT_S: Final = 10.0

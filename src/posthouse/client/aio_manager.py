@@ -1,13 +1,16 @@
-"""The asyncio client: the same names as the blocking one, awaited (contract, section 4).
+"""The asyncio client: queue managers, queues, cursors (contract, section 4).
 
-Objects of one session belong to one event loop; any number of tasks may use them.
+Objects of one session belong to one event loop; any number of tasks may use them. A receive that is
+cancelled while it waits takes nothing; cancelled while the end of a message is under way it returns
+that message all the same.
+
+The blocking client, `posthouse.client.manager`, is made of this file: `python -m
+tools.blocking_client`.
 """
 
 from __future__ import annotations
 
-import os
-import ssl
-from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -22,7 +25,6 @@ from posthouse.api.types import (
 )
 from posthouse.client import management
 from posthouse.client import operations as ops
-from posthouse.client.address import Address, resolve
 from posthouse.client.aio import AioChannel
 from posthouse.client.aio_transaction import Transaction
 from posthouse.client.bodies import Body
@@ -31,7 +33,6 @@ from posthouse.client.handles import OpenQueue, Seek, extended
 from posthouse.client.joining import Joined, Known, Recovered, await_steps, recover
 from posthouse.client.joint_operations import SessionDecisions
 from posthouse.client.management import QueueSearch
-from posthouse.client.manager import CONNECT_TIMEOUT_S, PAGE, RECONNECT_S
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
@@ -39,70 +40,11 @@ from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
 
-
-def connect(
-    home: str | os.PathLike[str] | None = None,
-    *,
-    url: str | None = None,
-    token: str | None = None,
-    token_file: str | os.PathLike[str] | None = None,
-    user: str | None = None,
-    password: str | None = None,
-    timeout: float = CONNECT_TIMEOUT_S,
-    reconnect: float = RECONNECT_S,
-    name: str | None = None,
-    tls: ssl.SSLContext | None = None,
-) -> Connecting:
-    """A session, as `posthouse.connect` makes it: for `async with`, or to be awaited."""
-    address = resolve(home, url, token, token_file, user=user, password=password)
-    return Connecting(address, name or "", timeout, reconnect, tls)
-
-
-class Connecting:
-    """A session that is still to begin: `async with connect() as qm`, `qm = await connect()`."""
-
-    def __init__(
-        self,
-        address: Address,
-        client: str,
-        timeout: float,
-        reconnect: float,
-        tls: ssl.SSLContext | None,
-    ) -> None:
-        self._address = address
-        self._client = client
-        self._timeout = timeout
-        self._reconnect = reconnect
-        self._tls = tls
-        self._manager: QueueManagerClient | None = None
-
-    def __await__(self) -> Generator[Any, None, QueueManagerClient]:
-        return self._begin().__await__()
-
-    async def _begin(self) -> QueueManagerClient:
-        session = os.urandom(16)
-        channel = AioChannel(
-            self._address, session, self._client, self._timeout, self._reconnect, self._tls
-        )
-        await channel.connect()
-        return QueueManagerClient(channel)
-
-    async def __aenter__(self) -> QueueManagerClient:
-        self._manager = await self._begin()
-        return self._manager
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._manager is not None:
-            await self._manager.close()
+PAGE = 100
 
 
 class QueueManagerClient:
-    """A session with a queue manager; made by `connect`."""
+    """A session with a queue manager; made by `connect` or `open`."""
 
     def __init__(self, channel: AioChannel) -> None:
         self._channel = channel
@@ -303,8 +245,7 @@ class Queue:
         """Takes the first message; waits up to `timeout` seconds for one, for ever with None.
 
         Raises `IoTimeout` when none came. When it returns, the message is gone from the queue for
-        good, or with the transaction's commit. Cancelled while it waits it takes nothing; cancelled
-        while the end of a message is under way it returns that message all the same.
+        good, or with the transaction's commit.
         """
         return (await self._channel.run(self._open.receive(1, timeout, _handle(tx))))[0]
 
@@ -545,4 +486,4 @@ class Consumer:
         await self.close()
 
 
-__all__ = ["Consumer", "Cursor", "Queue", "QueueManagerClient", "Transaction", "connect"]
+__all__ = ["Consumer", "Cursor", "Queue", "QueueManagerClient", "Transaction"]

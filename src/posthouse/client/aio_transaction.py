@@ -1,4 +1,8 @@
-"""Transactions of the asyncio client, with databases and other queue managers in them."""
+"""Transactions of the asyncio client, with databases in them.
+
+The blocking ones, `posthouse.client.transaction`, are made of this file: `python -m
+tools.blocking_client`.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,7 @@ class Transaction:
         The two have to be peers of each other (`posthouse peer create`).
         """
         core = self._channel.core
+        await self._channel.run(ops.begun(self.handle))
         guid = other._channel.core.guid
         token = await self._channel.run(joint.enlist(core, self.handle, guid))
         part = Part(other._channel)
@@ -102,7 +107,11 @@ class Transaction:
         return handle
 
     async def __aenter__(self) -> Self:
-        return await self.begin()
+        """Begins it; where nobody else takes part, the first thing done in it waits for that."""
+        if self._joined is not None or self._handle is not None:
+            return await self.begin()
+        self._handle = await self._channel.run(ops.begin_soon(self._channel.core))
+        return self
 
     async def __aexit__(
         self,
@@ -121,6 +130,9 @@ class Transaction:
 
 class Part(Transaction):
     """What another queue manager does in a transaction; it ends with that."""
+
+    async def __aenter__(self) -> Self:
+        return await self.begin()
 
     async def begin(self) -> Self:
         """It began when it was enlisted."""

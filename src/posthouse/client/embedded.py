@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posthouse.client.blocking import Channel
+from posthouse.client.connect import CONNECT_TIMEOUT_S
 from posthouse.client.courier import Courier
 from posthouse.client.errors import SessionEnded
-from posthouse.client.manager import CONNECT_TIMEOUT_S, QueueManagerClient
+from posthouse.client.manager import QueueManagerClient
 from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings

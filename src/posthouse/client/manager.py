@@ -1,12 +1,12 @@
-"""The blocking client: queue managers, queues, transactions, cursors (contract, section 4).
+"""The blocking client: queue managers, queues, cursors (contract, section 4).
 
 Objects of one session may be used by several threads at a time.
+
+Made from `aio_manager.py` by `python -m tools.blocking_client`: change that file.
 """
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -22,14 +22,12 @@ from posthouse.api.types import (
 )
 from posthouse.client import management
 from posthouse.client import operations as ops
-from posthouse.client.address import resolve
 from posthouse.client.blocking import Channel
 from posthouse.client.bodies import Body
 from posthouse.client.consuming import Browsing, Consuming
 from posthouse.client.handles import OpenQueue, Seek, extended
 from posthouse.client.joining import Joined, Known, Recovered, recover, run_steps
 from posthouse.client.joint_operations import SessionDecisions
-from posthouse.client.links import SocketLink
 from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
@@ -39,35 +37,7 @@ from posthouse.client.transaction import Transaction
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
 
-CONNECT_TIMEOUT_S = 10.0
-RECONNECT_S = 30.0
 PAGE = 100
-
-
-def connect(
-    home: str | os.PathLike[str] | None = None,
-    *,
-    url: str | None = None,
-    token: str | None = None,
-    token_file: str | os.PathLike[str] | None = None,
-    user: str | None = None,
-    password: str | None = None,
-    timeout: float = CONNECT_TIMEOUT_S,
-    reconnect: float = RECONNECT_S,
-    name: str | None = None,
-    tls: ssl.SSLContext | None = None,
-) -> QueueManagerClient:
-    """A session with the queue manager of a home on this machine, or of an admin endpoint.
-
-    Without arguments it is the home in `$POSTHOUSE_HOME`, else the usual one. A token comes from
-    `token`, `token_file` or `$POSTHOUSE_TOKEN_FILE`; without one, `user` and `password` log in, or
-    `$POSTHOUSE_USER` with the first line of `$POSTHOUSE_PASSWORD_FILE`. `timeout` bounds the first
-    attempt. When a connection breaks later, a new one is tried for `reconnect` seconds, and what
-    was asked is asked again there. `name` is shown to the operator.
-    """
-    address = resolve(home, url, token, token_file, user=user, password=password)
-    link = SocketLink(address, tls)
-    return QueueManagerClient(Channel(link, os.urandom(16), name or "", timeout, reconnect))
 
 
 class QueueManagerClient:
@@ -500,4 +470,4 @@ class Consumer:
         self.close()
 
 
-__all__ = ["Consumer", "Cursor", "Queue", "QueueManagerClient", "Transaction", "connect"]
+__all__ = ["Consumer", "Cursor", "Queue", "QueueManagerClient", "Transaction"]

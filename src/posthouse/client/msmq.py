@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Final, Self, Unpack
+from weakref import WeakKeyDictionary
 
 from posthouse.client.binary.sender import BinarySender
 from posthouse.client.bodies import Body
@@ -28,6 +29,7 @@ from posthouse.client.remote.connecting import (
     Place,
 )
 from posthouse.client.remote.consuming import WINDOW_MAX
+from posthouse.client.remote.parts import RemoteParts, join_transaction, keep_transaction
 from posthouse.client.remote.queue import ReadableQueue
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import Identity, identity_of_a_program
@@ -158,20 +160,22 @@ class _Reading:
         self.prefetch = prefetch
         self.through: _Through | None = None
         self._peer = peer
+        self._parts: WeakKeyDictionary[Transaction, RemoteParts] = WeakKeyDictionary()
 
     def joined(self, tx: Transaction, queue: QueueReader) -> bytes:
         """The queue manager there takes part in a transaction of the local one."""
         through = self.through
-        if through is None or not tx._is_of(through.client):
+        if through is None or tx._channel is not through.client._channel:
             raise TransactionUsage(
                 "a transaction with another computer needs a local queue manager to decide it",
                 "Name the one that begins the transaction: posthouse.msmq(host, via=qm).",
             )
-        return tx._join_remote(self.reader, self._peer, queue.enlist)
+        parts = self._parts.setdefault(tx, RemoteParts())
+        return join_transaction(tx, parts, self.reader, self._peer, queue.enlist)
 
     def keep(self, tx: Transaction) -> None:
         """Something waits there in a transaction of the local queue manager."""
-        tx._keep(self._peer)
+        keep_transaction(tx, self._peer)
 
 
 class RemoteQueueManager:

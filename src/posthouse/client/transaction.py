@@ -1,4 +1,7 @@
-"""Transactions of the blocking client, with databases and other queue managers in them."""
+"""Transactions of the blocking client, with databases in them.
+
+Made from `aio_transaction.py` by `python -m tools.blocking_client`: change that file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from posthouse.client import operations as ops
 from posthouse.client.blocking import Channel
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
 from posthouse.client.joining import Joined, run_steps
-from posthouse.client.remote.parts import Begin, Reader, RemoteParts
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 
@@ -27,7 +29,6 @@ class Transaction:
         self._joined = joined
         self._handle: TransactionHandle | None = None
         self._parts: list[Part] = []
-        self._remote = RemoteParts()
 
     def begin(self) -> Self:
         """Begins it; a `with` statement does that itself."""
@@ -56,26 +57,6 @@ class Transaction:
         part._handle = other._channel.run(joint.begin_part(other._channel.core, token))
         self._parts.append(part)
         return part
-
-    def _join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
-        """Lets a remote reader take part, once; the identifier by which its calls name it.
-
-        The two queue managers have to be peers; `peer` is the other's name there, or its host.
-        """
-        self._channel.run(ops.begun(self.handle))
-        identifier = self.handle.identifier
-        if not self._remote.is_begun(reader):
-            token = self._channel.run(joint.enlist(self._channel.core, self.handle, peer))
-            self._remote.begin(reader, identifier, token, begin)
-        return identifier
-
-    def _keep(self, peer: str) -> None:
-        """Tells the coordinator that somebody works on it, with a participant elsewhere."""
-        self._channel.run(joint.enlist(self._channel.core, self.handle, peer))
-
-    def _is_of(self, client: QueueManagerClient) -> bool:
-        """Whether that client began it."""
-        return self._channel is client._channel
 
     def commit(self) -> None:
         """Makes it all happen, durably. Raises `TransactionAborted` where nothing happened."""
@@ -159,10 +140,6 @@ class Part(Transaction):
     def commit(self) -> None:
         """Only the whole is committed."""
         raise TransactionSequence("commit the transaction that this is a part of")
-
-    def _join_remote(self, reader: Reader, peer: str, begin: Begin) -> bytes:
-        """Only the whole takes more participants."""
-        raise TransactionSequence("join the transaction that this is a part of")
 
     def enlist(self, other: QueueManagerClient) -> Part:
         """Only the whole takes more participants."""

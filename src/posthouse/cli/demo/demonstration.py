@@ -25,8 +25,9 @@ from posthouse.cli.demo.naming import Named, claim
 from posthouse.cli.demo.pipeline import Piped, Wanted, run_pipeline
 from posthouse.cli.demo.posting import Posted, post
 from posthouse.cli.demo.server import DemoServer
+from posthouse.client.connect import connect
 from posthouse.client.errors import TransactionAborted
-from posthouse.client.manager import Queue, QueueManagerClient, connect
+from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.client.message import Message
 from posthouse.client.packets import Draft
 from posthouse.model.errors import IoTimeout

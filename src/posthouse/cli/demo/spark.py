@@ -13,7 +13,7 @@ import msgspec
 
 from posthouse.cli.demo.jobs import QUEUE, SERVER, SERVER_TYPE
 from posthouse.cli.demo.pipeline import Customer, Piped
-from posthouse.client.manager import connect
+from posthouse.client.connect import connect
 from posthouse.model.bindery import parse_type
 from posthouse.qms.serving import QueueServer
 from posthouse.spark import archive, lake, session

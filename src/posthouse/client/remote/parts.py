@@ -10,8 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
+from posthouse.client import joint_operations as joint
+from posthouse.client import operations as ops
 from posthouse.client.errors import TransactionAborted
-from posthouse.model.errors import IoTimeout
+from posthouse.client.transaction import Part, Transaction
+from posthouse.model.errors import IoTimeout, TransactionSequence
 
 T = TypeVar("T")
 SLICE_S: Final = 20.0  # well below the time after which a transaction counts as idle
@@ -50,6 +53,28 @@ class RemoteParts:
         self._begun[id(reader)] = reader, -1
         begin(identifier, token)
         self._begun[id(reader)] = reader, reader.generation
+
+
+def join_transaction(
+    tx: Transaction, parts: RemoteParts, reader: Reader, peer: str, begin: Begin
+) -> bytes:
+    """Lets a remote reader take part, once; the identifier by which its calls name it.
+
+    The two queue managers have to be peers; `peer` is the other's name there, or its host.
+    """
+    if isinstance(tx, Part):
+        raise TransactionSequence("join the transaction that this is a part of")
+    tx._channel.run(ops.begun(tx.handle))
+    identifier = tx.handle.identifier
+    if not parts.is_begun(reader):
+        token = tx._channel.run(joint.enlist(tx._channel.core, tx.handle, peer))
+        parts.begin(reader, identifier, token, begin)
+    return identifier
+
+
+def keep_transaction(tx: Transaction, peer: str) -> None:
+    """Tells the coordinator that somebody works on it, with a participant elsewhere."""
+    tx._channel.run(joint.enlist(tx._channel.core, tx.handle, peer))
 
 
 def wait_in_slices(

@@ -1,0 +1,41 @@
+"""`posthouse.connect`: a session of the blocking client begins here."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Final
+
+from posthouse.client.address import resolve
+from posthouse.client.blocking import Channel
+from posthouse.client.links import SocketLink
+from posthouse.client.manager import QueueManagerClient
+
+CONNECT_TIMEOUT_S: Final = 10.0
+RECONNECT_S: Final = 30.0
+
+
+def connect(
+    home: str | os.PathLike[str] | None = None,
+    *,
+    url: str | None = None,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    timeout: float = CONNECT_TIMEOUT_S,
+    reconnect: float = RECONNECT_S,
+    name: str | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> QueueManagerClient:
+    """A session with the queue manager of a home on this machine, or of an admin endpoint.
+
+    Without arguments it is the home in `$POSTHOUSE_HOME`, else the usual one. A token comes from
+    `token`, `token_file` or `$POSTHOUSE_TOKEN_FILE`; without one, `user` and `password` log in, or
+    `$POSTHOUSE_USER` with the first line of `$POSTHOUSE_PASSWORD_FILE`. `timeout` bounds the first
+    attempt. When a connection breaks later, a new one is tried for `reconnect` seconds, and what
+    was asked is asked again there. `name` is shown to the operator.
+    """
+    address = resolve(home, url, token, token_file, user=user, password=password)
+    link = SocketLink(address, tls)
+    return QueueManagerClient(Channel(link, os.urandom(16), name or "", timeout, reconnect))
