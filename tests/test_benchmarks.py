@@ -30,6 +30,7 @@ from benchmarks.pipeline import run_pipelined
 from benchmarks.report import print_outcome
 from benchmarks.witness import NotSynced, WitnessDisk
 from posthouse.runtime.driver import Answer
+from tests.conftest import SOAK
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "benchmarks"]
@@ -42,7 +43,6 @@ TABLES = {
     ("engine", "disk"),
     ("engine", "rates"),
     ("engine", "goals"),
-    ("server", "rates"),
     ("backlog", "rates"),
     ("backlog", "memory"),
     ("backlog", "starts"),
@@ -65,6 +65,8 @@ TABLES = {
     ("formats", "rates"),
     ("formats", "goals"),
 }
+if SOAK:  # it starts fifty processes; `test_peer_benchmarks.py` has its rounds
+    TABLES.add(("server", "rates"))
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,7 @@ def test_every_case_of_the_engine_is_measured(figures: Figures) -> None:
             assert syncs >= (1 if case.syncs is engine.Syncs.EACH_TURN else 0.01), case.name
 
 
+@pytest.mark.soak
 def test_every_workload_of_the_server_is_measured(figures: Figures) -> None:
     rows = figures["server", "rates"]
     cases = list(dict.fromkeys(row["case"] for row in rows))

@@ -349,6 +349,7 @@ class TestStale:
 
 
 class TestAudit:
+    @pytest.mark.soak
     def test_a_check_that_cannot_fail_is_found(self, measured: Path) -> None:
         before = {path: path.read_bytes() for path in (measured / "src").rglob("*.py")}
         done = tool("conformance_audit", measured, "--rules", "60", "--workers", "2")

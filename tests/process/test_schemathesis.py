@@ -51,7 +51,9 @@ async def turning(rig: ApiRig) -> AsyncIterator[None]:
         task.cancel()
 
 
-@pytest.mark.parametrize("role", ["read", "operate", "administer", "none"])
+@pytest.mark.parametrize(
+    "role", ["read", pytest.param("operate", marks=pytest.mark.soak), "administer", "none"]
+)
 def test_schemathesis_finds_nothing(
     role: str, tmp_path: Path, dose: Dose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
