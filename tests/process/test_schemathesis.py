@@ -92,4 +92,4 @@ def test_schemathesis_finds_nothing(
             output, _ = await process.communicate()
         assert process.returncode == 0, output.decode()
 
-    with_api(tmp_path, work, clock=hasty_clock, seconds=dose(120, 7200))
+    with_api(tmp_path, work, clock=hasty_clock, seconds=dose(270, 7200))
