@@ -255,6 +255,16 @@ def test_a_class_is_written_from_json(ph: Posthouse, tmp_path: Path) -> None:
     ]
 
 
+def test_numbers_of_json_keep_their_digits(ph: Posthouse) -> None:
+    body = '{"Price": 12.50, "Large": 123456789012345678901234567890.1, "Id": 7}'
+    assert ph("send", ORDERS, "--body", body, "--formatter", "json").code == 0
+    assert ph("send", ORDERS, "--body", body, "--formatter", "xml", "--root", "Order").code == 0
+    assert ph("receive", ORDERS, "--raw").out == body
+    written = ph("receive", ORDERS, "--raw").out
+    for text in ("<Price>12.50<", "<Large>123456789012345678901234567890.1<", "<Id>7<"):
+        assert text in written
+
+
 def test_each_line_is_written_by_the_formatter(ph: Posthouse, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("1\n2\n")
     ph(
@@ -279,6 +289,8 @@ def test_each_line_is_written_by_the_formatter(ph: Posthouse, tmp_path: Path) ->
         (("--formatter", "activex", "--type", "TimeSpan"), "not a type"),
         (("--formatter", "xml", "--type", "int"), "'x' is not a value of the type int"),
         (("--formatter", "json"), "not JSON"),
+        (("--formatter", "json", "--body", "NaN"), "not JSON"),
+        (("--formatter", "xml", "--type", "double", "--body", "1_0"), "of the type double"),
         (("--formatter", "xml", "--body-type", "8"), "leave --body-type out"),
         (("--type", "int"), "--type needs"),
         (("--root", "A"), "--root needs"),

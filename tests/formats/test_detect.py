@@ -336,3 +336,8 @@ def test_the_exception_of_rebus() -> None:
         "bad",
     )
     assert "at A.B(C c)" in found["exception"]["stack"]
+
+
+def test_json_with_a_number_beyond_the_limit_is_json_with_a_reason() -> None:
+    found = decode(b'{"a":' + b"9" * 5000 + b"}")
+    assert (found.format, found.error) == ("json", "the JSON has a number with too many digits")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -210,3 +212,58 @@ def test_integers_have_the_ranges_of_dot_net(name: str, low: int, high: int) -> 
     for value in (low - 1, high + 1, True, 1.0, "1_0"):
         with pytest.raises(FormatError):
             xml_body(value, name)
+
+
+# -- odd values
+
+LONE = "half \ud800"
+REFUSED: list[tuple[Callable[[], Any], str]] = [
+    (lambda: xml_body("1_000", "double"), "is not a value of the type double"),
+    (lambda: xml_body("١.٥", "double"), "is not a value of the type double"),
+    (lambda: xml_body(True, "double"), "is not a value of the type double"),
+    (lambda: xml_body("1e400", "double"), "not as large"),
+    (lambda: xml_body(1e39, "float"), "not as large"),
+    (lambda: activex_body("1e39", "float"), "not as large"),
+    (lambda: xml_body("2026-13-01T00:00:00", "dateTime"), "is not a value of the type dateTime"),
+    (lambda: xml_body("2026-02-29T00:00:00", "dateTime"), "is not a value of the type dateTime"),
+    (lambda: xml_body("2026-01-01T24:00:00", "dateTime"), "is not a value of the type dateTime"),
+    (lambda: xml_body("0000-01-01T00:00:00", "dateTime"), "is not a value of the type dateTime"),
+    (lambda: xml_body("2026-01-01T00:00:00+14:01", "dateTime"), "of the type dateTime"),
+    (lambda: xml_body("2026-01-01T00:00:00+01:60", "dateTime"), "of the type dateTime"),
+    (lambda: activex_body("2026-01-01T00:00:00.1234567+02:00", "dateTime"), "without an offset"),
+    (lambda: activex_body("2026-01-01T00:00:00+02:00", "dateTime"), "without an offset"),
+    (lambda: xml_body(str(1 << 96), "decimal"), "is not a value of the type decimal"),
+    (lambda: xml_body({"@No": {"a": 1}}, root="A"), "is not text"),
+    (lambda: xml_body({"#text": [1]}, root="A"), "is not text"),
+    (lambda: xml_body({"Name": object()}, root="A"), "is not text"),
+    (lambda: xml_body({"@xmlns": "x"}, root="A", namespace="y"), "not an attribute"),
+    (lambda: xml_body(LONE), "U+D800"),
+    (lambda: activex_body(LONE), "surrogate"),
+    (lambda: encode_body(LONE, "text"), "surrogate"),
+    (lambda: wcf_text_body(LONE, "net.msmq://a"), "surrogate"),
+    (lambda: wcf_text_body("<a/>", LONE), "surrogate"),
+    (lambda: rebus_headers({"a": LONE}), "surrogate"),
+    (lambda: nservicebus_headers({LONE: "a"}), "surrogate"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED, ids=range(len(REFUSED)))
+def test_what_dotnet_could_not_read_is_refused(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(FormatError, match=re.escape(said)):
+        call()
+
+
+def test_edges_that_dotnet_reads_are_written() -> None:
+    assert b"<double>-0</double>" in xml_body(-0.0, "double")
+    assert b"<double>NaN</double>" in xml_body("NaN", "double")
+    assert b"<float>INF</float>" in xml_body("INF", "float")
+    assert b"3.4028235E+38" in xml_body(3.4028235e38, "float")
+    assert b"+14:00" in xml_body("2026-01-01T00:00:00+14:00", "dateTime")
+    assert str((1 << 96) - 1).encode() in xml_body(str((1 << 96) - 1), "decimal")
+    latest = "9999-12-31T23:59:59.9999999"
+    assert decode(*activex_body(latest, "dateTime")[:1], body_type=7).value == latest
+
+
+def test_an_attribute_without_a_value_is_left_out() -> None:
+    body = xml_body({"@No": None, "@Id": 7, "#text": None}, root="A")
+    assert decode(body).value == {"@Id": "7"}

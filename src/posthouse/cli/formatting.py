@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import json
+from typing import Any, NamedTuple, NoReturn
 
-import msgspec
 import typer
 
 from posthouse.formats import FormatError
@@ -37,6 +37,8 @@ class Formatting(NamedTuple):
 
     def _encoded(self, content: bytes) -> bytes:
         value = self._value(content)
+        if self.formatter == "json":
+            return content  # it was checked; numbers keep their digits
         return encode_body(
             value,
             self.formatter,
@@ -57,10 +59,15 @@ class Formatting(NamedTuple):
 
 
 def _json(content: bytes) -> Any:
+    """The value; numbers with a point are texts, so that 12.50 keeps its places."""
     try:
-        return msgspec.json.decode(content)
+        return json.loads(content.decode(), parse_float=str, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the body is not JSON: {error}") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
 
 
 def check_formatting(how: Formatting, body_type: int) -> None:

@@ -37,8 +37,10 @@ def read_json(text: str, limits: Limits) -> Any:
         value = _decode(text)
     except RecursionError:
         raise LimitReached("the JSON has more levels than the limit") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise FormatError(f"not JSON: {str(error)[:200]}") from None
+    except ValueError:  # Python reads whole numbers of up to 4,300 digits
+        raise LimitReached("the JSON has a number with too many digits") from None
     if containers > limits.depth:
         _check_depth(value, limits.depth)
     return _mended(value) if _LONE.search(text) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from base64 import b64encode
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ TICKS_PER_SECOND: Final = 10_000_000
 _YEAR_ONE: Final = datetime(1, 1, 1)
 _GUID: Final = struct.Struct("<IHH8s")
 _SCALE_MAX: Final = 28
+_FRACTION: Final = re.compile(r"[0-9]{0,7}")
 KIND_UNSPECIFIED: Final = 0
 KIND_UTC: Final = 1
 _TICKS_OF_DATE_DATA: Final = (1 << 62) - 1
@@ -67,7 +69,9 @@ def ticks_of(moment: str) -> int:
     whole, _, fraction = moment.removesuffix("Z").partition(".")
     try:
         since = datetime.fromisoformat(whole) - _YEAR_ONE
-        part = int(fraction[:7].ljust(7, "0"))
+        if not _FRACTION.fullmatch(fraction):
+            raise ValueError
+        part = int(fraction.ljust(7, "0"))
     except (ValueError, TypeError):
         raise FormatError(
             f"{moment[:60]!r} is not a date and time without an offset, as 2026-01-31T12:00:00"

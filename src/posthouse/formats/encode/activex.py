@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from posthouse.formats.activex import NAMES
 from posthouse.formats.encode import xml_text
+from posthouse.formats.encode.xml_text import whole_text
 from posthouse.formats.limits import FormatError
 from posthouse.formats.values import TICKS_PER_SECOND, guid_bytes, ticks_of, to_single
 
@@ -79,7 +80,7 @@ def _written(value: Any, kind: int, style: str) -> bytes:
         layout, name = _INTEGERS[kind]
         return struct.pack(layout, xml_text.integer(name, value))
     if kind in (8, 31):
-        return xml_text.value_text("string", value).encode("utf-16-le")
+        return whole_text(xml_text.value_text("string", value)).encode("utf-16-le")
     if kind == 30:
         return _ascii(xml_text.value_text("string", value))
     if kind in (0x1011, 0x2011):
@@ -107,8 +108,9 @@ def _ascii(text: str) -> bytes:
 
 
 def _real(value: Any, kind: int) -> bytes:
-    number = xml_text.real(value)
-    return struct.pack("<d", number) if kind == 5 else struct.pack("<f", to_single(number))
+    if kind == 5:
+        return struct.pack("<d", xml_text.real(value))
+    return struct.pack("<f", to_single(xml_text.real(value, "float")))
 
 
 def _currency(value: Any) -> bytes:

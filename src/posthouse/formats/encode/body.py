@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from posthouse.formats.encode.activex import activex_body
 from posthouse.formats.encode.xml import xml_body
+from posthouse.formats.encode.xml_text import whole_text
 from posthouse.formats.limits import FormatError
 
 FORMATTERS: Final = ("xml", "activex", "text", "json", "raw")
@@ -39,7 +40,7 @@ def encode_body(
     if formatter == "json":
         return EncodedBody(_json(value), 0)
     if formatter == "text" and isinstance(value, str):
-        return EncodedBody(value.encode(), 0)
+        return EncodedBody(whole_text(value).encode(), 0)
     if formatter == "raw" and isinstance(value, bytes):
         return EncodedBody(value, 0)
     if formatter in FORMATTERS:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from posthouse.formats.encode.xml import NAMESPACES
-from posthouse.formats.limits import FormatError
+from posthouse.formats.encode.xml_text import whole_text
 
 _REFERENCED: Final = re.compile("[\0-\x08\x0b-\x1f\ufffe\uffff]")
 _ESCAPED_BY_JSON_NET: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -45,7 +45,4 @@ def rebus_headers(headers: Mapping[str, str | None]) -> bytes:
 
 
 def _utf_8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise FormatError("a header has half a surrogate pair") from None
+    return whole_text(text).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from posthouse.formats.encode.xml_text import whole_text
 from posthouse.formats.limits import FormatError
 
 _DATAGRAM: Final = b"\0\x01\0\x01\x04\x02"
@@ -28,11 +29,11 @@ def wcf_text_body(envelope: str, via: str, encoding: int = 3) -> bytes:
     """
     if encoding not in _CODECS:
         raise FormatError(f"{encoding} is not an encoding of text: take 0 to 5")
-    address = via.encode()
+    address = whole_text(via).encode()
     if len(address) > _VIA_SIZE_MAX:
         raise FormatError(f"a via of {len(address)} bytes, {_VIA_SIZE_MAX} is the limit")
     head = _DATAGRAM + _variable(len(address)) + address + bytes((_KNOWN_ENCODING, encoding))
-    return head + envelope.encode(_CODECS[encoding])
+    return head + whole_text(envelope).encode(_CODECS[encoding])
 
 
 def _variable(number: int) -> bytes:

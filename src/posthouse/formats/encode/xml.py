@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Final
 
 from posthouse.formats.encode.xml_text import TYPES, value_text
@@ -112,7 +113,10 @@ def _opened(name: str, attributes: str, value: Any, depth: int) -> tuple[list[st
         if "#text" in value:
             if entries:
                 raise FormatError(f"{name!r} has text and elements: XmlSerializer has one of them")
-            return [indent + _leaf(name, attributes, _text_of("", value["#text"]))], []
+            text = value["#text"]
+            return [
+                indent + _leaf(name, attributes, "" if text is None else _text_of("", text))
+            ], []
     if not entries:
         return [f"{indent}<{name}{attributes} />"], []
     return [f"{indent}<{name}{attributes}>"], [(f"{indent}</{name}>", iter(entries), depth + 1)]
@@ -156,6 +160,8 @@ def _text_of(name: str, value: Any) -> str:
         return value_text("double", value)
     if isinstance(value, bytes):
         return value_text("base64Binary", value)
+    if not isinstance(value, str | int | Decimal):
+        raise FormatError(f"{str(value)[:60]!r} is not text, a number or a truth value")
     return str(value)
 
 
@@ -166,6 +172,10 @@ def _attributes(value: dict[str, Any]) -> str:
             continue
         name = key[1:]
         _check_name(name.removeprefix("xsi:"))
+        if name == "xmlns":
+            raise FormatError("a namespace is not an attribute: name it beside the root")
+        if item is None:  # XmlSerializer leaves such an attribute out
+            continue
         found.append(f' {name}="{_quoted(_text_of("", item))}"')
     return "".join(found)
 

@@ -6,10 +6,12 @@ import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
 from posthouse.formats.limits import FormatError
 from posthouse.formats.values import double_text, guid_bytes, guid_text, single_text, to_single
+from posthouse.model.text import has_lone_surrogate
 
 RANGES: Final = {
     "byte": (-(1 << 7), (1 << 7) - 1),
@@ -22,18 +24,22 @@ RANGES: Final = {
     "unsignedLong": (0, (1 << 64) - 1),
 }
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
-_DECIMAL: Final = re.compile(r"-?[0-9]{1,29}(?:\.[0-9]{1,28})?")
+_FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
+_DECIMAL: Final = re.compile(r"-?([0-9]{1,29})(?:\.[0-9]{1,28})?")
+_DECIMAL_MAX: Final = (1 << 96) - 1
 _DATE_TIME: Final = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,7})?(?:Z|[+-]\d\d:\d\d)?", re.ASCII
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,7})?(?:Z|[+-](\d\d):(\d\d))?", re.ASCII
 )
+_OFFSET_MAX: Final = 14 * 60
 _DURATION: Final = re.compile(
     r"-?P(?=.)(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?", re.ASCII
 )
-_INFINITE: Final = {
+_NOT_FINITE: Final = {
     "Infinity": math.inf,
     "-Infinity": -math.inf,
     "INF": math.inf,
     "-INF": -math.inf,
+    "NaN": math.nan,
 }
 _BOOLEANS: Final = {"true": "true", "1": "true", "false": "false", "0": "false"}
 
@@ -56,20 +62,26 @@ def integer(name: str, value: Any) -> int:
 
 
 def real(value: Any, name: str = "double") -> float:
-    """A floating-point number."""
-    if isinstance(value, str):
-        value = _INFINITE.get(value, value)
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _unfit(value, name, "a number, INF, -INF or NaN") from None
+    """A floating-point number that the type can hold."""
+    if isinstance(value, str) and value.strip() in _NOT_FINITE:
+        return _NOT_FINITE[value.strip()]
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    text = value.strip() if isinstance(value, str) else repr(value)
+    if isinstance(value, bool) or not _FLOAT.fullmatch(text):
+        raise _unfit(value, name, "a number, INF, -INF or NaN")
+    number = float(text)
+    if not math.isfinite(to_single(number) if name == "float" else number):
+        raise _unfit(value, name, "a number that is not as large")
+    return number
 
 
 def decimal(value: Any) -> str:
     """A decimal with its places."""
     text = str(value) if type(value) in (str, int, float) else ""
-    if not _DECIMAL.fullmatch(text):
-        raise _unfit(value, "decimal", "a number as 12.50")
+    found = _DECIMAL.fullmatch(text)
+    if found is None or int(found[1]) > _DECIMAL_MAX:
+        raise _unfit(value, "decimal", f"a number as 12.50, up to {_DECIMAL_MAX}")
     return text
 
 
@@ -101,15 +113,33 @@ def character(value: Any) -> int:
 
 def date_time(value: Any) -> str:
     """A date and time in ISO 8601."""
-    if not isinstance(value, str) or not _DATE_TIME.fullmatch(value):
+    found = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not _is_moment(found):
         raise _unfit(value, "dateTime", "a time as 2026-01-31T12:00:00Z")
-    return value
+    return str(value)
+
+
+def _is_moment(found: re.Match[str]) -> bool:
+    """Whether there is such a day and time; .NET knows offsets up to 14 hours."""
+    try:
+        datetime.fromisoformat(found[1])
+    except ValueError:
+        return False
+    hours, minutes = int(found[2] or 0), int(found[3] or 0)
+    return minutes < 60 and 60 * hours + minutes <= _OFFSET_MAX
 
 
 def _time_span(value: Any) -> str:
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise _unfit(value, "TimeSpan", "a duration as PT1H30M")
     return value
+
+
+def whole_text(text: str) -> str:
+    """The text, unless it has half a surrogate pair, which no encoding carries."""
+    if has_lone_surrogate(text):
+        raise FormatError("the text has half a surrogate pair")
+    return text
 
 
 def _string(value: Any) -> str:
