@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "console": {"", "model", "client"},
     "qms": {"model", "api", "client"},
     "connector": {"model", "wire", "client"},
-    "spark": {"", "model", "client", "qms"},
+    "spark": {"", "model", "formats", "client", "qms"},
     "cli": DOORS | {"", "runtime", "sim", "client", "console", "qms", "spark"},
 }
 

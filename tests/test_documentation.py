@@ -12,7 +12,7 @@ import pytest
 
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands, commands_page
-from posthouse.model.message_columns import BODY_TEXT, NAMES
+from posthouse.model.message_columns import BODY_TEXT, DECODED_NAMES, NAMES
 from posthouse.spark.options import SOURCE
 from posthouse.spark.sink_options import SINK
 from tools import conformance
@@ -98,6 +98,8 @@ def test_the_page_of_spark_lists_every_option_and_column() -> None:
     writing = names_in(rows_of("spark.md", "Writing: options"))
     assert sorted(writing) == sorted(option.name for option in SINK)
     assert names_in(rows_of("spark.md", "Columns")) == [*NAMES, BODY_TEXT.name]
+    decoded = names_in(rows_of("spark.md", "What is in messages"))
+    assert decoded[: len(DECODED_NAMES)] == [*DECODED_NAMES]
 
 
 def is_whole(session: pytest.Session) -> bool:

@@ -13,6 +13,7 @@ COMMANDS = [
     ("pipeline", "deadletters"),
     ("pipeline", "deadletters", "--resend", "0a1b2c3d"),
     ("pipeline", "latency"),
+    ("pipeline", "traffic"),
     ("pipeline", "sql", "select 1"),
 ]
 
@@ -43,6 +44,7 @@ def test_a_file_without_spark_is_not_run(
     [
         (("run", "nowhere.py"), "nowhere.py"),
         (("sql",), "STATEMENT"),
+        (("traffic", "--queue", "x", "--lake", "y"), "not both"),
         (("sql", "select 1", "--format", "xml"), "xml"),
         (("sql", "select 1", "--format", "parquet"), "--out"),
         (("sql", "select 1", "--limit", "0"), "--limit"),

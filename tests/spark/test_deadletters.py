@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from posthouse.client.admin_http import BulkHttp
+from posthouse.formats.encode import nservicebus_headers
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.reports.common import deadletters_page
 from posthouse.spark.reports.dead_letters import SCHEMAS, DeadLetters, deadletters
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 ORDERS, INVOICES, ODD = 5, 3, 2
+HEADERS = {
+    "NServiceBus.EnclosedMessageTypes": "Acme.Invoice, Acme",
+    "NServiceBus.ExceptionInfo.ExceptionType": "System.TimeoutException",
+}
 DEAD = r".\system$;deadletter"
 
 
@@ -38,7 +43,8 @@ def letters(office: SparkOffice) -> SparkOffice:
     invoices = office.qm.queue(path_of("dead2"))
     for number in range(INVOICES):
         body = f"<invoice><number>{number}</number></invoice>".encode()
-        invoices.send(body, label="invoice", recoverable=True, dead_letter=True)
+        headers = nservicebus_headers(HEADERS)
+        invoices.send(body, label="invoice", recoverable=True, dead_letter=True, extension=headers)
     orders.purge()
     invoices.purge()
     return office
@@ -49,6 +55,19 @@ def found(spark: SparkSession, letters: SparkOffice) -> Iterator[DeadLetters]:
     options = {"url": letters.url, "tokenFile": str(letters.token_file)}
     with deadletters(spark, options, [DEAD]) as counted:
         yield counted
+
+
+def test_dead_letters_are_counted_by_message_type_and_exception(found: DeadLetters) -> None:
+    counts = {
+        (row["message_type"], row["exception_type"], row["format"]): row["messages"]
+        for row in found.tables["by_type"]
+    }
+    assert counts == {
+        ("Acme.Invoice", "System.TimeoutException", "nservicebus"): INVOICES,
+        (None, None, "json"): ORDERS,
+        (None, None, "bytes"): ODD,
+    }
+    assert found.tables["unreadable"] == []
 
 
 def test_dead_letters_are_counted(found: DeadLetters) -> None:

@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 
 from posthouse.client.admin_http import BulkHttp
 from posthouse.engine.transfer.tracing import time_date
+from posthouse.formats.encode import nservicebus_headers
 from posthouse.model.message import MessageId
+from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.spark.reports.common import latency_page
 from posthouse.spark.reports.latencies import Latencies, journeys, latency, message_key
 from posthouse.spark.rows.values import rows_of
@@ -29,6 +31,13 @@ SCHEMA = (
     "queue string, id string, label string, class_code int, correlation_id string,"
     " sent_time timestamp, arrived_time timestamp, source_queue_manager string, destination string"
 )
+
+
+TYPED = "order with headers"
+FAILED = {
+    "NServiceBus.EnclosedMessageTypes": "Acme.OrderPlaced, Acme",
+    "NServiceBus.ExceptionInfo.ExceptionType": "System.TimeoutException",
+}
 
 
 def at(seconds: int) -> datetime:
@@ -53,7 +62,10 @@ def report(ordinal: int, machine: str, seconds: int) -> tuple[Any, ...]:
 
 
 def frame(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
-    return spark.createDataFrame(list(rows), SCHEMA)
+    made = spark.createDataFrame([row[:9] for row in rows], SCHEMA)
+    headers = nservicebus_headers(FAILED)
+    extension = F.when(F.col("label") == TYPED, F.lit(headers)).otherwise(F.lit(b""))
+    return made.withColumns({"extension": extension, "app_specific": F.lit(0)})
 
 
 def test_an_identifier_is_a_correlation_identifier(spark: SparkSession) -> None:
@@ -61,6 +73,25 @@ def test_an_identifier_is_a_correlation_identifier(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(text,) for text in texts], "id string")
     keys = [row[0] for row in rows.select(message_key(F.col("id"))).collect()]
     assert keys == [MessageId.parse(text).pack().hex() for text in texts]
+
+
+def test_times_are_grouped_by_message_type_and_exception(spark: SparkSession) -> None:
+    typed = message(1, QUEUE, 0, 5)
+    rows = frame(
+        spark,
+        (*typed[:2], TYPED, *typed[3:]),
+        acknowledgment(1, ACK_RECEIVE, 8),  # of the same message: its type is known
+        message(2, QUEUE, 0, 3),
+    )
+    with Latencies(rows) as found:
+        times = {
+            (row["message_type"], row["exception_type"]): (row["messages"], row["in_all_p50"])
+            for row in found.tables["by_type"]
+        }
+    assert times == {
+        ("Acme.OrderPlaced", "System.TimeoutException"): (1, 8.0),
+        (None, None): (1, None),
+    }
 
 
 def test_what_is_known_of_a_message_comes_together(spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import posthouse
+from posthouse.formats.encode import nservicebus_headers
 from posthouse.model.errors import InvalidParameter, IoTimeout, SharingViolation
 from posthouse.model.message_columns import NAMES
 from posthouse.spark.msmq.options import msmq_source
@@ -187,3 +188,17 @@ def test_stream_that_begins_with_the_latest_skips_what_is_there(far: MsmqOffice)
     (part,) = made.partitions(start, made.latestOffset(start, ReadAllAvailable()))
     assert [batch.to_pylist() for batch in made.read(part)] == [[{"body": b"new"}]]
     made.stop()
+
+
+def test_what_is_in_messages_is_in_columns(spark: SparkSession, far: MsmqOffice) -> None:
+    name = far.new()
+    far.queue(name).send(b"<int>42</int>", recoverable=True)
+    far.queue(name).send(
+        b"{}", extension=nservicebus_headers({"NServiceBus.EnclosedMessageTypes": "A.B, A"})
+    )
+    first, second = table(spark, far, name, decode="true").orderBy("lookup_id").collect()
+    assert (first.format, first.body_json.toPython()) == ("xml", 42)
+    assert (second.format, second.message_type) == ("nservicebus", "A.B")
+    assert second.headers == {"NServiceBus.EnclosedMessageTypes": "A.B, A"}
+    few = table(spark, far, name, columns="lookup_id,body_json", bodyJson="string")
+    assert [row.body_json for row in few.orderBy("lookup_id").collect()] == ["42", "{}"]

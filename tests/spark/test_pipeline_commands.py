@@ -77,6 +77,22 @@ def test_latencies_are_told_and_written(
     assert pq.read_table(tmp_path / "by_route.parquet").num_rows == 1
 
 
+def test_traffic_is_told_and_written(
+    command: Command, office: SparkOffice, queue: Callable[..., str], tmp_path: Path
+) -> None:
+    name = queue()
+    office.send(name, [b"<a/>", b"<a", b"{}"])
+    code, out, _ = command("traffic", "--queue", path_of(name), "--out", str(tmp_path))
+    assert code == 0
+    assert "3 messages, 1 of them not readable." in out
+    assert "Not readable" in out
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    assert pq.read_table(tmp_path / "by_format.parquet").num_rows == 2
+    code, out, _ = command("traffic", "--queue", path_of(name), "--json")
+    tables = {json.loads(line)["table"] for line in out.splitlines()}
+    assert (code, tables) == (0, {"by_queue", "by_format", "by_type", "unreadable", "by_hour"})
+
+
 def test_sql_gives_rows_in_every_format(
     command: Command, office: SparkOffice, queue: Callable[..., str], tmp_path: Path
 ) -> None:

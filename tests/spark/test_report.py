@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.spark.reports.charts import bars, figure, lines
-from posthouse.spark.reports.common import deadletters_page, latency_page
+from posthouse.spark.reports.common import deadletters_page, latency_page, traffic_page
 from posthouse.spark.reports.dead_letters import DeadLetters
 from posthouse.spark.reports.latencies import LEGS, Latencies
 from posthouse.spark.reports.page import ROWS_MAX, Page
 from posthouse.spark.reports.page_text import escaped, visible
+from posthouse.spark.reports.traffic import Traffic
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTILE = [
@@ -144,6 +145,8 @@ def test_dead_letters_are_shown_whatever_they_hold(text: str) -> None:
         "by_queue": [counted(destination=text)],
         "by_hour": [counted(hour=NOON, reason=text), counted(hour=None, reason=text)],
         "clusters": [counted(**words, **cluster, sample=text)],
+        "by_type": [counted(message_type=text, exception_type=None, format="xml")],
+        "unreadable": [counted(format="xml", why=text)],
     }
     page = deadletters_page(cast(DeadLetters, Found(tables))).html()
     assert "0a1b2c3d" in read(page)
@@ -155,13 +158,31 @@ def test_latencies_are_shown_whatever_they_hold(text: str) -> None:
     route = {"source": text, "destination": text, "messages": 3, "skewed": 1, **spans}
     empty = {**route, **dict.fromkeys(spans), "destination": "nothing known"}
     hours = [{**route, "hour": NOON}, {**empty, "hour": None}]
-    tables = {"by_route": [route, empty], "by_hour": hours}
+    types = [{**route, "message_type": text, "exception_type": text}]
+    tables = {"by_route": [route, empty], "by_hour": hours, "by_type": types}
     page = latency_page(cast(Latencies, Found(tables))).html()
     assert "compare the clocks" in read(page)
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_traffic_is_shown_whatever_it_holds(text: str) -> None:
+    tables = {
+        "by_queue": [counted(queue=text)],
+        "by_format": [counted(format="xml")],
+        "by_type": [counted(message_type=text, exception_type=text, format="xml")],
+        "unreadable": [counted(format="nrbf", why=text)],
+        "by_hour": [counted(hour=NOON, format="xml")],
+    }
+    page = traffic_page(cast(Traffic, Found(tables))).html()
+    assert "3 messages break the format that they claim" in read(page)
+
+
 def test_reports_of_nothing_are_pages_too() -> None:
-    names = ("by_reason", "by_sender", "by_queue", "by_hour", "clusters", "by_route")
+    names = (
+        *("by_reason", "by_sender", "by_queue", "by_hour", "clusters", "by_route"),
+        *("by_type", "by_format", "unreadable"),
+    )
     nothing = Found({name: [] for name in names})
     assert read(deadletters_page(cast(DeadLetters, nothing)).html())
     assert read(latency_page(cast(Latencies, nothing)).html())
+    assert "All messages could be read." in read(traffic_page(cast(Traffic, nothing)).html())

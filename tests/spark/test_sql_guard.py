@@ -135,6 +135,16 @@ ALLOWED = [
         [(2, 10)],
     ),
     ("select count(*) from queues.orders;", [(3,)]),
+    (
+        "select decode_message('<int>42</int>').format, Decode_Text('<a/>', 0),"
+        " variant_get(decode_message(x'2a000000', 3).body_json, '$', 'int')",
+        [("xml", "<a/>", 42)],
+    ),
+    (
+        "select decode_message(label, priority, x'', o.label).format f, count(*)"
+        " from queues.orders o where decode_text(label) = 'a' group by f order by f",
+        [("activex", 2)],
+    ),
 ]
 
 
@@ -216,6 +226,14 @@ REFUSED_STATEMENTS = [
     "select schema_of_xml('<a/>', map('rowValidationXSDPath', '{secret}'))",
     "select input_file_name() from queues.orders",
     "select my_own_function(1)",
+    "select decode_message({java})",
+    "select decode_text((select max(value) from {file}))",
+    "select decode_message(max(value)) from {file}",
+    "select system.builtin.decode_message('x')",
+    "select system.session.decode_message('x')",
+    "select spark_catalog.default.decode_text('x')",
+    "select * from decode_message('x')",
+    "select transform(journal, x -> decode_text({java})) from queues.orders",
     "select some_catalog.some_schema.upper('a')",
     "select * from python_worker_logs()",
     "select * from my_table_function(table(select 1))",
@@ -347,6 +365,28 @@ def test_a_function_that_hides_a_built_in_one_is_not_called(
         spark.sql("drop temporary function soundex")
 
 
+def test_our_functions_are_ours_whatever_the_users_session_has(
+    spark: SparkSession, tables: Plain
+) -> None:
+    theirs = spark.newSession()
+    theirs.udf.register("decode_text", lambda *_: "theirs")
+    assert theirs.sql("select decode_text('<a/>')").collect()[0][0] == "theirs"
+    assert sql(theirs, "select decode_text('<a/>')", tables).collect()[0][0] == "<a/>"
+
+
+def test_hostile_bodies_end_with_a_reason(spark: SparkSession, tables: Plain) -> None:
+    statement = (
+        "select decode_message(repeat('<a>', 300000)).decode_error a,"
+        " decode_message(repeat('[', 100000)).decode_error b,"
+        " decode_message('<!DOCTYPE a [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><a>&e;</a>')"
+        ".decode_error c"
+    )
+    (row,) = sql(spark, statement, tables).collect()
+    assert "elements" in row.a
+    assert "levels" in row.b
+    assert row.c == "XML with a DTD is not read"
+
+
 def test_the_users_session_is_left_as_it_was(spark: SparkSession, tables: Plain) -> None:
     theirs = spark.newSession()
     theirs.conf.set("spark.sql.variable.substitute", "true")
@@ -451,3 +491,10 @@ def test_what_only_the_analysis_shows_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidParameter, match="CallMethodViaReflection is not allowed"):
         guard.check_analysed(foreign, [])
     guard.check_analysed(spark.sql("select upper('a')")._jdf.queryExecution().analyzed(), [])
+    spark.udf.register("foreign_code", lambda text: text)
+    foreign = spark.sql("select foreign_code('a')")._jdf.queryExecution().analyzed()
+    with pytest.raises(InvalidParameter, match="PythonUDF is not allowed"):
+        guard.check_analysed(foreign, [])
+    within = spark.sql(f"select decode_text({JAVA})")._jdf.queryExecution().analyzed()
+    with pytest.raises(InvalidParameter, match="CallMethodViaReflection is not allowed"):
+        guard.check_analysed(within, [])

@@ -20,6 +20,8 @@ class Kind(Enum):
     TIMESTAMP = "timestamp"  # microseconds, UTC
     STRINGS = "strings"  # a list of texts
     TRANSACTION = "transaction"  # a struct: id long, first boolean, last boolean
+    HEADERS = "headers"  # a map of texts, some of them null
+    VALUE = "value"  # any JSON value
 
 
 class Column(NamedTuple):
@@ -71,5 +73,19 @@ BODY_TEXT: Final = Column(
 )
 """Only where it is asked for: it doubles the bytes of a body."""
 
+DECODED: Final = (
+    Column("format", Kind.STRING, "what the message is: xml, nrbf, nservicebus, ..."),
+    Column("headers", Kind.HEADERS, "headers of a message bus", nullable=True),
+    Column("message_type", Kind.STRING, "the first type that the bus names", nullable=True),
+    Column("body_json", Kind.VALUE, "what is in the body", nullable=True),
+    Column("exception_type", Kind.STRING, "why the message failed", nullable=True),
+    Column("exception_message", Kind.STRING, "the same in words", nullable=True),
+    Column("decode_error", Kind.STRING, "why the body cannot be read", nullable=True),
+)
+"""Only where they are asked for: Spark's tasks make them of the others (docs/formats.md)."""
+
 BY_NAME: Final = {column.name: column for column in (*COLUMNS, BODY_TEXT)}
 NAMES: Final = tuple(column.name for column in COLUMNS)
+DECODED_NAMES: Final = tuple(column.name for column in DECODED)
+READABLE: Final = BY_NAME | {column.name: column for column in DECODED}
+"""All that a read in Spark can ask for."""

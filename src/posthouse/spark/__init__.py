@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from posthouse.spark.pipelines import latency as latency
     from posthouse.spark.pipelines import run as run
     from posthouse.spark.pipelines import sql as sql
+    from posthouse.spark.pipelines import traffic as traffic
     from posthouse.spark.replaying import replay as replay
     from posthouse.spark.sessions import SparkMissing as SparkMissing
     from posthouse.spark.sessions import session as session
+    from posthouse.spark.sql.decoding import register_functions as register_functions
 
 _PLACES = {
     "JavaNotFound": "posthouse.spark.java",
@@ -37,6 +39,8 @@ _PLACES = {
     "latency": "posthouse.spark.pipelines",
     "run": "posthouse.spark.pipelines",
     "sql": "posthouse.spark.pipelines",
+    "traffic": "posthouse.spark.pipelines",
+    "register_functions": "posthouse.spark.sql.decoding",
 }
 __all__ = [*_PLACES]
 

@@ -24,7 +24,7 @@ from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options
 from posthouse.spark.places import Place, found_places, number_of
 from posthouse.spark.portions import Extent, check_loss, counted, portions, read_portion
-from posthouse.spark.schema import check_schema, never_null
+from posthouse.spark.schema import check_schema, never_null, values_are_texts
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,18 +44,23 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
             "Read a stream, with trigger(availableNow=True) for what is there now.",
         )
     kind = PushdownReader if read.pushdown else BatchReader
-    return kind(read, check_schema(schema), never_null(schema))
+    return kind(read, check_schema(schema), never_null(schema), values_are_texts(schema))
 
 
 class BatchReader(DataSourceReader):
     """A read of the messages that are there when it is planned."""
 
     def __init__(
-        self, options: SourceOptions, columns: Sequence[str], sure: Collection[str] = ()
+        self,
+        options: SourceOptions,
+        columns: Sequence[str],
+        sure: Collection[str] = (),
+        as_text: bool = False,
     ) -> None:
         self.options = options
         self.columns = columns
         self.sure = sure
+        self.as_text = as_text
         self.bounds = Bounds()
 
     def partitions(self) -> list[InputPartition]:
@@ -92,7 +97,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Runs in tasks."""
-        return read_portion(partition, self.columns, self.sure)
+        return read_portion(partition, self.columns, self.sure, self.as_text)
 
 
 def starting(options: SourceOptions, place: Place, plan: QueuePlan) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.model.message_columns import BY_NAME, NAMES
+from posthouse.model.message_columns import DECODED_NAMES, NAMES, READABLE
 
 DEFAULT_URL: Final = "http://127.0.0.1:8816"
 TOKEN_FILE_VARIABLE: Final = "POSTHOUSE_TOKEN_FILE"
@@ -205,8 +205,8 @@ def columns(value: str) -> tuple[str, ...]:
     """Some columns of messages."""
     names = texts(value)
     for name in names:
-        if name not in BY_NAME:
-            near = get_close_matches(name, BY_NAME, n=1)
+        if name not in READABLE:
+            near = get_close_matches(name, READABLE, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"there is no column {name}{hint}")
     return names
@@ -239,6 +239,8 @@ SOURCE: Final = (
     Option("includeBody", boolean, True, "the column body"),
     Option("includeBodyText", boolean, False, "the column body_text"),
     Option("includeExtension", boolean, True, "the column extension"),
+    Option("decode", boolean, False, "columns of what is in bodies and headers"),
+    Option("bodyJson", choice("variant", "string"), "variant", "the type of body_json"),
     Option("columns", columns, (), "only these columns"),
     Option("pushdown", boolean, False, "let filters narrow a batch read"),
 )
@@ -273,6 +275,7 @@ class SourceOptions(NamedTuple):
     fail_on_data_loss: bool
     columns: tuple[str, ...]
     pushdown: bool
+    json_as_text: bool = False
 
 
 def managers(values: Mapping[str, Any]) -> tuple[Manager, ...]:
@@ -315,6 +318,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         fail_on_data_loss=values["failOnDataLoss"],
         columns=chosen_columns(values),
         pushdown=values["pushdown"],
+        json_as_text=values["bodyJson"] == "string",
     )
 
 
@@ -352,4 +356,6 @@ def chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
         if not values[option]
     }
     names = tuple(name for name in NAMES if name not in left_out)
-    return (*names, "body_text") if values["includeBodyText"] else names
+    if values["includeBodyText"]:
+        names = (*names, "body_text")
+    return (*names, *DECODED_NAMES) if values["decode"] else names

@@ -17,6 +17,7 @@ from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Watch
 from posthouse.spark.reports import dead_letters, latencies
+from posthouse.spark.reports import traffic as traffic_report
 from posthouse.spark.sessions import session
 from posthouse.spark.sql import query as sql_query
 from posthouse.spark.sql.tables import LiveTables, lake_loader, told_queues
@@ -57,6 +58,30 @@ def latency(
         with _http(options) as http:
             queues = told_queues(http)
     return latencies.latency(_session("latency", spark, master), options, queues)
+
+
+def traffic(
+    queues: Sequence[str] = (),
+    *,
+    lake: PathLike | None = None,
+    url: str | None = None,
+    token_file: PathLike | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+) -> traffic_report.Traffic:
+    """What is in these queues, in all that may be looked into, or in a lake.
+
+    By queue, format, message type, exception and hour, with what could not be read and why.
+    `close` the result, or use `with`.
+    """
+    found = _session("traffic", spark, master)
+    if lake is not None:
+        return traffic_report.Traffic(lake_loader(lake)(found))
+    options = access(url, token_file)
+    if not queues:
+        with _http(options) as http:
+            queues = told_queues(http)
+    return traffic_report.traffic(found, options, queues)
 
 
 def sql(

@@ -16,7 +16,8 @@ from posthouse.model.errors import InvalidParameter
 
 CATALYST: Final = "org.apache.spark.sql.catalyst."
 NODES_MAX: Final = 20_000
-_DATA_TYPES: Final = "org.apache.spark.sql.types."
+# Types, and the pickled functions of Python: nothing of a statement is in them.
+_OPAQUE: Final = ("org.apache.spark.sql.types.", "org.apache.spark.api.python.")
 # The first that fits says what an object is.
 _KINDS: Final = (
     (f"{CATALYST}plans.logical.LogicalPlan", "plan"),
@@ -89,7 +90,7 @@ class Walk:
         return kind
 
     def _ask_kind(self, value: Any, name: str) -> str:
-        if name.startswith(_DATA_TYPES):
+        if name.startswith(_OPAQUE):
             return "other"
         return next((kind for one, kind in self._classes if one.isInstance(value)), "other")
 

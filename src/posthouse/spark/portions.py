@@ -5,13 +5,17 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from posthouse.client import arrow_read as bulk_read
+from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.client.arrow_read import Cut, Wanted
+from posthouse.model.errors import QueueError
+from posthouse.model.message_columns import DECODED_NAMES
 from posthouse.spark.data_loss import DataLoss as DataLoss
 from posthouse.spark.data_loss import check_loss as check_loss
 from posthouse.spark.endpoint import Endpoint, borrowed
@@ -21,6 +25,8 @@ from posthouse.spark.schema import promised
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from posthouse.spark.rows.decoded import Decoding
 
 _log = logging.getLogger(__name__)
 PORTION_BYTES: Final = 32 << 20
@@ -88,20 +94,27 @@ def counted(endpoint: Endpoint, queue: str, after: int, through: int) -> Cut:
 
 
 def read_portion(
-    portion: InputPartition, columns: Sequence[str], sure: Collection[str] = ()
+    portion: InputPartition,
+    columns: Sequence[str],
+    sure: Collection[str] = (),
+    as_text: bool = False,
 ) -> Iterator[pyarrow.RecordBatch]:
     """The messages of a portion as Arrow has them. A pure peek: it may be read again.
 
-    The columns that are `sure` are never null.
+    The columns that are `sure` are never null. Columns of what is in messages are made here;
+    `as_text`: with JSON values as texts.
     """
     if not isinstance(portion, Portion):  # Spark's own, where there was nothing to plan
         return
     _settle_in()
-    cut, rows = portion.cut, 0
+    cut, rows, decoding = portion.cut, 0, decoding_of(columns, as_text)
+    fetched = columns if decoding is None else decoding.fetched
     with borrowed(portion.manager) as http:
-        for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, columns):
+        code_page = CodePage(http, portion.queue)
+        for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, fetched):
             rows += batch.num_rows
-            yield promised(batch, sure)
+            made = batch if decoding is None else decoding.applied(batch, code_page)
+            yield promised(made, sure)
         if rows < cut.messages:
             _log.info(
                 "%d messages of %s were received elsewhere, purged or expired before the read",
@@ -110,6 +123,32 @@ def read_portion(
         if portion.strict and rows < cut.messages:  # received elsewhere and expired is well
             (plan,) = bulk_read.plan(http, [Wanted(portion.queue, cut.through)]).queues
             check_loss(portion.queue, cut.after, portion.purged, plan.purged_through)
+
+
+def decoding_of(columns: Sequence[str], as_text: bool) -> Decoding | None:
+    """What makes the columns that are not read, None where all are."""
+    if not set(columns) & set(DECODED_NAMES):
+        return None
+    from posthouse.spark.rows.decoded import Decoding
+
+    return Decoding(columns, as_text)
+
+
+class CodePage:
+    """The code page of a queue, asked for once and only where a body needs it."""
+
+    def __init__(self, http: BulkHttp, queue: str) -> None:
+        self._http = http
+        self._queue = queue
+        self._known: str | None = None
+
+    def __call__(self) -> str:
+        if self._known is None:
+            self._known = ""
+            with suppress(QueueError):  # a token may lack the right to look at properties
+                found = self._http.call("GET", f"/queues/{segment(self._queue)}")
+                self._known = str(found.get("code_page", ""))
+        return self._known
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -20,7 +21,15 @@ from pyspark.sql.types import (
 )
 
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
-from posthouse.model.message_columns import BY_NAME, Kind
+from posthouse.model.message_columns import READABLE, Kind
+
+try:
+    from pyspark.sql.types import VariantType
+except ImportError:  # before Spark 4
+    VALUE_TYPE: DataType = StringType()
+else:
+    VALUE_TYPE = VariantType()
+BODY_JSON: Final = "body_json"
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,6 +46,8 @@ def spark_type(kind: Kind) -> DataType:
         Kind.BINARY: BinaryType(),
         Kind.TIMESTAMP: TimestampType(),
         Kind.STRINGS: ArrayType(StringType()),
+        Kind.HEADERS: MapType(StringType(), StringType()),
+        Kind.VALUE: VALUE_TYPE,
         Kind.TRANSACTION: StructType(
             [
                 StructField("id", LongType()),
@@ -47,15 +58,22 @@ def spark_type(kind: Kind) -> DataType:
     }[kind]
 
 
-def message_schema(columns: Iterable[str], *, exact: bool = False) -> StructType:
+def message_schema(
+    columns: Iterable[str], *, exact: bool = False, as_text: bool = False
+) -> StructType:
     """The schema of these columns of messages.
 
-    An `exact` one says which of them are never null: that spares Spark a look at every value.
+    An `exact` one says which of them are never null: that spares Spark a look at every value. With
+    `as_text` JSON values are texts.
     """
-    chosen = [BY_NAME[name] for name in columns]
+    chosen = [READABLE[name] for name in columns]
     return StructType(
         [
-            StructField(column.name, spark_type(column.kind), column.nullable or not exact)
+            StructField(
+                column.name,
+                StringType() if as_text and column.kind is Kind.VALUE else spark_type(column.kind),
+                column.nullable or not exact,
+            )
             for column in chosen
         ]
     )
@@ -64,19 +82,20 @@ def message_schema(columns: Iterable[str], *, exact: bool = False) -> StructType
 def check_schema(schema: StructType) -> Sequence[str]:
     """The columns of a schema that a user gave: some of ours, with our types."""
     for field in schema.fields:
-        if field.name not in BY_NAME:
+        if field.name not in READABLE:
             raise InvalidParameter(
                 f"messages have no column {field.name!r}",
-                f"The columns are {', '.join(BY_NAME)}.",
+                f"The columns are {', '.join(READABLE)}.",
             )
-        wanted = spark_type(BY_NAME[field.name].kind)
-        if field.dataType != wanted:
+        kind = READABLE[field.name].kind
+        wanted = spark_type(kind)
+        if field.dataType != wanted and not (kind is Kind.VALUE and is_text(field)):
             raise InvalidParameter(
                 f"the column {field.name} is {wanted.simpleString()}, "
                 f"not {field.dataType.simpleString()}",
                 "Leave the schema out, and cast what was read.",
             )
-        if not field.nullable and BY_NAME[field.name].nullable:
+        if not field.nullable and READABLE[field.name].nullable:
             raise InvalidParameter(
                 f"the schema says that the column {field.name} is never null, and some messages "
                 "have none",
@@ -84,6 +103,17 @@ def check_schema(schema: StructType) -> Sequence[str]:
                 f"where({field.name} IS NOT NULL).",
             )
     return schema.names
+
+
+def is_text(field: StructField) -> bool:
+    """Whether a column is of texts."""
+    return field.dataType == StringType()
+
+
+def values_are_texts(schema: StructType) -> bool:
+    """Whether JSON values are asked for as texts."""
+    kinds = {field.name: is_text(field) for field in schema.fields}
+    return kinds.get(BODY_JSON, False)
 
 
 def never_null(schema: StructType) -> frozenset[str]:

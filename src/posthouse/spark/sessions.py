@@ -47,10 +47,11 @@ def session(name: str = "posthouse", master: str | None = None, **conf: Any) -> 
     """A Spark session, on `local[*]` unless told otherwise; in a job where its server runs Spark.
 
     Finds Java or brings one along, lets workers run this Python, and talks to them over
-    unix-domain sockets. With a local master everything listens on loopback, and checkpoints are
-    written with a rename, which is atomic on a local disk and quicker: for checkpoints in an
-    object store set `spark.sql.streaming.checkpointFileManagerClass` back. `conf` has Spark's own
-    names and wins: `session("x", **{"spark.sql.shuffle.partitions": 8})`.
+    unix-domain sockets. Statements can call `decode_message` and `decode_text`. With a local master
+    everything listens on loopback, and checkpoints are written with a rename, which is atomic on a
+    local disk and quicker: for checkpoints in an object store set
+    `spark.sql.streaming.checkpointFileManagerClass` back. `conf` has Spark's own names and wins:
+    `session("x", **{"spark.sql.shuffle.partitions": 8})`.
     """
     require_spark()
     from pyspark import SparkContext
@@ -66,7 +67,11 @@ def session(name: str = "posthouse", master: str | None = None, **conf: Any) -> 
         builder = builder.master(wanted)
     for key, value in {**settings(wanted), **conf}.items():
         builder = builder.config(key, _text(value))
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    from posthouse.spark.sql.decoding import register_functions
+
+    register_functions(made)
+    return made
 
 
 def prepare_environment(master: str | None) -> None:

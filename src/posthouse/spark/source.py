@@ -34,10 +34,11 @@ class PosthouseSource(DataSource):
         if self._is_msmq():
             from posthouse.spark.msmq.source import source_columns
 
-            return message_schema(source_columns(self.options))
+            columns, as_text = source_columns(self.options)
+            return message_schema(columns, as_text=as_text)
         options = source_options(self.options)
         check_checkpoint(options.checkpoint)
-        return message_schema(options.columns, exact=True)
+        return message_schema(options.columns, exact=True, as_text=options.json_as_text)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""

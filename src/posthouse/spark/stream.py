@@ -18,7 +18,7 @@ from posthouse.spark.limits import default_limit, limits_of
 from posthouse.spark.offsets import offset_of
 from posthouse.spark.options import LATEST, source_options
 from posthouse.spark.portions import read_portion
-from posthouse.spark.schema import check_schema, never_null
+from posthouse.spark.schema import check_schema, never_null, values_are_texts
 from posthouse.spark.stream_planner import Course
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = source_options(options)
         self.columns = check_schema(schema)
         self.sure = never_null(schema)
+        self.as_text = values_are_texts(schema)
         self._course: Course | None = None
         if self.options.ending != LATEST:
             raise InvalidParameter("a stream has no end", "Leave endingOffsets out.")
@@ -78,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Runs in tasks."""
-        return read_portion(partition, self.columns, self.sure)
+        return read_portion(partition, self.columns, self.sure, self.as_text)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The micro-batch up to here is done: its messages are received."""

@@ -1,4 +1,4 @@
-"""`posthouse pipeline deadletters|latency|sql|run`: reports, read-only SQL, own pipelines."""
+"""`posthouse pipeline deadletters|latency|traffic|sql|run`: reports, SQL, own pipelines."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from posthouse.client.admin_http import BulkHttp
     from posthouse.spark.reports.dead_letters import DeadLetters, Resent
     from posthouse.spark.reports.latencies import Latencies
+    from posthouse.spark.reports.traffic import Traffic
     from posthouse.spark.rows.values import Values
 
 TOP: Final = 10
@@ -62,7 +63,7 @@ Queues = Annotated[
 
 def register(inner: typer.Typer) -> None:
     """Add the commands to `posthouse pipeline`."""
-    for command in (deadletters, latency, sql):
+    for command in (deadletters, latency, traffic, sql):
         inner.command()(command)
     inner.command("run")(run_file)
 
@@ -154,6 +155,7 @@ def _tell_dead_letters(remote: Remote, found: DeadLetters, out: Path | None) -> 
     _print("By sender", ("sender", "source_queue_manager", "messages"), tables["by_sender"])
     columns = ("cluster", "reason", "messages", "destination", "shape", "remedy")
     _print("Clusters", columns, tables["clusters"])
+    _print_contents(tables)
     _tell_where(out)
 
 
@@ -211,7 +213,81 @@ def _tell_latencies(remote: Remote, found: Latencies, out: Path | None) -> None:
         figures = tuple(f"{leg}_{name}" for name in ("p50", "p90", "p99", "max"))
         rows = [row for row in found.tables["by_route"] if row[figures[0]] is not None]
         _print(title, ("destination", "source", "messages", *figures), rows, leg)
+    figures = tuple(f"in_all_{name}" for name in ("p50", "p90", "p99", "max"))
+    columns = ("message_type", "exception_type", "messages", *figures)
+    _print("By message type and exception", columns, _typed(found.tables["by_type"]), "in_all")
     _tell_where(out)
+
+
+# -- traffic
+
+
+@talking
+def traffic(
+    remote: Remote,
+    out: Out = None,
+    queues: Queues = None,
+    lake: Annotated[
+        Path | None, typer.Option("--lake", metavar="DIR", help="The messages of a lake instead.")
+    ] = None,
+    master: Master = None,
+) -> None:
+    """What is in queues: messages by queue, format, message type, exception and hour.
+
+    Bodies and headers are decoded (docs/formats.md). What could not be read is named, with the
+    reason. Without --queue all queues that you may look into, journals included.
+
+    Example: posthouse pipeline traffic --out ./traffic
+    """
+    if lake is not None and queues:
+        raise typer.BadParameter("give --queue or --lake, not both")
+    need_spark()
+    from posthouse.spark.reports import traffic as report
+    from posthouse.spark.sql.tables import lake_loader, told_queues
+
+    with (
+        reached(remote) as place,
+        running_spark("traffic", master, quiet=remote.json) as spark,
+    ):
+        with spinner("Reading queues", quiet=remote.json), _http(place) as http:
+            if lake is not None:
+                found = report.Traffic(lake_loader(lake)(spark))
+            else:
+                found = report.traffic(spark, place.options, queues or told_queues(http))
+        with found:
+            if out is not None:
+                _write_traffic(found, out)
+            _tell_traffic(remote, found, out)
+
+
+def _write_traffic(found: Traffic, out: Path) -> None:
+    from posthouse.spark.reports.common import traffic_page
+
+    found.write(out)
+    traffic_page(found).write(out / REPORT)
+
+
+def _tell_traffic(remote: Remote, found: Traffic, out: Path | None) -> None:
+    tables = found.tables
+    if remote.json:
+        _print_tables(tables)
+        return
+    say(f"{found.messages:,} messages, {found.unread:,} of them not readable.")
+    _print("By queue", ("queue", "messages", "body_bytes", "last_seen"), tables["by_queue"])
+    _print("By format", ("format", "messages", "body_bytes"), tables["by_format"])
+    _print_contents(tables)
+    _tell_where(out)
+
+
+def _print_contents(tables: dict[str, list[Values]]) -> None:
+    columns = ("message_type", "exception_type", "format", "messages")
+    _print("By message type and exception", columns, _typed(tables["by_type"]))
+    _print("Not readable", ("format", "why", "messages"), tables["unreadable"])
+
+
+def _typed(rows: list[Values]) -> list[Values]:
+    """The rows that name a type or an exception."""
+    return [row for row in rows if row["message_type"] or row["exception_type"]]
 
 
 def _tell_where(out: Path | None) -> None:

@@ -11,7 +11,6 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import DOOMED_DELETED, TABLE_QUEUE, Change
 from posthouse.engine.machine.computer_name import follow_name
 from posthouse.engine.queues.naming import PublicQueues, QueueNames, is_service_queue
-from posthouse.engine.queues.properties import new_definition
 from posthouse.engine.queues.queue import (
     DEADLETTER,
     DEADXACT,
@@ -28,6 +27,7 @@ from posthouse.engine.queues.queue import (
     QueueType,
     decode_definition,
     encode_definition,
+    new_definition,
 )
 from posthouse.model.errors import (
     AccessDenied,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine.queues.queue import Queue, QueueDefinition, QueueRole, QueueType
+from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import PropertyNotAllowed
-from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
 
 _PROPERTIES = frozenset(
@@ -40,16 +39,3 @@ def checked_properties(queue: Queue, values: dict[str, object]) -> dict[str, obj
     if "multicast_address" in checked:
         checked["multicast_address"] = properties.multicast_address or ""
     return checked
-
-
-def new_definition(path: PathName, kind: QueueType, properties: QueueProperties) -> QueueDefinition:
-    """The definition of a queue that is to be created; it gets its number at the very end."""
-    known: dict[str, Any] = {name: getattr(properties, name) for name in _PROPERTIES}
-    return QueueDefinition(
-        number=0,
-        queue_type=kind,
-        role=QueueRole.PLAIN,
-        pathname=str(path),
-        transactional=properties.transactional,
-        **known | {"multicast_address": properties.multicast_address or ""},
-    )

@@ -13,6 +13,7 @@ from posthouse.engine.ledger.state import QueueState
 from posthouse.engine.settings import UNLIMITED
 from posthouse.model.names import PathName
 from posthouse.model.properties import OutgoingQueueState as OutgoingQueueState
+from posthouse.model.properties import QueueProperties
 from posthouse.model.properties import QueueType as QueueType
 
 if TYPE_CHECKING:
@@ -74,6 +75,27 @@ class QueueDefinition(msgspec.Struct, omit_defaults=True):
     directory_path: str = ""
     answers_at: str = ""  # of an outgoing queue for order_queue$: the host that may have them
     code_page: str = ""  # of senders of VT_LPSTR bodies; empty: the default
+
+
+def new_definition(path: PathName, kind: QueueType, properties: QueueProperties) -> QueueDefinition:
+    """The definition of a queue that is to be created; it gets its number at the very end."""
+    return QueueDefinition(
+        number=0,
+        queue_type=kind,
+        role=QueueRole.PLAIN,
+        pathname=str(path),
+        label=properties.label,
+        type_guid=properties.type_guid,
+        journaling=properties.journaling,
+        quota_kib=properties.quota_kib,
+        journal_quota_kib=properties.journal_quota_kib,
+        authentication=properties.authentication,
+        privacy_level=properties.privacy_level,
+        transactional=properties.transactional,
+        multicast_address=properties.multicast_address or "",
+        base_priority=properties.base_priority,
+        code_page=properties.code_page,
+    )
 
 
 encode_definition = msgspec.msgpack.Encoder().encode

@@ -72,6 +72,8 @@ MSMQ_SOURCE: Final = (
             "includeBody",
             "includeBodyText",
             "includeExtension",
+            "decode",
+            "bodyJson",
             "columns",
         )
     ),
@@ -139,6 +141,7 @@ class MsmqSource(NamedTuple):
     partitions: int
     consume: bool
     columns: tuple[str, ...]
+    json_as_text: bool = False
 
 
 class MsmqSink(NamedTuple):
@@ -192,6 +195,7 @@ def msmq_source(options: Mapping[str, str]) -> MsmqSource:
         values["minPartitions"] or 1,
         consume,
         chosen_columns(values),
+        values["bodyJson"] == "string",
     )
 
 

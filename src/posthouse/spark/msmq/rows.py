@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from posthouse.client.message import Message
+from posthouse.model.message_columns import DECODED_NAMES
+from posthouse.spark.rows.decoded import values_of
 
 ROWS_MAX: Final = 1024
 BYTES_MAX: Final = 8 << 20
-_BODIES: Final = frozenset({"body", "body_text"})
+_DECODED: Final = frozenset(DECODED_NAMES)
+_BODIES: Final = frozenset({"body", "body_text"}) | _DECODED
 _TIMES: Final = frozenset({"sent_time", "arrived_time"})
 
 
@@ -21,12 +24,20 @@ def body_max(columns: Sequence[str]) -> int | None:
     return None if _BODIES & set(columns) else 0
 
 
-def batches(messages: Iterable[Message], queue: str, host: str, schema: Any) -> Iterator[Any]:
+class Shape(NamedTuple):
+    """The schema of the rows, and whether JSON values are texts."""
+
+    schema: Any
+    as_text: bool = False
+
+
+def batches(messages: Iterable[Message], queue: str, host: str, shape: Shape) -> Iterator[Any]:
     """The messages, in batches that are not large."""
+    schema = shape.schema
     rows: list[dict[str, Any]] = []
     size = 0
     for message in messages:
-        rows.append(_row(message, queue, host, schema.names))
+        rows.append(_row(message, queue, host, shape))
         size += len(message.packet)
         if len(rows) >= ROWS_MAX or size >= BYTES_MAX:
             yield pa.RecordBatch.from_pylist(rows, schema)
@@ -35,10 +46,13 @@ def batches(messages: Iterable[Message], queue: str, host: str, schema: Any) -> 
         yield pa.RecordBatch.from_pylist(rows, schema)
 
 
-def _row(message: Message, queue: str, host: str, columns: Sequence[str]) -> dict[str, Any]:
+def _row(message: Message, queue: str, host: str, shape: Shape) -> dict[str, Any]:
     shown = message.to_json()
-    row: dict[str, Any] = {}
-    for name in columns:
+    names = shape.schema.names
+    row: dict[str, Any] = _content(message, names, shape.as_text)
+    for name in names:
+        if name in row:
+            continue
         if name == "queue_manager":
             row[name] = host
         elif name == "queue":
@@ -50,6 +64,15 @@ def _row(message: Message, queue: str, host: str, columns: Sequence[str]) -> dic
         else:
             row[name] = getattr(shown, "class_" if name == "class" else name)
     return row
+
+
+def _content(message: Message, names: Sequence[str], as_text: bool) -> dict[str, Any]:
+    """The columns of what is in the message, where some are asked for."""
+    wanted = tuple(name for name in names if name in _DECODED)
+    found = message.decoded() if wanted else None
+    return (
+        {} if found is None else dict(zip(wanted, values_of(found, wanted, as_text), strict=True))
+    )
 
 
 def _transaction(shown: Any) -> dict[str, Any] | None:

@@ -35,9 +35,9 @@ from posthouse.spark.msmq.offsets import (
     write_ids,
 )
 from posthouse.spark.msmq.options import CONSUME_MAX, Machine, MsmqSource, msmq_source
-from posthouse.spark.msmq.rows import batches, body_max
+from posthouse.spark.msmq.rows import Shape, batches, body_max
 from posthouse.spark.options import LATEST
-from posthouse.spark.schema import check_schema
+from posthouse.spark.schema import check_schema, values_are_texts
 
 AHEAD: Final = 32
 POLL_S: Final = 1.0  # between two looks at queues in which nothing new was
@@ -46,9 +46,10 @@ FORGET_S: Final = 900.0  # a lock of a broken connection is gone long before
 CONSUME, OBSERVE = "consume", "observe"
 
 
-def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that the options of a read ask for."""
-    return msmq_source(options).columns
+def source_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
+    """The columns that the options of a read ask for, and whether JSON values are texts."""
+    made = msmq_source(options)
+    return made.columns, made.json_as_text
 
 
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -104,7 +105,8 @@ class _Tasks:
                 found = queue.browse(body_max=size)
             else:
                 found = queue.lookup_many(partition.ids, body_max=size)
-            yield from batches(found, shown(machine, partition.queue), machine.host, arrow)
+            shape = Shape(arrow, values_are_texts(self._schema))
+            yield from batches(found, shown(machine, partition.queue), machine.host, shape)
 
 
 def shown(machine: Machine, queue: str) -> str:

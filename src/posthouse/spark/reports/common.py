@@ -1,14 +1,15 @@
-"""The reports of `deadletters` and `latency` as pages."""
+"""The reports of `deadletters`, `latency` and `traffic` as pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from posthouse.spark.reports.charts import bars, lines
 from posthouse.spark.reports.dead_letters import DeadLetters
 from posthouse.spark.reports.latencies import LEGS, Latencies
 from posthouse.spark.reports.page import Page, shown
+from posthouse.spark.reports.traffic import Traffic
 from posthouse.spark.rows.values import Values
 
 SERIES_MAX: Final = 6
@@ -33,6 +34,7 @@ def deadletters_page(found: DeadLetters) -> Page:
     page.section("Clusters of alike bodies", "Send one again: pipeline deadletters --resend NAME")
     columns = ("cluster", "reason", "destination", "shape", "label", "sample", *_SEEN)
     _table(page, columns, tables["clusters"])
+    _contents(page, tables)
     page.section("By queue")
     page.chart(bars((row["destination"] or "", row["messages"]) for row in tables["by_queue"]))
     _table(page, ("destination", *_SEEN), tables["by_queue"])
@@ -41,17 +43,43 @@ def deadletters_page(found: DeadLetters) -> Page:
     return page
 
 
-def _hours(rows: Sequence[Values]) -> str:
-    """Messages of each hour, a line for each of the most frequent reasons."""
+def traffic_page(found: Traffic) -> Page:
+    """What goes through queues."""
+    tables = found.tables
+    page = Page("Traffic", f"{found.messages:,} messages; hours of sending, UTC.")
+    page.section("By queue")
+    page.chart(bars((row["queue"] or "", row["messages"]) for row in tables["by_queue"]))
+    _table(page, ("queue", *_SEEN), tables["by_queue"])
+    page.section("By format")
+    page.chart(bars((row["format"], row["messages"]) for row in tables["by_format"]))
+    _table(page, ("format", *_SEEN), tables["by_format"])
+    _contents(page, tables)
+    page.section("By hour")
+    page.chart(_hours(tables["by_hour"], "format"))
+    return page
+
+
+def _contents(page: Page, tables: Mapping[str, list[Values]]) -> None:
+    """By message type and exception, and what could not be read."""
+    page.section("By message type and exception")
+    _table(page, ("message_type", "exception_type", "format", *_SEEN), tables["by_type"])
+    unread = tables["unreadable"]
+    count = sum(row["messages"] for row in unread)
+    note = f"{count:,} messages break the format that they claim, or go beyond a limit."
+    page.section("Not readable", note if unread else "All messages could be read.")
+    if unread:
+        _table(page, ("format", "why", *_SEEN), unread)
+
+
+def _hours(rows: Sequence[Values], key: str = "reason") -> str:
+    """Messages of each hour, a line for each of the most frequent reasons, or another key."""
     labels = sorted({shown(row["hour"]) for row in rows})
     totals: dict[str, int] = {}
     for row in rows:
-        totals[row["reason"]] = totals.get(row["reason"], 0) + row["messages"]
-    chosen = sorted(totals, key=lambda reason: -totals[reason])[:SERIES_MAX]
-    counts = {(row["reason"], shown(row["hour"])): row["messages"] for row in rows}
-    series = {
-        reason: [float(counts.get((reason, label), 0)) for label in labels] for reason in chosen
-    }
+        totals[row[key]] = totals.get(row[key], 0) + row["messages"]
+    chosen = sorted(totals, key=lambda name: -totals[name])[:SERIES_MAX]
+    counts = {(row[key], shown(row["hour"])): row["messages"] for row in rows}
+    series = {name: [float(counts.get((name, label), 0)) for label in labels] for name in chosen}
     return lines(labels, series)
 
 
@@ -64,6 +92,9 @@ def latency_page(found: Latencies) -> Page:
         page.chart(bars(_spans(routes, leg)))
         columns = ("source", "destination", "messages", *_figures(leg))
         _table(page, columns, [row for row in routes if row[f"{leg}_p50"] is not None])
+    page.section("By message type and exception", "As headers of message buses name them.")
+    columns = ("message_type", "exception_type", "messages", *_figures("in_all"))
+    _table(page, columns, found.tables["by_type"])
     for route in routes[:ROUTES_MAX]:
         _route(page, route, found.tables["by_hour"])
     skewed = sum(row["skewed"] for row in routes)

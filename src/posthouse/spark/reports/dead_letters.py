@@ -1,4 +1,4 @@
-"""`deadletters`: dead letters by reason, sender, queue and hour, and in clusters of alike ones.
+"""`deadletters`: dead letters by reason, sender, queue, hour, message type; clusters of alike ones.
 
 The pass over the messages is one; what is kept of it has no bodies. Small tables come to the
 driver, which writes them, the report and, letter by letter, which cluster each belongs to.
@@ -29,35 +29,35 @@ from posthouse.spark.reports.clusters import (
     with_clusters,
     with_shapes,
 )
+from posthouse.spark.reports.counting import (
+    CONTENT_SCHEMAS,
+    COUNTED,
+    TIME,
+    content_tables,
+    count,
+    with_content,
+)
 from posthouse.spark.rows.values import Values, rows_of
 from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import write_parquet, write_values
 
 QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")
-ROWS_MAX: Final = 10_000
-"""Rows of one table; the most frequent ones."""
 AT_ONCE: Final = 1000
 """Messages of one request to send again."""
 _COLUMNS: Final = (
     "queue_manager queue lookup_id id label body body_type body_size class_code sent_time"
-    " arrived_time source_queue_manager destination sender"
+    " arrived_time source_queue_manager destination sender format message_type exception_type"
+    " decode_error"
 )
 _LETTERS: Final = ("cluster", "queue", "lookup_id", "id", "label", "class_code", "destination")
-_TIME = pa.timestamp("us", "UTC")
-_COUNTED: Final = (
-    pa.field("messages", pa.int64()),
-    pa.field("body_bytes", pa.int64()),
-    pa.field("first_seen", _TIME),
-    pa.field("last_seen", _TIME),
-)
 _REASON: Final = tuple(pa.field(name, pa.string()) for name in ("reason", "meaning", "remedy"))
 SCHEMAS: Final = {
-    "by_reason": pa.schema([pa.field("class_code", pa.int32()), *_REASON, *_COUNTED]),
+    "by_reason": pa.schema([pa.field("class_code", pa.int32()), *_REASON, *COUNTED]),
     "by_sender": pa.schema(
-        [pa.field("sender", pa.string()), pa.field("source_queue_manager", pa.string()), *_COUNTED]
+        [pa.field("sender", pa.string()), pa.field("source_queue_manager", pa.string()), *COUNTED]
     ),
-    "by_queue": pa.schema([pa.field("destination", pa.string()), *_COUNTED]),
-    "by_hour": pa.schema([pa.field("hour", _TIME), pa.field("reason", pa.string()), *_COUNTED]),
+    "by_queue": pa.schema([pa.field("destination", pa.string()), *COUNTED]),
+    "by_hour": pa.schema([pa.field("hour", TIME), pa.field("reason", pa.string()), *COUNTED]),
     "clusters": pa.schema(
         [
             pa.field("cluster", pa.string()),
@@ -67,9 +67,10 @@ SCHEMAS: Final = {
             pa.field("shape", pa.string()),
             pa.field("label", pa.string()),
             pa.field("sample", pa.string()),
-            *_COUNTED,
+            *COUNTED,
         ]
     ),
+    **CONTENT_SCHEMAS,
 }
 
 
@@ -87,7 +88,7 @@ class DeadLetters:
     """Dead letters, counted; `close` frees what Spark holds of them."""
 
     def __init__(self, messages: DataFrame) -> None:
-        self._shaped = with_shapes(messages).persist()
+        self._shaped = with_shapes(with_content(messages)).persist()
         self.clusters = clusters_of(count_shapes(self._shaped))
         self.letters = with_clusters(self._shaped, self.clusters).select(*_LETTERS)
 
@@ -100,6 +101,7 @@ class DeadLetters:
             "by_queue": self._counted("destination"),
             "by_hour": self._by_hour(),
             "clusters": [_cluster_row(cluster) for cluster in self.clusters],
+            **content_tables(self._shaped),
         }
 
     def __enter__(self) -> Self:
@@ -150,11 +152,11 @@ class DeadLetters:
         return _resend(http, by_queue, dry_run=dry_run, progress=progress)
 
     def _counted(self, *keys: str) -> list[Values]:
-        return rows_of(_count(self._shaped, *keys))
+        return rows_of(count(self._shaped, *keys))
 
     def _by_hour(self) -> list[Values]:
         hours = self._shaped.withColumn("hour", F.date_trunc("hour", "arrived_time"))
-        rows = rows_of(_count(hours, "hour", "class_code"))
+        rows = rows_of(count(hours, "hour", "class_code"))
         for row in rows:
             row["reason"] = reason_of(row.pop("class_code")).word
         return sorted(rows, key=lambda row: (str(row["hour"]), row["reason"]))
@@ -166,17 +168,6 @@ def deadletters(
     """Counts the dead letters of a queue manager; `options` lead to it, as those of the source."""
     wanted = {**options, "columns": ",".join(_COLUMNS.split())}
     return DeadLetters(read_queue(spark, wanted, *queues))
-
-
-def _count(frame: DataFrame, *keys: str) -> DataFrame:
-    seen = F.coalesce("arrived_time", "sent_time")
-    counted = frame.groupBy(*keys).agg(
-        F.count("*").alias("messages"),
-        F.coalesce(F.sum("body_size"), F.lit(0)).alias("body_bytes"),
-        F.min(seen).alias("first_seen"),
-        F.max(seen).alias("last_seen"),
-    )
-    return counted.orderBy(F.desc("messages"), *keys).limit(ROWS_MAX)
 
 
 def _with_reason(row: Values) -> Values:

@@ -17,7 +17,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NORMAL, REPORT
+from posthouse.model.message_columns import DECODED_NAMES
 from posthouse.spark.rows.values import Values, rows_of
+from posthouse.spark.schema import message_schema
+from posthouse.spark.sql.decoding import decode_message
 from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import arrow_schema, write_parquet, write_values
 
@@ -28,14 +31,15 @@ LEGS: Final = ("to_arrival", "to_receipt", "in_all")
 """Seconds from send to arrival, from arrival to receipt, from send to receipt."""
 _COLUMNS: Final = (
     "queue_manager queue lookup_id id label class_code correlation_id sent_time arrived_time"
-    " source_queue_manager destination"
+    " source_queue_manager destination extension app_specific"
 )
 _REPORT: Final = (
     r"^([0-9A-F]{4}:[0-9A-F]{8}):([0-9A-F]{2}) received by ([0-9A-F]{4})[0-9A-F-]{32}"
     r" at ([0-9]{2}:[0-9]{2}:[0-9]{2} [AP]M) [A-Za-z]{3},([A-Za-z]{3} [0-9]{2} [0-9]{2})$"
 )
 _REPORT_TIME: Final = "hh:mm:ss a MMM dd yy"
-_KNOWN: Final = ("source", "destination", "sent", "arrived", "received")
+_TYPE: Final = ("message_type", "exception_type")
+_KNOWN: Final = ("source", "destination", "sent", "arrived", "received", *_TYPE)
 
 
 class Latencies:
@@ -46,6 +50,7 @@ class Latencies:
         self._frames = {
             "by_route": _times(self.journeys, "source", "destination").limit(ROWS_MAX),
             "by_hour": _times(self.journeys, "source", "destination", "hour").limit(ROWS_MAX),
+            "by_type": _times(self.journeys, *_TYPE).limit(ROWS_MAX),
         }
         self.tables: dict[str, list[Values]] = {
             name: rows_of(frame) for name, frame in self._frames.items()
@@ -97,6 +102,7 @@ def journeys(messages: DataFrame) -> DataFrame:
         F.coalesce(F.min("acknowledged"), F.min("arrived")).alias("arrived"),
         F.min("received").alias("received"),
         F.max("traced").alias("traced"),
+        *(F.max(name).alias(name) for name in _TYPE),
     )
     known = by_message.where("sent is not null").join(_reports(messages), "traced", "left")
     filled = known.withColumn("arrived", F.coalesce("arrived", "reported")).select(
@@ -118,7 +124,7 @@ def _of_messages(messages: DataFrame) -> DataFrame:
     is_source_journal = queue.endswith("\\system$;journal")
     is_journal = queue.endswith(";journal") & ~is_source_journal
     is_waiting = ~queue.endswith(";journal") & ~queue.contains("\\system$;dead")
-    normal = messages.where(F.col("class_code") == NORMAL)
+    normal = messages.where(F.col("class_code") == NORMAL).withColumn("bus", _of_bus())
     return normal.select(
         message_key(F.col("id")).alias("message"),
         F.col("source_queue_manager").alias("source"),
@@ -128,7 +134,16 @@ def _of_messages(messages: DataFrame) -> DataFrame:
         F.when(is_waiting, F.col("arrived_time")).alias("arrived"),
         F.when(is_journal, F.col("arrived_time")).alias("received"),
         _traced_key(F.col("id")).alias("traced"),
+        *(F.col(f"bus.{name}").alias(name) for name in _TYPE),
     )
+
+
+def _of_bus() -> Column:
+    """What the headers of a message bus name: bodies are not read for this report."""
+    decoding = F.udf(decode_message, message_schema(DECODED_NAMES), useArrow=False)
+    named = decoding(F.lit(b""), F.lit(0), "extension", "label", "app_specific")
+    has_headers = F.length("extension") > 0
+    return F.when(has_headers | F.contains("label", F.lit("<CorrId>")), named)
 
 
 def _of_acknowledgments(messages: DataFrame) -> DataFrame:
@@ -145,6 +160,7 @@ def _of_acknowledgments(messages: DataFrame) -> DataFrame:
         none.cast("timestamp").alias("arrived"),
         F.when(code == ACK_RECEIVE, sent).alias("received"),
         none.cast("string").alias("traced"),
+        *(none.cast("string").alias(name) for name in _TYPE),
     )
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from posthouse.client.packets import Options, PacketMaker
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter, QueueError
 from posthouse.model.message import MESSAGE_SIZE_MAX
-from posthouse.model.message_columns import BODY_TEXT, NAMES
+from posthouse.model.message_columns import BODY_TEXT, DECODED_NAMES, NAMES
 from posthouse.spark.rows.bodies import (
     Bodies,
     binary_bodies,
@@ -39,7 +39,7 @@ from posthouse.spark.rows.columns import (
 XML_ROOT: Final = "message"
 # Columns of messages that were read, which nobody can set: they are left out without a word, so
 # that what one queue holds can be written to another.
-IGNORED: Final = frozenset({*NAMES, BODY_TEXT.name}) - BY_NAME.keys()
+IGNORED: Final = frozenset({*NAMES, BODY_TEXT.name, *DECODED_NAMES}) - BY_NAME.keys()
 _WITH_ID: Final = {**BY_NAME, ID_COLUMN.name: ID_COLUMN}
 _HEADERS_MAX: Final = 64 << 10  # more than headers and names of a packet take
 _LONG_NAME: Final = "DIRECT=OS:" + "x" * 15 + "\\private$\\" + "x" * 114  # nearly all are shorter

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.plan_walk import CATALYST, Node, Walk
+from posthouse.spark.sql.decoding import FUNCTIONS, register_functions
 from posthouse.spark.sql.functions import (
     ALLOWED,
     ARGUMENTS_MAX,
@@ -70,6 +71,8 @@ NamedParameter PosParameter PythonUDAF PythonUDF PythonUDTF ScalaUDF UnresolvedP
 UnresolvedTableArgPlanId
 """
 _NOT_ALLOWED: Final = frozenset(_FOREIGN.split())
+# Of functions in Python only ours: a guarded session has no others.
+_PYTHON: Final = f"{CATALYST}expressions.PythonUDF"
 # Rows of an inline table are constants that the parser has worked out; there may be very many.
 _CLOSED: Final = frozenset({"LocalRelation", "View"})
 
@@ -103,6 +106,7 @@ def guarded_session(spark: SparkSession) -> SparkSession:
     No variables of the environment in texts, no files as tables, no scripts.
     """
     inner = spark.newSession()
+    register_functions(inner)
     for key, value in _SETTINGS.items():
         inner.conf.set(key, value)
     inner.conf.set(_TIME_ZONE, str(spark.conf.get(_TIME_ZONE)))
@@ -172,6 +176,8 @@ class Guard:
                 _refuse(f"the table function {excerpt(name)} is not allowed")
 
     def _check_expression(self, node: Node) -> None:
+        if node.class_name == _PYTHON and str(node.tree.name()) in FUNCTIONS:
+            return
         if not node.class_name.startswith(_EXPRESSIONS) or node.word in _NOT_ALLOWED:
             _refuse(f"{node.word} is not allowed in a read-only statement")
         if node.word == "UnresolvedFunction":
@@ -183,6 +189,8 @@ class Guard:
 
     def _check_function(self, parts: list[str], arguments: int) -> None:
         name = plain_name(parts)
+        if name in FUNCTIONS and len(parts) == 1:
+            return
         if name not in ALLOWED:
             _refuse(f"the function {excerpt('.'.join(parts))} is not allowed")
         if arguments > ARGUMENTS_MAX.get(name, arguments):

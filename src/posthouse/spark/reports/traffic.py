@@ -1,0 +1,95 @@
+"""`traffic`: what goes through queues: messages by queue, hour, message type and format.
+
+It also names what it could not read, and why: formats that are not known, and bodies that break
+the format that they claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from posthouse.model.message_classes import NORMAL
+from posthouse.spark.reports.counting import (
+    CONTENT,
+    CONTENT_SCHEMAS,
+    COUNTED,
+    TIME,
+    content_tables,
+    count,
+    with_content,
+)
+from posthouse.spark.rows.values import Values, rows_of
+from posthouse.spark.sql.tables import read_queue
+from posthouse.spark.table_files import write_values
+
+_COLUMNS: Final = ("queue", "class_code", "body_size", "sent_time", "arrived_time")
+SCHEMAS: Final = {
+    "by_queue": pa.schema([pa.field("queue", pa.string()), *COUNTED]),
+    "by_format": pa.schema([pa.field("format", pa.string()), *COUNTED]),
+    **CONTENT_SCHEMAS,
+    "by_hour": pa.schema([pa.field("hour", TIME), pa.field("format", pa.string()), *COUNTED]),
+}
+
+
+class Traffic:
+    """Messages, counted by what they are; `close` frees what Spark holds of them."""
+
+    def __init__(self, messages: DataFrame) -> None:
+        normal = messages.where(F.col("class_code") == NORMAL)
+        self._found = with_content(normal).select(*_COLUMNS, *CONTENT).persist()
+
+    @cached_property
+    def tables(self) -> dict[str, list[Values]]:
+        """Rows by the names of SCHEMAS, the most frequent first; counted when asked for."""
+        hours = self._found.withColumn("hour", F.date_trunc("hour", "sent_time"))
+        by_hour = rows_of(count(hours, "hour", "format"))
+        return {
+            "by_queue": rows_of(count(self._found, "queue")),
+            "by_format": rows_of(count(self._found, "format")),
+            **content_tables(self._found),
+            "by_hour": sorted(by_hour, key=lambda row: (str(row["hour"]), row["format"])),
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return sum(row["messages"] for row in self.tables["by_format"])
+
+    @property
+    def unread(self) -> int:
+        """How many could not be read."""
+        return sum(row["messages"] for row in self.tables["unreadable"])
+
+    def close(self) -> None:
+        """Nothing is kept from now on."""
+        self._found.unpersist()
+
+    def write(self, folder: Path) -> None:
+        """The tables as Parquet, one file each."""
+        for name, schema in SCHEMAS.items():
+            write_values(folder / f"{name}.parquet", self.tables[name], schema)
+
+
+def traffic(spark: SparkSession, options: Mapping[str, str], queues: Sequence[str]) -> Traffic:
+    """What is in these queues; `options` lead there, as those of the source."""
+    wanted = {**options, "columns": ",".join((*_COLUMNS, *CONTENT))}
+    return Traffic(read_queue(spark, wanted, *queues))
