@@ -271,7 +271,10 @@ def test_hash_algorithms_have_their_numbers(value: int, algorithm: HashAlgorithm
     ],
 )
 def test_sender_identifier_types_have_their_numbers(value: int, kind: SenderIdentifierType) -> None:
-    assert deserialize(edited(SEALED, 68, "<H", value)).sender_identifier_type == kind
+    message = deserialize(edited(SEALED, 68, "<H", value))
+    assert message.sender_identifier_type == kind
+    if value:  # EB is set as well: the body is encrypted
+        assert serialize(message) == edited(SEALED, 68, "<H", 0x20 | value)
 
 
 @each_message
