@@ -195,8 +195,12 @@ def test_a_received_message_is_committed(rig: WebRig, restart: bool) -> None:
 
 @pytest.mark.spec("MC-MQSRM 2.2.5.2.3/3", "MC-MQSRM 2.2.5.2.3/5")
 @pytest.mark.spec("MC-MQSRM 3.1.7.3.1/2", "MC-MQSRM 3.1.7.3.1/5", "MC-MQSRM 3.1.1.1.2.3/1")
-@pytest.mark.parametrize(("code", "end"), NEGATIVE_ENDS)
-def test_a_message_that_is_lost_is_told_so(rig: WebRig, code: int, end: End) -> None:
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [*NEGATIVE_ENDS, (NACK_RECEIVE_TIMEOUT, lambda rig, name: rig.expire_all(name))],
+)
+def test_a_message_that_is_lost_is_told_so(code: int, end: End) -> None:
+    rig = LapsingRig(send_insecure_nacks=True)
     asks = BOTH | {"delivery_receipt_to": ""}
     assert rig.post(rig.message(**asks), body=b"secret") == [200]
     end(rig, "orders")
@@ -205,6 +209,9 @@ def test_a_message_that_is_lost_is_told_so(rig: WebRig, code: int, end: End) -> 
     (receipt,) = on_the_wire(rig)
     assert receipt.commitment_receipt is not None
     assert (receipt.commitment_receipt.decision, receipt.message_class) == ("negative", code)
+    rig.check_books()
+    rig.restart()
+    assert len(rig.answers()) == 1
 
 
 @pytest.mark.spec("MC-MQSRM 2.2.5.2.3/4", "MC-MQSRM 2.2.5.4/1")
@@ -213,15 +220,17 @@ def test_a_message_that_is_lost_is_told_so(rig: WebRig, code: int, end: End) -> 
     ("asked", "received", "purged"),
     [({}, 0, 0), ({"positive_only": True}, 1, 0), ({"negative_only": True}, 0, 1)],
 )
+@pytest.mark.parametrize("told", [True, False])
 def test_only_what_was_asked_for_is_sent(
-    rig: WebRig, asked: dict[str, Any], received: int, purged: int
+    asked: dict[str, Any], received: int, purged: int, told: bool
 ) -> None:
+    rig = WebRig(send_insecure_nacks=told)
     asks = {"commitment_receipt_to": ADMIN} | asked
     rig.post(rig.message(**asks), rig.message(**asks))
     rig.receive("orders")
     assert len(rig.answers()) == received
     rig.purge("orders")
-    assert len(rig.answers()) == received + purged
+    assert len(rig.answers()) == received + (purged if told else 0)
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.3.1/3")

@@ -94,6 +94,9 @@ def test_a_delivery_receipt_follows_the_message_and_only_where_it_was_asked_for(
         cut.store = type(rig.store)(rig.store.log[:length])
         cut._boot(cut.store.recover_state())
         assert len(cut.answers()) <= len(cut.messages("orders")) - 1
+    rig.delete("orders")
+    assert rig.post(rig.message(delivery_receipt_to=ADMIN)) == [400]
+    assert classes(rig) == [ACK_REACH_QUEUE]
 
 
 @pytest.mark.spec(
