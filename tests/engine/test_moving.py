@@ -461,17 +461,22 @@ def test_a_transactional_move_is_seen_after_its_commit_only(end: str) -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.16/4")
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_prepared_move_waits_for_its_coordinator_over_a_restart(commits: bool) -> None:
+@pytest.mark.parametrize("purged", [True, False])
+def test_a_prepared_move_waits_for_its_coordinator_over_a_restart(
+    commits: bool, purged: bool
+) -> None:
     rig = readers(b"a", transactional=True)
     tx, source, target = rig.begin(), rig.open("q", RECEIVE), rig.open(SUBQUEUE, MOVE)
     rig.move(source, rig.ids()[0], target, tx)
     rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
     rig.close(target)
+    if purged:
+        rig.purge("q")
     rig.restart()
     assert rig.available() == []
     assert rig.queue(SUBQUEUE).reserved > 0
     (rig.commit if commits else rig.abort)(tx)
-    assert rig.available() == ([] if commits else [b"a"])
+    assert rig.available() == ([] if commits or purged else [b"a"])
     assert len(rig.queue("q").subqueues) == commits
     if commits:
         assert rig.available(SUBQUEUE) == [b"a"]
