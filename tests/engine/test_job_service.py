@@ -336,6 +336,10 @@ def test_a_server_acts_as_its_client_until_it_is_itself_again(rig: JobRig) -> No
     made = rig.jobs("submit_job", server, rig.q, NWQueueJobStruct(), b"on her behalf")
     assert made.client_id == rig.user("ANNA").object_id
     rig.jobs("remove_job_from_queue", server, rig.q, made.job_number)
+    rig.jobs("submit_job", server, rig.q, NWQueueJobStruct(job_type=3), b"hers as well")
+    other = rig.attach("SRV2")
+    job = rig.service("SRV2", types=[3])
+    assert rig.jobs("read_file", other, job.job_file_handle, 0, 99) == b"hers as well"
     with rig.completion(0xD6):  # what his own object could not do, nor hers
         rig.jobs("remove_job_from_queue", server, rig.q, others)
     more = rig.create_jobs("MORE")
