@@ -1,0 +1,1 @@
+"""Machines, sites, links, public queues, users: objects, events and routes between machines."""

@@ -1,0 +1,1 @@
+"""Rights, accounts, certificates, keys; signed and encrypted messages."""

@@ -1,0 +1,1 @@
+"""The log on disk: append, sync, recover, compact, read."""
