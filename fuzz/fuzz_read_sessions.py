@@ -41,7 +41,6 @@ from posthouse.rpc import pdu
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.connection import ServerConnection
 from posthouse.rpc.interface import BACKLOG_MAX
-from posthouse.rpc.security import Level
 from posthouse.rpc.settings import RpcSettings
 from posthouse.rpc.syntax import NDR, NDR64
 from posthouse.runtime.driver import Driver
@@ -59,7 +58,7 @@ PLAIN, STEADY = r".\private$\plain", r".\private$\steady"
 NAMES = ("plain", "plain;later", "steady", "steady;later")
 FOR_EVER = 0xFFFFFFFF
 SENSIBLE = 0.9
-SETTINGS = RemoteReadSettings(Level.NONE, read_ahead=1024)
+SETTINGS = RemoteReadSettings(minimum_authentication="none", read_ahead=1024)
 SMALL = range(6)
 ANYTHING: dict[str, list[Any]] = {
     "handle": [bytes(20), b"h" * 20],

@@ -15,9 +15,9 @@ from typing import TypeVar
 import posthouse
 from posthouse.api.transfer import OutgoingJson
 from posthouse.api.types import QueueJson
-from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.settings import BinarySettings
 from tests.client.serving import Serving, serving
+from tests.engine.settings import engine_settings
 
 T = TypeVar("T")
 PATIENCE_S = 60.0
@@ -82,7 +82,7 @@ def neighbours(*, send_insecure_nacks: bool = False) -> Iterator[Neighbours]:
     """Both for the length of a test."""
     homes = [Path(tempfile.mkdtemp(prefix="ph-")) for _ in range(2)]
     alpha, beta = (
-        EngineSettings(name, send_insecure_nacks=send_insecure_nacks) for name in ("ALPHA", "BETA")
+        engine_settings(name, send_insecure_nacks=send_insecure_nacks) for name in ("ALPHA", "BETA")
     )
     with (
         serving(homes[0], binary=QUICK, engine=alpha) as here,

@@ -17,10 +17,8 @@ from posthouse.protocols.remote_read.server import (
     RemoteReadNode,
     RemoteReadServer,
 )
-from posthouse.protocols.remote_read.settings import RemoteReadSettings
+from posthouse.protocols.remote_read.settings import MinimumAuthentication, RemoteReadSettings
 from posthouse.rpc.ntlm import ServerNames
-from posthouse.rpc.security import Level
-from posthouse.rpc.settings import RpcSettings
 from posthouse.runtime.loop import Loop
 from tests.client.neighbours import QUICK
 from tests.client.serving import NAME, Serving
@@ -32,7 +30,7 @@ class ReadServing(Serving):
     """A server with the endpoints rpc and epm."""
 
     rpc_port = epm_port = 0
-    minimum = Level.NONE
+    minimum: MinimumAuthentication = "none"
     faults: list[Exception]
 
     async def _listen_for_managers(self, desk: Loop) -> Any:
@@ -40,8 +38,7 @@ class ReadServing(Serving):
         self.faults = []
         self.reads = RemoteReadNode(
             desk,
-            RemoteReadSettings(minimum_level=self.minimum),
-            RpcSettings(),
+            RemoteReadSettings(minimum_authentication=self.minimum),
             ServerNames(NAME, NAME.lower()),
             bug=self.faults.append,
         )
@@ -64,7 +61,7 @@ class ReadServing(Serving):
 class SecretServing(ReadServing):
     """One that wants what is said to be encrypted."""
 
-    minimum = Level.PRIVACY
+    minimum: MinimumAuthentication = "privacy"
 
 
 class _Doors:

@@ -20,7 +20,6 @@ import posthouse
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
-from posthouse.rpc.security import Level
 from posthouse.rpc.server import RpcServer
 from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.logs import Log, LogStream
@@ -47,7 +46,7 @@ class ReadingHouse(Serving):
         desk.manager.two_phase.coordinator.url = self.url
         self.coordination = Coordination(desk, Log(LogStream(io.StringIO())), timeout_s=5)
         self.coordination.start()
-        settings = RemoteReadSettings(minimum_level=Level.NONE)
+        settings = RemoteReadSettings(minimum_authentication="none")
         self.remote = RemoteRead(desk, settings, lambda: time.monotonic_ns() // 1_000_000)
         self.rpc = RpcServer([self.remote.interface], bug=self.faults.append)
         self.rpc_port = int((await self.rpc.start("127.0.0.1", 0)).rpartition(":")[2])

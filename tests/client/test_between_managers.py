@@ -19,6 +19,7 @@ from posthouse.engine.settings import EngineSettings
 from tests.client.neighbours import QUICK, Neighbours, neighbours, until
 from tests.client.serving import serving
 from tests.client.test_outgoing import free_port
+from tests.engine.settings import engine_settings
 from tests.protocols.binary.test_server import has_ipv6
 
 DELIVERIES = ("express", "recoverable", "transactional")
@@ -277,7 +278,7 @@ def test_what_waits_outlives_the_sender(home: Path, path: str) -> None:
 
 def test_a_hardened_machine_sends_nothing_this_way(home: Path) -> None:
     name = r"DIRECT=TCP:127.0.0.1:1\private$\orders"
-    engine = EngineSettings("ALPHA", hardened=True)
+    engine = engine_settings("ALPHA", hardened=True)
     with serving(home, engine=engine), posthouse.connect(home) as client:
         client.queue(name).send(b"x", recoverable=True)
         shown = client.queue(name).properties()

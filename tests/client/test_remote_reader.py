@@ -43,6 +43,7 @@ from tests.client.neighbours import QUICK
 from tests.client.read_peer import Break, Peer, packet, reading, with_trailers
 from tests.client.reading_house import ReadingHouse
 from tests.client.serving import serving
+from tests.engine.settings import engine_settings
 
 NAME = r"DIRECT=TCP:127.0.0.1\private$\orders"
 UOW = bytes(range(16))
@@ -158,7 +159,9 @@ IDENTITY_RULES = pytest.mark.spec(
 def test_a_reader_for_a_server_sends_the_identity_of_its_queue_manager(
     peer: Peer, home: Path, routing_server: bool, source: str
 ) -> None:
-    engine = EngineSettings("ALPHA", routing_server=routing_server, directory_source=source)
+    engine = engine_settings(
+        "ALPHA", routing_server=routing_server, directory_file=source.removeprefix("file ")
+    )
     with (
         serving(home, engine=engine) as server,
         posthouse.connect(server.home) as near,

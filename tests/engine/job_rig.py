@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.jobs.bindery.stations import Station
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.queues.queue import JOB_FILES
-from posthouse.engine.settings import QmsSettings
 from posthouse.model.bindery import (
     GROUP_MEMBERS,
     GROUPS_IM_IN,

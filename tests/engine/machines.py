@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from posthouse.engine.ledger.effects import Ask, Event
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.runtime.driver import Answer
@@ -20,6 +18,7 @@ from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.sim.network import Address, Conditions, SimNetwork
 from tests.engine.rig import PaperStore, Rig
+from tests.engine.settings import engine_settings
 
 T = TypeVar("T")
 PORT = 8816
@@ -39,7 +38,7 @@ class Machine(Rig):
         self.world = world
         self.name = name
         self.up = False
-        self.settings = replace(EngineSettings(name), **settings)
+        self.settings = engine_settings(name, **settings)
         self.clock = world.clock
         self.random = random.Random(seed)
         self.admin = Caller.administrator()

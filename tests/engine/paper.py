@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from posthouse.engine.ledger.books import lines_of
@@ -21,12 +20,12 @@ from posthouse.engine.ledger.state import QueueState, State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.wire.packet.message import deserialize
+from tests.engine.settings import engine_settings
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ class Paper:
     def __init__(
         self, log: Sequence[Record] = (), clock: SimClock | None = None, **settings: Any
     ) -> None:
-        self.settings = replace(EngineSettings("ALPHA"), **settings)
+        self.settings = engine_settings("ALPHA", **settings)
         self.clock = clock or SimClock()
         self.admin = Caller.administrator()
         self.log = list(log)

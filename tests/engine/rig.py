@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -24,7 +23,6 @@ from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
@@ -33,6 +31,7 @@ from posthouse.runtime.driver import Answer, Delivery, Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.wire.packet.message import deserialize
+from tests.engine.settings import engine_settings
 
 T = TypeVar("T")
 SEND, RECEIVE, PEEK, MOVE = (
@@ -103,7 +102,7 @@ class Rig:
     """One queue manager named ALPHA. Every call is a turn of its own, synced before it returns."""
 
     def __init__(self, **settings: Any) -> None:
-        self.settings = replace(EngineSettings("ALPHA", dns_domain="example.com"), **settings)
+        self.settings = engine_settings(**{"dns_domain": "example.com"} | settings)
         self.clock = SimClock(utc_seconds=START_UTC)
         self.random = random.Random(1)
         self.admin = Caller.administrator()

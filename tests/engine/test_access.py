@@ -148,7 +148,7 @@ def test_anonymous_senders_send_until_they_are_denied(rig: PostRig) -> None:
 
 
 def test_the_default_for_others_is_a_setting() -> None:
-    rig = PostRig(default_access=((AUTHENTICATED_USERS, PEEK_MESSAGE),))
+    rig = PostRig(default_access={"users": "peek"})
     rig.create("orders", security=SecurityDescriptor(ALICE.sid).pack())
     assert allowed(rig, BOB) == {"peek"}
     assert allowed(rig, NOBODY) == set()

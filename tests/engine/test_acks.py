@@ -234,7 +234,7 @@ def test_a_final_acknowledgment_names_its_message(rig: PeerRig, end: int) -> Non
 
 @pytest.mark.spec("MS-MQQB 3.1.7.17/8")
 def test_strangers_get_negative_final_answers_too(rig: PeerRig) -> None:
-    assert not rig.settings.send_insecure_nacks
+    assert not rig.settings.queue_manager.send_insecure_nacks
     name = ledger(rig)
     rig.take(rig.transactional(1, 0, destination_queue_format_name=name, final_ack_required=True))
     rig.purge("ledger")

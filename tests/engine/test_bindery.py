@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.bindery import (
     DYNAMIC,
     GROUP_MEMBERS,

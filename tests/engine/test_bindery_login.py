@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.bindery import NWOT_JOB_SERVER, NWOT_USER
 from posthouse.security.accounts import Door
 from posthouse.security.netware_hash import keyed_answer, password_hash

@@ -133,7 +133,7 @@ def test_a_start_reads_the_own_sites() -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.3/4")
 @pytest.mark.parametrize("site", ["North", "NORTH", format_guid(NORTH)])
 def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> None:
-    rig = Rig(directory_source=AUTHORITY, directory_site=site)
+    rig = Rig(directory_file=AUTHORITY.removeprefix("file "), directory_site=site)
     north = Site(identifier=NORTH, name="North")
     (order,) = rig.run(lambda m: m.mirroring.take(Changes([north], [], True, "1")))
     assert order.action is Action.CREATE
@@ -152,7 +152,11 @@ def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> 
 )
 @pytest.mark.parametrize("routing", [False, True])
 def test_a_new_queue_manager_enters_itself_with_the_documented_defaults(routing: bool) -> None:
-    rig = Rig(directory_source=AUTHORITY, routing_server=routing, dns_domain="example.com")
+    rig = Rig(
+        directory_file=AUTHORITY.removeprefix("file "),
+        routing_server=routing,
+        dns_domain="example.com",
+    )
     (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
     new = order.value
     assert new.identifier == rig.manager.identifier
@@ -167,7 +171,7 @@ def test_a_new_queue_manager_enters_itself_with_the_documented_defaults(routing:
 
 
 def test_a_configured_site_that_nobody_knows_is_told() -> None:
-    rig = Rig(directory_source=AUTHORITY, directory_site="Atlantis")
+    rig = Rig(directory_file=AUTHORITY.removeprefix("file "), directory_site="Atlantis")
     (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
     assert order.value.site_identifier_list == ()
     rig.turn()
@@ -179,7 +183,7 @@ def test_a_configured_site_that_nobody_knows_is_told() -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/11")
 def test_a_start_without_the_shared_directory_goes_on_offline() -> None:
-    rig = Rig(directory_source=AUTHORITY)
+    rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
     assert rig.manager.state is QueueManagerState.READY
     state = rig.manager.mirroring.state()
     assert (state.source, state.online) == (AUTHORITY, False)
@@ -194,7 +198,7 @@ def test_a_start_without_the_shared_directory_goes_on_offline() -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.20/6", "MS-MQDMPR 3.1.7.1.20/7")
 def test_what_was_known_of_the_shared_directory_leads_on_while_it_is_away() -> None:
-    rig = Rig(directory_source=AUTHORITY)
+    rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
     other = QueueManager(identifier=GATE, computer_name="GATE")
     rig.run(lambda m: m.mirroring.take(Changes([other], [], True, "1")))
     assert rig.manager.mirroring.state().online
@@ -214,7 +218,7 @@ def test_what_was_known_of_the_shared_directory_leads_on_while_it_is_away() -> N
 
 def test_a_directory_that_has_another_machine_of_our_name_is_left_as_it_is() -> None:
     """The own GUID differs from the directory object's: offline, and nothing is overwritten."""
-    rig = Rig(directory_source=AUTHORITY)
+    rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
     other = QueueManager(identifier=GATE, computer_name="ALPHA", queue_manager_quota=77)
     orders = rig.run(lambda m: m.mirroring.take(Changes([other], [], True, "1")))
     (order,) = [order for order in orders if isinstance(order.value, QueueManager)]
@@ -232,7 +236,7 @@ def test_a_directory_that_has_another_machine_of_our_name_is_left_as_it_is() -> 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/22")
 def test_a_refusal_of_the_directory_is_told_to_whoever_asked() -> None:
-    rig = Rig(directory_source=AUTHORITY)
+    rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
     rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
     with pytest.raises(AuthorityNeeded) as needed:
         rig.create(PUBLIC)

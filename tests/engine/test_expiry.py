@@ -31,7 +31,7 @@ INFINITE = 0xFFFFFFFF
 
 def patient(**properties: Any) -> Readers:
     """Transactions here do not end by themselves while a test lets time pass."""
-    rig = Readers(transaction_idle_s=1 << 30)
+    rig = Readers(transactions_idle_s=1 << 30)
     rig.create("q", **properties)
     return rig
 

@@ -12,6 +12,7 @@ from posthouse.engine.transfer.message_history import MessageHistory
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import Rig
+from tests.engine.settings import changed
 
 PERIOD = 30 * 60
 
@@ -37,7 +38,7 @@ def test_an_entry_is_source_ordinal_and_time() -> None:
 
 @pytest.mark.spec("MS-MQQB 3.1.1.3/6")
 def test_the_history_is_bounded_by_default() -> None:
-    assert EngineSettings("ALPHA").message_history_max == 10_000
+    assert EngineSettings("ALPHA").binary.message_history_max == 10_000
     assert MessageHistory(PeerRig(message_history_max=1 << 40).manager.core).entries_max == 1 << 32
 
 
@@ -148,7 +149,7 @@ def test_a_smaller_history_keeps_the_newest_of_what_was_kept() -> None:
     rig = PeerRig()
     for _ in range(4):
         rig.take(rig.packet(), rig.packet())
-    object.__setattr__(rig.settings, "message_history_max", 3)
+    rig.settings = changed(rig.settings, message_history_max=3)
     rig.restart()
     assert [history(rig).knows(FAR_GUID, n) for n in (5, 6, 7, 8)] == [False, True, True, True]
     assert kept(rig) == 2

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.engine.ledger.records import CHANGE, TABLE_COUNTER, Change, unpack_change
-from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import AccessDenied, InvalidParameter, QueueNotFound
 from posthouse.model.message import (
     ACK_FULL_RECEIVE,

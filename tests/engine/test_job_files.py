@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.engine.jobs.files import PAGE_CHUNKS, JobFile
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.engine.ledger.effects import Unreadable
 from posthouse.engine.ledger.records import PURGED
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import JOB_FILES
-from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
 from tests.engine.cost import steps

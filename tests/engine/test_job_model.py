@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from posthouse.engine.jobs.bindery.stations import Station
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import QmsSettings
 from posthouse.model.errors import QmsError
 from posthouse.model.qms import (
     FLAGS_OF_CLIENTS,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from posthouse.engine.jobs.files import JobFile
 from posthouse.engine.jobs.job import GAP, Job, JobEntry, JobQueue, JobState, QueueDefinition
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.qms import (
     ANY_SERVER,
     NWCF_SERVICE_RESTART,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.bindery import (
     NWOT_ARCHIVE_QUEUE,
     NWOT_JOB_QUEUE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.bindery import NWOT_JOB_QUEUE, NWOT_JOB_SERVER, NWOT_USER, Q_SERVERS
 from posthouse.model.qms import (
     ANY_SERVER,

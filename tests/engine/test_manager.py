@@ -16,6 +16,7 @@ from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller
 from tests.engine.rig import RECEIVE, Rig
+from tests.engine.settings import engine_settings
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_a_machine_without_identity_does_not_become_ready_and_the_caller_gets_th
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/1", "MS-MQDMPR 3.1.3/2")
 def test_names_come_from_the_settings() -> None:
-    settings = EngineSettings("ALPHA", dns_domain="example.com", aliases=("post",))
+    settings = engine_settings("ALPHA", dns_domain="example.com", aliases=("post",))
     assert settings.qualified_computer_name == "ALPHA.example.com"
     assert {"alpha", "alpha.example.com", "post", "localhost", "127.0.0.1"} <= settings.own_names
     assert EngineSettings("ALPHA").qualified_computer_name == "ALPHA"

@@ -599,7 +599,7 @@ def test_an_expired_message_is_not_journaled_as_delivered(rig: PostRig) -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/18", "MS-MQDMPR 3.1.1.1/6")
 def test_a_full_system_journal_drops_the_copy_and_delivers_the_message() -> None:
-    rig = PostRig(journal_quota_kib=1)
+    rig = PostRig(journal_quota=1 << 10)
     rig.create("orders")
     for _ in range(3):
         rig.send("orders", bytes(600), positive_journaling_requested=True)
@@ -678,7 +678,7 @@ def test_what_the_destination_refuses_is_a_dead_letter_with_its_reason(
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/20")
 def test_a_full_dead_letter_queue_discards() -> None:
-    rig = PostRig(journal_quota_kib=1)
+    rig = PostRig(journal_quota=1 << 10)
     rig.create("orders")
     rig.create("admin")
     for _ in range(3):

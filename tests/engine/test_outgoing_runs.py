@@ -127,7 +127,7 @@ def test_a_commit_numbers_as_if_its_messages_came_one_by_one(
     sends: list[tuple[str, dict[str, Any], int]], prepare: bool
 ) -> None:
     # Without a buffer its messages are in the log, pending, before the end: one by one.
-    rigs = SessionRig(), SessionRig(transaction_buffer=0)
+    rigs = SessionRig(), SessionRig(transactions_buffer=0)
     found = []
     for rig in rigs:
         for tag in ("one", "two"):

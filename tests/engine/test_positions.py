@@ -135,7 +135,7 @@ TRANSITIONS = [
 )
 @pytest.mark.parametrize(("start", "events", "state", "column"), TRANSITIONS)
 def test_a_position_goes_its_way(start: str, events: str, state: str, column: str) -> None:
-    rig = Readers(transaction_idle_s=1000)
+    rig = Readers(transactions_idle_s=1000)
     rig.create("q", transactional=True)
     rig.fill(b"it", time_to_be_received=100 if "expire" in events else 0xFFFFFFFF)
     number = rig.reads("q")[0].number

@@ -431,7 +431,7 @@ def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
     deleted: bool,
 ) -> None:
     # Beyond a buffer its messages are in the log, pending, before the end.
-    together, single = (Rig(transaction_buffer=size) for size in buffers)
+    together, single = (Rig(transactions_buffer=size) for size in buffers)
     woken: dict[Rig, list[Any]] = {together: [], single: []}
     for rig in (together, single):
         for name in ("orders", "bills"):

@@ -434,7 +434,7 @@ def test_a_queue_that_was_closed_or_deleted_takes_nothing(rig: Rig) -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/17", "MS-MQDMPR 3.1.1.12/18")
 def test_positive_journaling_copies_what_was_delivered_while_the_journal_has_room() -> None:
-    rig = Rig(journal_quota_kib=1)
+    rig = Rig(journal_quota=1 << 10)
     rig.create("orders")
     rig.send("orders", b"no copy")
     rig.send("orders", b"copy", positive_journaling_requested=True)

@@ -213,7 +213,7 @@ def test_a_message_for_another_machine_expires_on_its_way(rig: Rig) -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/38")
 @pytest.mark.parametrize("asked", [INFINITE, LONG_LIVED, TIME_TO_REACH_QUEUE_MAX + 1])
 def test_nobody_gets_more_time_to_reach_a_queue_than_the_machine_allows(asked: int) -> None:
-    rig = Rig(default_time_to_reach_queue_s=500)
+    rig = Rig(time_to_reach_queue_s=500)
     out = rig.open(r"DIRECT=OS:BETA\private$\q")
     rig.send(out, time_to_reach_queue=asked)
     rig.run(lambda m: m.send_packets(out, [packet_of(time_to_reach_queue=asked)]))

@@ -116,7 +116,7 @@ def busy_stream() -> tuple[CrashRig, int, int]:
     rig, before, number = CrashRig(), 0, 0
     while not rig.receipts():
         number += 1
-        rig.clock.advance(rig.manager.core.settings.srmp_receipt_ms - 100)
+        rig.clock.advance(rig.manager.core.settings.srmp.receipt_ms - 100)
         before = len(rig.store.log)
         assert rig.post(rig.streamed(number, ordinal=number), body=b"%d" % number) == [200]
     return rig, before, number

@@ -487,9 +487,9 @@ VICTIM = "http://bravo:8080/msmq/private$/order_queue$"
         (("192.0.2.50",), {}, FAR),
         (("192.0.2.50", FAR), {}, "bravo"),
         ((), {}, "bravo"),  # a machine that the directory knows by its name alone
-        (None, {"srmp_receipts_elsewhere": ((FAR, "bravo:8080"),)}, "bravo"),
-        (None, {"srmp_receipts_elsewhere": ((FAR, "bravo"),)}, FAR),
-        (None, {"srmp_receipts_elsewhere": (("192.0.2.50", "bravo:8080"),)}, FAR),
+        (None, {"srmp_receipts_elsewhere": {FAR: "bravo:8080"}}, "bravo"),
+        (None, {"srmp_receipts_elsewhere": {FAR: "bravo"}}, FAR),
+        (None, {"srmp_receipts_elsewhere": {"192.0.2.50": "bravo:8080"}}, FAR),
     ],
 )
 def test_stream_receipts_go_to_who_sends_the_stream(
@@ -512,7 +512,7 @@ def test_stream_receipts_go_to_who_sends_the_stream(
 
 def test_receipts_go_elsewhere_for_addresses_only() -> None:
     with pytest.raises(InvalidParameter, match=r"'sender\.example', which is not an address"):
-        WebRig(srmp_receipts_elsewhere=(("sender.example", "bravo"),))
+        WebRig(srmp_receipts_elsewhere={"sender.example": "bravo"})
 
 
 def test_the_name_of_another_machine_leads_no_stream_receipts_there(rig: WebRig) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.settings import EngineSettings, RedirectSettings
+from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transfer.incoming_sequences import NAMES_MAX
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.engine.transfer.srmp.redirects import host_of, is_link_local, url_text, web_name
 from posthouse.model.errors import InvalidParameter
 from posthouse.wire.srmp.message import SrmpMessage
@@ -27,7 +28,7 @@ def rig_with(**redirect: Any) -> WebRig:
 
 
 def outbound(url: str, *pairs: tuple[str, str], exceptions: tuple[str, ...] = ()) -> str | None:
-    rig = rig_with(outbound=pairs, outbound_exceptions=exceptions)
+    rig = rig_with(outbound=dict(pairs), outbound_exceptions=exceptions)
     return rig.manager.srmp.redirects.outbound(url)
 
 
@@ -71,7 +72,7 @@ def test_an_exception_is_not_redirected(exception: str, redirected: bool) -> Non
 
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.10.1/1")
 def test_an_outbound_redirection_changes_the_host_and_not_the_message() -> None:
-    rig = rig_with(outbound=(("http://far.example/*", "http://gate.example:8080"),))
+    rig = rig_with(outbound={"http://far.example/*": "http://gate.example:8080"})
     rig.send(f"DIRECT={URL}", b"x")
     (packet,) = rig.take(f"DIRECT={URL}")
     request, message = rig.request(packet)
@@ -92,7 +93,7 @@ def test_an_outbound_redirection_changes_the_host_and_not_the_message() -> None:
     ],
 )
 def test_an_inbound_redirection_leads_to_another_queue(source: str, target: str) -> None:
-    rig = rig_with(inbound=((source, target),))
+    rig = rig_with(inbound={source: target})
     assert rig.post(rig.message("http://alpha/msmq/private$/front"), body=b"x") == [200]
     assert rig.bodies("orders") == [b"x"]
     (found,) = rig.messages("orders")
@@ -100,7 +101,7 @@ def test_an_inbound_redirection_leads_to_another_queue(source: str, target: str)
 
 
 def test_a_name_of_a_web_server_in_front_of_us_can_be_led_here() -> None:
-    rig = rig_with(inbound=(("http://proxy.example:8080/*", "http://alpha/*"),))
+    rig = rig_with(inbound={"http://proxy.example:8080/*": "http://alpha/*"})
     for queue, message in (
         ("orders", rig.message("http://proxy.example:8080/msmq/private$/orders")),
         ("streamed", rig.streamed(1, to="http://proxy.example:8080/msmq/private$/streamed")),
@@ -114,7 +115,7 @@ def test_a_name_of_a_web_server_in_front_of_us_can_be_led_here() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_inbound_redirection_may_lead_to_another_host(stream: bool) -> None:
     there = "http://bravo.example/msmq/private$/inner"
-    rig = rig_with(inbound=(("http://alpha/msmq/private$/front", there),))
+    rig = rig_with(inbound={"http://alpha/msmq/private$/front": there})
     front = "http://alpha/msmq/private$/front"
     message = rig.streamed(1, to=front) if stream else rig.message(front)
     assert rig.post(message, body=b"x") == [200]
@@ -131,13 +132,13 @@ def test_an_inbound_redirection_may_lead_to_another_host(stream: bool) -> None:
 def test_nothing_is_ever_redirected_to_a_link_local_address(host: str) -> None:
     for field in ("inbound", "outbound", "receipt_urls"):
         with pytest.raises(InvalidParameter, match="link-local"):
-            rig_with(**{field: (("http://a/*", f"http://{host}/msmq/q"),)})
+            rig_with(**{field: {"http://a/*": f"http://{host}/msmq/q"}})
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.3/7")
 def test_nothing_is_ever_redirected_to_our_admin_port() -> None:
     target = "http://localhost:8816/msmq/q"
-    rig = rig_with(inbound=((ORDERS, target),), outbound=((URL, target),))
+    rig = rig_with(inbound={ORDERS: target}, outbound={URL: target})
     redirects = rig.manager.srmp.redirects
     assert redirects.outbound(URL) == target
     redirects.forbid_port(8816)
@@ -151,9 +152,9 @@ def test_nothing_is_ever_redirected_to_our_admin_port() -> None:
 @pytest.mark.parametrize("bad", ["bravo", "http://", "http://a@b/msmq/q", "http://a:x/msmq/q", ""])
 def test_what_is_no_url_is_an_error_of_the_configuration(bad: str) -> None:
     with pytest.raises(InvalidParameter):
-        rig_with(inbound=((bad, ORDERS),))
+        rig_with(inbound={bad: ORDERS})
     with pytest.raises(InvalidParameter):
-        rig_with(outbound=((ORDERS, bad),))
+        rig_with(outbound={ORDERS: bad})
 
 
 # -- receipt addresses (3.1.1.1.8, 3.1.1.1.10.3)
@@ -162,12 +163,12 @@ def test_what_is_no_url_is_an_error_of_the_configuration(bad: str) -> None:
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.4/17", "MC-MQSRM 3.1.7.2.4/18")
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.8/1", "MC-MQSRM 3.1.1.1.10.3/1")
 def test_the_receipt_address_is_ours_until_an_administrator_names_another() -> None:
-    assert EngineSettings("ALPHA").srmp_redirect == RedirectSettings()
+    assert EngineSettings("ALPHA").srmp.redirect == RedirectSettings()
     assert rig_with().manager.srmp.redirects.receipts_to(URL, DEFAULT) == DEFAULT
     gate = "http://gate.example/msmq/private$/order_queue$"
     other = "http://other.example/msmq/private$/order_queue$"
     redirects = rig_with(
-        default_receipt_url=gate, receipt_urls=(("http://far.example/*", other),)
+        default_receipt_url=gate, receipt_urls={"http://far.example/*": other}
     ).manager.srmp.redirects
     assert redirects.receipts_to(URL, DEFAULT) == other
     assert redirects.receipts_to("http://near.example/msmq/q", DEFAULT) == gate
@@ -237,7 +238,7 @@ def test_any_text_is_a_url_or_not(text: str) -> None:
 
 
 def test_made_up_names_of_a_queue_keep_no_more_streams_than_one_host_may_have() -> None:
-    rig = rig_with(inbound=(("http://alpha/msmq/any/*", STREAMED),))
+    rig = rig_with(inbound={"http://alpha/msmq/any/*": STREAMED})
     other = Peer(b"", "198.51.100.4")
     assert rig.post(rig.streamed(1), peer=other) == [200]  # another host, under the same GUID
     for number in range(NAMES_MAX + 40):

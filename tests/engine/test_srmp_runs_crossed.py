@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.settings import RedirectSettings
+from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId
 from posthouse.security.rights import WRITE_MESSAGE
@@ -68,7 +68,7 @@ def turns_of(chance: Random) -> list[Turn]:
 
 
 def make(**options: Any) -> WebRig:
-    redirect = RedirectSettings(inbound=((GATE, ORDERS),))
+    redirect = RedirectSettings(inbound={GATE: ORDERS})
     rig = WebRig(srmp_redirect=redirect, **options)
     rig.create("second", journaling=True)
     rig.create("narrow", quota_kib=9)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.settings import RedirectSettings
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 from posthouse.model.message import HashAlgorithm
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_QUEUE_PURGED
@@ -206,14 +206,14 @@ def test_a_message_with_a_wrong_signature_is_refused_for_good(rig: WebRig) -> No
 @pytest.mark.parametrize(
     ("entries", "default", "expected"),
     [
-        ((), "", "http://alpha:8080/MSMQ/PRIVATE$/order_queue$"),
-        ((("http://far.example/*", "http://gate/r"),), "", "http://gate/r"),
-        ((("http://far.example/*", "http://gate/r"),), "http://all/r", "http://gate/r"),
-        ((("http://near.example/*", "http://gate/r"),), "http://all/r", "http://all/r"),
+        ({}, "", "http://alpha:8080/MSMQ/PRIVATE$/order_queue$"),
+        ({"http://far.example/*": "http://gate/r"}, "", "http://gate/r"),
+        ({"http://far.example/*": "http://gate/r"}, "http://all/r", "http://gate/r"),
+        ({"http://near.example/*": "http://gate/r"}, "http://all/r", "http://all/r"),
     ],
 )
 def test_the_address_for_stream_receipts_may_be_replaced(
-    entries: tuple[tuple[str, str], ...], default: str, expected: str
+    entries: dict[str, str], default: str, expected: str
 ) -> None:
     settings = RedirectSettings(receipt_urls=entries, default_receipt_url=default)
     rig = WebRig(srmp_redirect=settings)

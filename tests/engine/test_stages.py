@@ -548,7 +548,7 @@ def test_a_stage_expires_over_a_restart(rig: Rig) -> None:
 
 def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
     publish(rig, 0, query="old")
-    rig.advance(rig.settings.query_expiry_s - 10)
+    rig.advance(rig.settings.limits.query_expiry_s - 10)
     publish(rig, 0, query="young")
     rig.advance(DAY_S)
     assert list(rig.manager.stages.queries) == ["young"]
@@ -557,7 +557,7 @@ def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
 
 def test_a_query_with_stages_is_forgotten_when_they_are_gone(rig: Rig) -> None:
     publish(rig, 0)
-    rig.advance(rig.settings.query_expiry_s - 10)
+    rig.advance(rig.settings.limits.query_expiry_s - 10)
     stage(rig, key_of(1), ("orders", BODIES))
     rig.advance(DAY_S - 20)
     assert list(rig.manager.stages.queries) == [QUERY]

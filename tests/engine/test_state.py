@@ -225,7 +225,7 @@ class Driven:
 @given(STEPS)
 @pytest.mark.spec("MS-MQDMPR 3.1.1/1", "MS-MQDMPR 3.1.4.4/7")
 def test_the_log_says_what_the_engine_decided(steps: list[tuple[int, int, int, int]]) -> None:
-    driven = Driven(Paper(transaction_buffer=600)).set_up()
+    driven = Driven(Paper(transactions_buffer=600)).set_up()
     for step in steps:
         driven.step(*step)
     state = driven.paper.manager.core.state
@@ -248,7 +248,7 @@ def test_the_same_state_is_written_in_the_same_bytes() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_long_life_with_crashes_leaves_no_trace_of_what_was_not_done(seed: int) -> None:
     random = Random(seed)
-    driven = Driven(Paper(transaction_buffer=600)).set_up()
+    driven = Driven(Paper(transactions_buffer=600)).set_up()
     for _ in range(150):
         driven.step(*(random.randrange(64) for _ in range(4)))
 

@@ -387,7 +387,7 @@ def test_a_transaction_reads_transactional_queues_only(rig: Rig) -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.4.5/4", "MS-MQDMPR 3.1.4.5/6")
 @pytest.mark.parametrize("buffer", [8 << 20, 0])
 def test_an_aborted_send_leaves_no_trace(buffer: int) -> None:
-    rig = Rig(transaction_buffer=buffer)
+    rig = Rig(transactions_buffer=buffer)
     rig.create("orders", transactional=True, journaling=True)
     rig.create("admin")
     answers = rig.wait(rig.open("orders", RECEIVE))

@@ -98,7 +98,7 @@ def seen(paper: Paper) -> dict[str, list[bytes]]:
 def test_a_crash_behind_any_record_leaves_all_of_a_transaction_or_nothing(
     event: str, buffer: int
 ) -> None:
-    trade = Trade(transaction_buffer=buffer)
+    trade = Trade(transactions_buffer=buffer)
     before = seen(trade.paper)
     trade.end(event)
     after = seen(trade.paper)
@@ -116,7 +116,7 @@ def test_a_crash_behind_any_record_leaves_all_of_a_transaction_or_nothing(
 def test_a_crash_behind_any_record_of_two_phases_can_still_go_either_way(
     event: str, buffer: int
 ) -> None:
-    trade = Trade(transaction_buffer=buffer)
+    trade = Trade(transactions_buffer=buffer)
     before = seen(trade.paper)
     trade.end("prepare", single_phase=False)
     prepared = len(trade.paper.log)
@@ -149,7 +149,7 @@ def test_a_prepared_transaction_survives_crash_after_crash() -> None:
 
 
 def test_a_large_transaction_is_appended_as_it_comes() -> None:
-    rig = Rig(transaction_buffer=1000)
+    rig = Rig(transactions_buffer=1000)
     rig.create("orders", transactional=True)
     out, tx, first = rig.open("orders"), rig.begin(), rig.begin("first")
     rig.send(out, tx=first)
@@ -172,7 +172,7 @@ def test_a_large_transaction_is_appended_as_it_comes() -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/21")
 def test_a_large_transaction_that_was_not_committed_vanishes_in_a_crash() -> None:
-    rig = Rig(transaction_buffer=0)
+    rig = Rig(transactions_buffer=0)
     rig.create("orders", transactional=True)
     tx = rig.begin()
     for _ in range(5):
@@ -189,7 +189,7 @@ def test_a_large_transaction_that_was_not_committed_vanishes_in_a_crash() -> Non
 
 @pytest.fixture(params=[8 << 20, 0])
 def rig(request: pytest.FixtureRequest) -> Rig:
-    rig = Rig(transaction_buffer=request.param)
+    rig = Rig(transactions_buffer=request.param)
     rig.create("admin")
     rig.create("orders", transactional=True, journaling=True)
     return rig

@@ -115,7 +115,7 @@ def test_a_read_given_back_is_no_part_of_the_transaction(rig: Rig) -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.4.5/7")
 @pytest.mark.parametrize("seconds", [60, 7])
 def test_a_transaction_nobody_works_on_is_aborted_after_a_while(seconds: int) -> None:
-    rig = Rig(transaction_idle_s=seconds)
+    rig = Rig(transactions_idle_s=seconds)
     rig.create("orders", transactional=True)
     filled(rig, "orders", b"old")
     busy, idle = rig.begin("busy"), rig.begin("idle")
@@ -159,7 +159,7 @@ def test_an_idle_transaction_is_found_behind_one_that_waits(rig: Rig) -> None:
 
 
 def test_no_idle_time_at_all_still_lets_a_read_wait() -> None:
-    rig = Rig(transaction_idle_s=0)
+    rig = Rig(transactions_idle_s=0)
     rig.create("orders", transactional=True)
 
     def wait(manager: QueueManager) -> Transaction:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from posthouse.model.properties import ConnectionStatus
 from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.letters import DEAD_LETTERS, FAR, FAR_GUID, RECEIVE_ADMIN, PostRig
 from tests.engine.rig import START_UTC
+from tests.engine.settings import changed
 
 State = OutgoingQueueState
 WEB = "DIRECT=HTTP://BRAVO/msmq/private$/far"
@@ -139,7 +139,7 @@ def test_hardened_mode_locks_at_start_and_its_end_unlocks(rig: PostRig) -> None:
 
 
 def with_hardened(rig: PostRig, hardened: bool) -> Any:
-    return replace(rig.settings, hardened=hardened)
+    return changed(rig.settings, hardened=hardened)
 
 
 # -- pause and resume

@@ -15,8 +15,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from posthouse.directory.ldap.names import Dn
+from posthouse.directory.ldap.settings import LdapSettings
 from posthouse.runtime.ldap.connection import LdapConnection
-from posthouse.runtime.settings_ldap import LdapSection
 from tests.process.offices import wait_until
 
 ROOT: Final = "DC=posthouse,DC=test"
@@ -83,7 +83,7 @@ class ActiveDirectory:
             self._process.kill()
             self._process.wait()
 
-    def settings(self, **changes: Any) -> LdapSection:
+    def settings(self, **changes: Any) -> LdapSettings:
         """How a queue manager reaches it, as an administrator of the domain."""
         usual: dict[str, Any] = {
             "url": f"ldapi://{quote(str(self._socket), safe='')}",
@@ -91,7 +91,7 @@ class ActiveDirectory:
             "user": ADMIN,
             "password_file": str(self.password_file),
         }
-        return LdapSection(**(usual | changes))
+        return LdapSettings(**(usual | changes))
 
     def join(self, connection: LdapConnection, *names: str) -> None:
         """Computers become members of the domain."""

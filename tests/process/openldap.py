@@ -15,8 +15,8 @@ from urllib.parse import quote
 import posthouse.directory
 from benchmarks.peers.server import is_open
 from posthouse.directory.ldap.names import Dn
+from posthouse.directory.ldap.settings import LdapSettings
 from posthouse.runtime.ldap.connection import LdapConnection
-from posthouse.runtime.settings_ldap import LdapSection
 from tests.process.nginx import make_certificate
 from tests.process.offices import free_port, wait_until
 
@@ -121,7 +121,7 @@ class OpenLdap:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
-    def settings(self, **changes: Any) -> LdapSection:
+    def settings(self, **changes: Any) -> LdapSettings:
         """How a queue manager reaches it, as its administrator unless told otherwise."""
         usual: dict[str, Any] = {
             "url": self.url,
@@ -130,7 +130,7 @@ class OpenLdap:
             "user": ADMIN,
             "password_file": str(self.password_file),
         }
-        return LdapSection(**(usual | changes))
+        return LdapSettings(**(usual | changes))
 
     @contextmanager
     def connected(self, **changes: Any) -> Iterator[LdapConnection]:

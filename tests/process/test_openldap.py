@@ -13,6 +13,7 @@ import pytest
 from posthouse.directory.authority import AuthorityAway, Refused
 from posthouse.directory.ldap.names import Dn
 from posthouse.directory.ldap.reading import MARK
+from posthouse.directory.ldap.settings import Server
 from posthouse.directory.ldap.writing import required_of_accounts
 from posthouse.directory.objects import (
     ConnectedNetwork,
@@ -27,7 +28,6 @@ from posthouse.model.guids import format_guid
 from posthouse.model.properties import DirectoryOperationResult
 from posthouse.runtime.directory.ldap import REPLICATION_S, LdapAuthority
 from posthouse.runtime.ldap.connection import LdapConnection
-from posthouse.runtime.settings_ldap import Server
 from tests.directory.world import ALICE, NOW, guid, link, machine, queue, site
 from tests.process.nginx import make_certificate
 from tests.process.offices import free_port

@@ -12,7 +12,6 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer, Delivery, Driver
@@ -21,6 +20,7 @@ from posthouse.sim import SimClock, SimDisk
 from posthouse.store.disk import Disk, RealDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from tests.engine.settings import engine_settings
 
 T = TypeVar("T")
 PLAIN = r".\private$\plain"
@@ -42,7 +42,7 @@ class Home:
         self.disk: Disk = SimDisk(3) if path is None else RealDisk(path)
         self.clock = SimClock()
         self.admin = Caller.administrator()
-        self.settings = EngineSettings("ALPHA", **settings)
+        self.settings = engine_settings("ALPHA", **settings)
         self.store_settings = store or StoreSettings(store_id=b"0123456789abcdef")
         self.events: list[Event] = []
         self.open_store()

@@ -54,7 +54,7 @@ class SharingRig(Rig):
         self.seed = random.Random(settings.get("computer_name", "ALPHA"))
         self.authority = HandyFile(path, lambda: self.seed.randbytes(16), lock_wait_s=0.1)
         self.feed = self._feed()
-        super().__init__(directory_source=f"file {path}", **settings)
+        super().__init__(directory_file=str(path), **settings)
 
     def _feed(self) -> DirectoryFeed:
         return DirectoryFeed(

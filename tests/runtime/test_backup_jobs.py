@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.settings import EngineSettings, QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
+from posthouse.engine.settings import EngineSettings
 from posthouse.model.bindery import (
     NWOT_JOB_QUEUE,
     NWOT_JOB_SERVER,

@@ -17,7 +17,6 @@ from aiohttp import web
 import posthouse
 from posthouse.engine.ledger.effects import Ask
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.handlers.peers import PEER_CALL
 from posthouse.protocols.http.server import AdminServer
 from posthouse.runtime import coordination
@@ -30,6 +29,7 @@ from posthouse.security.peer_calls import PeerCall, Reply, Verb, check_reply, si
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from tests.engine.settings import engine_settings
 from tests.protocols.admin.api_rig import ApiRig
 
 PATH = r".\private$\orders"
@@ -92,7 +92,7 @@ class Machine(ApiRig):
 
 async def started(folder: Path, name: str, **settings: Any) -> Machine:
     store = LogStore(RealDisk(folder / name), StoreSettings(store_id=os.urandom(16)))
-    engine = EngineSettings(name, **settings)
+    engine = engine_settings(name, **settings)
     recovered = store.recover().state
     manager = QueueManager(engine, recovered, store.read, os.urandom, store.read_many)
     driver = Driver(manager, store, real_clock)

@@ -427,7 +427,7 @@ def test_an_administrator_can_move_it_away_and_purge_that(met: bool) -> None:
 
 @pytest.mark.parametrize("deleted", [False, True])
 def test_a_commit_goes_without_the_copies_of_what_it_cannot_read_any_more(deleted: bool) -> None:
-    home = Home(transaction_buffer=1)
+    home = Home(transactions_buffer=1)
     home.create(transactional=True)
     home.create(ADMINISTRATION)
     sender = home.open(SEND)

@@ -11,8 +11,8 @@ from threading import Event
 from posthouse.directory import objects
 from posthouse.directory.authority import Changes
 from posthouse.directory.mirror import Order, Stored
+from posthouse.directory.settings import DirectorySettings
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import NoDs
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.desk import Answer
@@ -20,11 +20,11 @@ from posthouse.runtime.directory.authority import FollowedDirectory
 from posthouse.runtime.directory.file import FileAuthority
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
-from posthouse.runtime.settings_directory import DirectorySection
 from posthouse.security.access import Caller
 from posthouse.sim import SimClock, SimDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from tests.engine.settings import engine_settings
 from tests.runtime.sharing import file_of
 
 ADMIN = Caller.administrator()
@@ -56,7 +56,7 @@ class Followed:
     def __init__(self, path: Path) -> None:
         store, clock = LogStore(SimDisk(1), StoreSettings()), SimClock()
         self.manager = QueueManager(
-            EngineSettings("ALPHA", directory_source=f"file {path}"),
+            engine_settings("ALPHA", directory_file=str(path)),
             store.recover().state,
             store.read,
             Random(1).randbytes,
@@ -69,7 +69,7 @@ class Followed:
         self.desk = Loop(driver)
         self.desk.start()
         self.file = MuteFile(path)
-        section = DirectorySection(file=str(path), refresh_s=3600, patience_s=int(THREAD_S))
+        section = DirectorySettings(file=str(path), refresh_s=3600, patience_s=int(THREAD_S))
         self.directory = FollowedDirectory(self.desk, self.file, section)
 
     def fall_silent(self) -> None:

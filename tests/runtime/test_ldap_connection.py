@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.authority import AuthorityAway
+from posthouse.directory.ldap.settings import LdapSettings
 from posthouse.runtime.ldap.connection import LdapConnection, LdapRefusal
 from posthouse.runtime.ldap.socket import ANSWER_SIZE_MAX, TimedSocket
-from posthouse.runtime.settings_ldap import LdapSection
 
 BIND = bytes.fromhex("61070a010004000400")  # success
 DONE = bytes.fromhex("65070a010004000400")  # nothing found
@@ -49,7 +49,7 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[LdapConnectio
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        settings = LdapSection(
+        settings = LdapSettings(
             url=f"ldap://127.0.0.1:{listener.getsockname()[1]}",
             start_tls=False,
             connect_s=1,

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from posthouse.directory.authority import AuthorityAway
+from posthouse.directory.ldap.settings import LdapSettings
 from posthouse.runtime.ldap.connection import LdapConnection, LdapRefusal
-from posthouse.runtime.settings_ldap import LdapSection
 from posthouse.security.tls_certificates import make_tls_files
 from tests.process.hostile_ldap import (
     BIND,
@@ -42,7 +42,7 @@ SECRET = "a secret of the queue manager"
 def connected(server: HostileLdap, **options: Any) -> LdapConnection:
     options.setdefault("start_tls", False)
     options = {"connect_s": 1, "time_limit_s": 1, "page_size": 10} | options
-    return LdapConnection(LdapSection(url=server.url, **options))
+    return LdapConnection(LdapSettings(url=server.url, **options))
 
 
 def listed(connection: LdapConnection) -> list[Any]:
@@ -91,7 +91,7 @@ def test_values_in_portions_without_end_have_an_end() -> None:
         return entry(request, b"CN=x," + ROOT, {name: [b"CN=y"]}) + done(request)
 
     with hostile_ldap(for_searches(portion)) as server:
-        settings = LdapSection(
+        settings = LdapSettings(
             url=server.url, start_tls=False, connect_s=1, time_limit_s=1, whole_s=60
         )
         connection = LdapConnection(settings, clock=lambda: now[0])
@@ -236,7 +236,7 @@ def test_without_tls_no_password_is_sent(
     refuse: Callable[[socket.socket, bytes], None], tmp_path: Path
 ) -> None:
     server = Downgrade(refuse)
-    settings = LdapSection(
+    settings = LdapSettings(
         url=server.url,
         authentication="simple",
         user="CN=qm",
@@ -271,7 +271,7 @@ def test_what_was_said_in_front_of_tls_does_not_count(tmp_path: Path) -> None:
                 encrypted.append(data)
 
     server = Downgrade(inject)
-    settings = LdapSection(
+    settings = LdapSettings(
         url=server.url, ca_file=str(tmp_path / "cert.pem"), connect_s=1, time_limit_s=1
     )
     connection = LdapConnection(settings)
@@ -301,7 +301,7 @@ def test_a_certificate_of_somebody_else_is_not_taken(names: list[str], tmp_path:
             heard.append(secure.recv(4096))
 
     server = Downgrade(serve)
-    settings = LdapSection(
+    settings = LdapSettings(
         url=server.url,
         ca_file=str(tmp_path / "ca.pem"),
         authentication="simple",

@@ -12,9 +12,9 @@ import dns.rrset
 import pytest
 
 from posthouse.directory.authority import AuthorityAway
+from posthouse.directory.ldap.settings import LdapSettings, Server
 from posthouse.runtime.ldap.connection import LdapConnection
 from posthouse.runtime.ldap.servers import looked_up
-from posthouse.runtime.settings_ldap import LdapSection, Server
 
 RECORDS = {
     "_ldap._tcp.example.test.": ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test."),
@@ -52,10 +52,10 @@ def test_a_connection_without_an_address_asks_the_name_service(
         resolver.nameservers = ["127.0.0.1"]
         resolver.port = names.server_address[1]
         monkeypatch.setattr(dns.resolver, "Resolver", lambda: resolver)  # that of the machine
-        connection = LdapConnection(LdapSection(domain="corp.test", connect_s=1))
+        connection = LdapConnection(LdapSettings(domain="corp.test", connect_s=1))
         with pytest.raises(AuthorityAway, match=r"dc\.corp\.test:389: "):
             connection.opened()
-        connection = LdapConnection(LdapSection(domain="other.test", connect_s=1))
+        connection = LdapConnection(LdapSettings(domain="other.test", connect_s=1))
         with pytest.raises(AuthorityAway, match="there is no directory server to ask"):
             connection.opened()
         names.shutdown()

@@ -11,7 +11,6 @@ import pytest
 from posthouse.engine.ledger.records import Record
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import QueueAccessType
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     IoTimeout,
     OperationCancelled,
@@ -41,6 +40,7 @@ from posthouse.sim import SimClock, SimDisk
 from posthouse.store.errors import StoreFailed
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from tests.engine.settings import engine_settings
 from tests.runtime.sim_loop import SimLoop, run
 
 ADMIN = Caller.administrator()
@@ -117,7 +117,7 @@ class Bench:
 
     async def start(self) -> None:
         self.store = WatchedStore(self.disk, self.trace)
-        settings = EngineSettings("ALPHA", directory_integrated=False, step_messages=10)
+        settings = engine_settings("ALPHA", directory_integrated=False, step_messages=10)
         self.manager = QueueManager(
             settings,
             self.store.recover().state,

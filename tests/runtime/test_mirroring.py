@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from posthouse.model.names import parse_format_name
 from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.runtime.directory.authority import reached_at
 from tests.engine.rig import RECEIVE, RECOVERABLE, SEND, Rig
+from tests.engine.settings import changed
 from tests.runtime.sharing import SharingRig, file_of
 
 SITE = objects.Site(identifier=b"s" * 16, name="North")
@@ -204,7 +204,7 @@ def test_a_queue_of_the_time_before_the_file_is_entered_there(tmp_path: Path) ->
 
 
 def _following(rig: SharingRig, source: str) -> EngineSettings:
-    return replace(rig.settings, directory_source=source)
+    return changed(rig.settings, directory_file=source.removeprefix("file "))
 
 
 def test_a_broken_file_leaves_what_was_known_and_says_where(rig: SharingRig, path: Path) -> None:
@@ -438,11 +438,11 @@ def test_the_own_object_says_where_others_reach_us(
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/9")
 def test_the_own_object_of_an_embedded_directory_says_who_we_are() -> None:
-    rig = Rig(software_version="7", listening_at=("here:1801",))
+    rig = Rig(software_version="7", directory_addresses=("here:1801",))
     rig.run(lambda m: m.directory.listens_at(("192.0.2.7:1801",)))
     own = rig.manager.directory.own_queue_manager()
     assert (own.queue_manager_version, own.addresses) == ("7", ("here:1801",))
-    rig.settings = replace(rig.settings, listening_at=(), routing_server=True)
+    rig.settings = changed(rig.settings, directory_addresses=(), routing_server=True)
     rig.restart()
     rig.run(lambda m: m.directory.listens_at(("192.0.2.7:1801",)))
     own = rig.manager.directory.own_queue_manager()

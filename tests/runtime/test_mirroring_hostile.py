@@ -245,7 +245,7 @@ def test_a_certificate_that_others_withdrew_does_not_come_back_with_the_next(
 
 
 def test_what_only_we_know_of_ourselves_is_entered_again(tmp_path: Path) -> None:
-    rig = SharingRig(file_of(tmp_path / "directory.toml"), listening_at=("alpha:7",))
+    rig = SharingRig(file_of(tmp_path / "directory.toml"), directory_addresses=("alpha:7",))
     assert rig.refresh()
     known = rig.manager.directory.directory.known(
         objects.QueueManager, equals("identifier", rig.manager.identifier)

@@ -33,7 +33,7 @@ class SharedHome(Home):
     def __init__(self, path: Path) -> None:
         self.chance = Random(5)
         self.authority = FileAuthority(file_of(path), lambda: self.chance.randbytes(16))
-        super().__init__(directory_source=f"file {path}")
+        super().__init__(directory_file=str(path))
 
     def open_store(self) -> None:
         super().open_store()

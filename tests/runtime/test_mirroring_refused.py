@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.directory.file import FileAuthority
+from tests.engine.settings import changed
 from tests.runtime.sharing import SharingRig, file_of
 
 ORDERS = "ALPHA\\orders"
@@ -46,11 +46,11 @@ def rig(tmp_path: Path) -> Iterator[SharingRig]:
     """ALPHA has had two public queues for a while, and names a file from now on."""
     path = file_of(tmp_path / "directory.toml")
     made = SharingRig(path)
-    made.settings = replace(made.settings, directory_source="")
+    made.settings = changed(made.settings, directory_file="")
     made.restart()
     for name in (ORDERS, BILLS):
         made.run(lambda m, name=name: m.create_queue(name, QueueProperties(), made.admin))
-    made.settings = replace(made.settings, directory_source=f"file {path}")
+    made.settings = changed(made.settings, directory_file=str(path))
     made.authority = Choosy(path)
     made.restart()
     yield made

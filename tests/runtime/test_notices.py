@@ -95,7 +95,7 @@ def test_nobody_is_told_of_what_is_ours(rig: SharingRig) -> None:
 
 def test_nobody_is_told_where_the_setting_says_so(tmp_path: Path) -> None:
     beta = objects.QueueManager(identifier=OTHER, computer_name="BETA")
-    rig = SharingRig(file_of(tmp_path / "d.toml", beta), notices_sent=False)
+    rig = SharingRig(file_of(tmp_path / "d.toml", beta), directory_notify=False)
     assert rig.refresh()
     change_a_queue_of_beta(rig)
     assert waiting_for(rig, OTHER) == []

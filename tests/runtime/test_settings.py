@@ -1,39 +1,26 @@
-"""The declarations: every setting does something, and every knob of engine and store has one."""
+"""The declarations: every setting is read by what it is for, and documented."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_type_hints
 
 import msgspec
 import pytest
 
-from posthouse.engine.settings import EngineSettings
+from posthouse.model.settings_kinds import Section
 from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.runtime.home import engine_settings
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.settings.file import SettingsError, parse_settings
+from posthouse.runtime.settings.file import SettingsError, fields_of, is_section, parse_settings
 from posthouse.runtime.settings.page import configuration_page
-from posthouse.runtime.settings.settings import Settings, engine_settings, store_settings
-from posthouse.runtime.settings_protocols import binary_settings
+from posthouse.runtime.settings.settings import Settings
 from posthouse.security.settings import MessageSecuritySettings
-from posthouse.store.settings import StoreSettings
 from tests.engine.rig import Rig
 
+SOURCE = Path(__file__).parents[2] / "src" / "posthouse"
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-# How much of a purge one turn takes is ours to choose; the rest follows from other settings.
-ENGINE_ONLY = {
-    "software_version",
-    "operating_system_version",
-    "directory_source",
-    "own_names",
-    "ports",
-    "computer_name",
-    "step_messages",
-    "step_bytes",
-}
-STORE_ONLY = {"store_id"}
 
 
 def test_the_documented_settings_are_the_settings() -> None:
@@ -46,19 +33,9 @@ def test_the_example_on_the_page_is_accepted() -> None:
     assert parse_settings(example.encode()).queue_manager.name == "ALPHA"
 
 
-def test_defaults_are_those_of_engine_and_store() -> None:
-    made = engine_settings(Settings(), "ALPHA", PortSet.STANDARD)
-    assert made == EngineSettings("ALPHA")
-    assert store_settings(Settings()) == StoreSettings()
-
-
-def test_defaults_are_those_of_the_binary_protocol() -> None:
-    assert binary_settings(Settings().binary, Settings().ping) == BinarySettings()
-
-
 @pytest.mark.spec("MS-MQQB 3.1.3.1/4", "MS-MQQB 3.1.3.1/5", "MS-MQQB 3.1.3.1/7")
 def test_defaults_are_those_of_message_security() -> None:
-    made = Settings().security.message_security()
+    made = Settings().security
     assert made == MessageSecuritySettings()
     assert (made.certificate_cache_size, made.certificate_lifetime_s) == (53, 1200)
     assert (made.receive_key_cache_size, made.send_key_cache_size) == (127, 53)
@@ -71,7 +48,7 @@ def test_caches_begin_empty_and_grow_to_the_sizes_of_the_settings() -> None:
     lines = [f"{word}_cache_size = {size}" for word, size in sizes.items()]
     text = "\n".join(["[security]", *lines]).encode()
     certificates = Rig().manager.accounts.certificates
-    certificates.configure(parse_settings(text).security.message_security())
+    certificates.configure(parse_settings(text).security)
     caches = certificates.security.caches
     all_of_them = (caches.receive, caches.send, caches.send_base, caches.certificates)
     assert [len(cache) for cache in all_of_them] == [0, 0, 0, 0]
@@ -98,74 +75,64 @@ def test_which_ciphers_may_be_preferred() -> None:
 
 @pytest.mark.spec("MS-MQQB 3.1.1.3/4", "MS-MQQB 3.1.1.3/13", "MS-MQQB 3.1.3.1/1")
 def test_the_resend_table_has_three_short_three_medium_three_long_and_a_final_time() -> None:
-    made = binary_settings(Settings().binary, Settings().ping)
-    seconds = [ms // 1000 for ms in made.resend_ms]
+    seconds = [ms // 1000 for ms in BinarySettings().resend_ms]
     assert seconds == [30] * 3 + [300] * 3 + [1800] * 3 + [21600]
     times = {"short": 1, "medium": 2, "long": 3, "final": 4}
     lines = [f"resend_{word}_ms = {value}" for word, value in times.items()]
     changed = parse_settings("\n".join(["[binary]", *lines]).encode())
-    table = binary_settings(changed.binary, changed.ping).resend_ms
-    assert table == (1, 1, 1, 2, 2, 2, 3, 3, 3, 4)
+    assert changed.binary.resend_ms == (1, 1, 1, 2, 2, 2, 3, 3, 3, 4)
 
 
-def test_every_knob_of_the_binary_protocol_can_be_turned() -> None:
-    sections = {name: section() for name, section in get_type_hints(Settings).items()}
-    for name, key, value in every_other_value():
-        sections[name] = msgspec.structs.replace(sections[name], **{key: value})
-    turned = binary_settings(Settings(**sections).binary, Settings(**sections).ping)
-    unturned = [
-        field.name
-        for field in fields(BinarySettings)
-        if getattr(turned, field.name) == getattr(BinarySettings(), field.name)
-    ]
-    assert unturned == []
-
-
-def every_other_value() -> list[tuple[str, str, object]]:
-    """Each setting with a value that is allowed and not its default."""
-    found: list[tuple[str, str, object]] = []
-    for name, section in get_type_hints(Settings).items():
-        for field in msgspec.structs.fields(section):
-            default = getattr(section(), field.name)
-            found.append((name, field.name, other(default)))
+def sections(section: type[msgspec.Struct], name: str = "") -> list[tuple[str, type[Section]]]:
+    """Each section with its name, those in sections too."""
+    found = []
+    for key, kind in fields_of(section).items():
+        if is_section(kind):
+            path = f"{name}.{key}" if name else key
+            found += [(path, kind), *sections(kind, path)]
     return found
 
 
-def other(default: object) -> object:
-    if isinstance(default, msgspec.Struct):
-        values = {field: other(getattr(default, field)) for field in default.__struct_fields__}
-        return msgspec.structs.replace(default, **values)
-    if isinstance(default, bool):
-        return not default
-    if isinstance(default, float):
-        return 0.75
-    if isinstance(default, int):
-        return default + 1024 if default > 1_000_000 or default == 0 else default + 1
-    if isinstance(default, list | tuple):
-        return ("other",)
-    return {"users": "peek"} if isinstance(default, dict) else "other"
+def attributes_read() -> set[str]:
+    """The names of the attributes that are read somewhere in the source."""
+    texts = (path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    return {
+        name for text in texts for name in re.findall(r"(?<=[\w)\]])\.([a-z]\w*)\b(?! = )", text)
+    }
 
 
-def test_every_knob_of_engine_and_store_can_be_turned() -> None:
-    sections = {name: section() for name, section in get_type_hints(Settings).items()}
-    for name, key, value in every_other_value():
-        sections[name] = msgspec.structs.replace(sections[name], **{key: value})
-    turned = Settings(**sections)
-    engine = engine_settings(turned, "OTHER", PortSet.USER)
-    unturned = [
-        field.name
-        for field in fields(EngineSettings)
-        if field.name not in ENGINE_ONLY
-        and getattr(engine, field.name) == getattr(EngineSettings("ALPHA"), field.name)
+def test_every_setting_is_read_by_something() -> None:
+    read = attributes_read()
+    idle = [
+        f"[{name}] {key}"
+        for name, section in sections(Settings)
+        for key, kind in fields_of(section).items()
+        if not is_section(kind) and key not in read
     ]
-    store = store_settings(turned)
-    unturned += [
-        field.name
-        for field in fields(StoreSettings)
-        if field.name not in STORE_ONLY
-        and getattr(store, field.name) == getattr(StoreSettings(), field.name)
-    ]
-    assert unturned == []
+    assert idle == []
+
+
+def test_every_section_is_declared_outside_of_the_runtime_but_the_log() -> None:
+    """The struct stands in the package that uses it; the runtime assembles them."""
+    homes = {name: section.__module__.split(".")[1] for name, section in sections(Settings)}
+    assert {name for name, package in homes.items() if package == "runtime"} == {"log"}
+
+
+def test_the_engine_reads_the_sections_themselves() -> None:
+    settings = parse_settings(b"[transactions]\nidle_s = 7\n[srmp]\nreceipt_ms = 8")
+    engine = engine_settings(settings, "ALPHA", PortSet.STANDARD)
+    for name in ("queue_manager", "directory", "transactions", "limits", "binary", "srmp", "qms"):
+        assert getattr(engine, name) is getattr(settings, name)
+
+
+def test_what_has_no_meaning_cannot_be_set() -> None:
+    for text in (
+        "[store]\nstore_id = 'x'",
+        "[rpc]\nheld_max = 1",
+        "[srmp]\nsend_batch_messages = 1",
+    ):
+        with pytest.raises(SettingsError, match="there is no such setting"):
+            parse_settings(text.encode())
 
 
 @pytest.mark.parametrize(("size", "kib"), [(0, 0xFFFFFFFF), (1, 1), (1024, 1), (1025, 2)])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.model.settings_kinds import is_loopback
 from posthouse.runtime.settings.file import (
     FILE_SIZE_MAX,
     SettingsError,
-    is_loopback,
     parse_settings,
     read_settings,
     size_text,

@@ -6,31 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.runtime.settings_directory import (
-    DirectorySection,
-    directory_faults,
-    directory_source,
-)
-from posthouse.runtime.settings_ldap import (
-    LdapSection,
-    Server,
-    ldap_faults,
-    ldap_source,
-    parse_server,
-    servers_of,
-)
+from posthouse.directory.ldap.settings import LdapSettings, Server, parse_server
+from posthouse.directory.settings import DirectorySettings
+from posthouse.runtime.settings.file import faults
+
+
+def ldap_faults(section: LdapSettings) -> list[str]:
+    return list(faults("directory.ldap", section))
 
 
 def test_servers_are_named_by_urls() -> None:
-    section = LdapSection(url="ldaps://one ldap://[::1]:3389/ ldapi://%2Frun%2Fldapi")
-    assert servers_of(section) == [
+    section = LdapSettings(url="ldaps://one ldap://[::1]:3389/ ldapi://%2Frun%2Fldapi")
+    assert section.servers == [
         Server("ldaps", "one"),
         Server("ldap", "::1", 3389),
         Server("ldapi", "/run/ldapi"),
     ]
-    assert list(map(str, servers_of(section)[:2])) == ["ldaps://one", "ldap://[::1]:3389"]
-    assert [server.is_local for server in servers_of(section)] == [False, True, True]
-    assert list(ldap_faults(section)) == []
+    assert list(map(str, section.servers[:2])) == ["ldaps://one", "ldap://[::1]:3389"]
+    assert [server.is_local for server in section.servers] == [False, True, True]
+    assert ldap_faults(section) == []
 
 
 @pytest.mark.parametrize(
@@ -40,28 +34,28 @@ def test_servers_are_named_by_urls() -> None:
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_server(url)
-    assert next(iter(ldap_faults(LdapSection(url=url)))).startswith("[directory.ldap] url: ")
+    assert ldap_faults(LdapSettings(url=url))[0].startswith("[directory.ldap] url: ")
 
 
 def test_an_authority_has_a_name_that_stays() -> None:
-    assert ldap_source(LdapSection()) == ""
-    assert ldap_source(LdapSection(url="ldaps://one")) == "ldap ldaps://one"
-    assert ldap_source(LdapSection(domain="example.com")) == "ldap of example.com"
-    named = DirectorySection(ldap=LdapSection(url="ldaps://one"))
-    assert directory_source(named) == "ldap ldaps://one"
-    assert list(directory_faults(named)) == []
+    assert LdapSettings().source == ""
+    assert LdapSettings(url="ldaps://one").source == "ldap ldaps://one"
+    assert LdapSettings(domain="example.com").source == "ldap of example.com"
+    named = DirectorySettings(ldap=LdapSettings(url="ldaps://one"))
+    assert named.source == "ldap ldaps://one"
+    assert list(faults("directory", named)) == []
 
 
 @pytest.mark.parametrize(
     ("section", "fault"),
     [
-        (LdapSection(url="ldaps://x", base="nonsense"), "base: "),
-        (LdapSection(url="ldaps://x", configuration="CN=x\\"), "configuration: "),
-        (LdapSection(url="ldaps://x", authentication="simple", user="CN=me"), "authentication: "),
-        (LdapSection(url="ldaps://x", ca_file="/nowhere/at/all"), "ca_file: there is no file"),
+        (LdapSettings(url="ldaps://x", base="nonsense"), "base: "),
+        (LdapSettings(url="ldaps://x", configuration="CN=x\\"), "configuration: "),
+        (LdapSettings(url="ldaps://x", authentication="simple", user="CN=me"), "authentication: "),
+        (LdapSettings(url="ldaps://x", ca_file="/nowhere/at/all"), "ca_file: there is no file"),
     ],
 )
-def test_what_is_wrong_is_said(section: LdapSection, fault: str) -> None:
+def test_what_is_wrong_is_said(section: LdapSettings, fault: str) -> None:
     [said] = ldap_faults(section)
     assert said.startswith(f"[directory.ldap] {fault}")
 
@@ -70,16 +64,16 @@ def test_a_password_in_clear_text_is_refused_before_it_is_sent(tmp_path: Path) -
     file = tmp_path / "password"
     file.write_text("x")
     login = {"authentication": "simple", "user": "CN=me", "password_file": str(file)}
-    open_text = LdapSection(url="ldap://far", start_tls=False, **login)  # type: ignore[arg-type]
+    open_text = LdapSettings(url="ldap://far", start_tls=False, **login)  # type: ignore[arg-type]
     [said] = ldap_faults(open_text)
     assert "clear text" in said
-    near = LdapSection(url="ldap://localhost", start_tls=False, **login)  # type: ignore[arg-type]
-    assert list(ldap_faults(near)) == []
+    near = LdapSettings(url="ldap://localhost", start_tls=False, **login)  # type: ignore[arg-type]
+    assert ldap_faults(near) == []
 
 
 def test_there_is_one_authority() -> None:
-    server = LdapSection(url="ldaps://x")
-    [said] = directory_faults(DirectorySection(file="d.toml", ldap=server))
+    server = LdapSettings(url="ldaps://x")
+    [said] = faults("directory", DirectorySettings(file="d.toml", ldap=server))
     assert "there is one authority" in said
-    [said] = directory_faults(DirectorySection(integrated=False, ldap=server))
+    [said] = faults("directory", DirectorySettings(integrated=False, ldap=server))
     assert "workgroup" in said

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
-from posthouse.engine.settings import EngineSettings, RedirectSettings
-from posthouse.protocols.srmp.settings import SrmpSettings, resend_table
-from posthouse.runtime.ports import PortSet
+from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.runtime.settings.file import SettingsError, parse_settings
-from posthouse.runtime.settings.settings import Settings, engine_settings
-from posthouse.runtime.settings_srmp import SrmpSection
-from tests.runtime.test_settings import other
+from posthouse.runtime.settings.settings import Settings
 
 WHOLE = b"""
 [srmp]
@@ -37,34 +31,34 @@ default_receipt_url = "http://front/msmq/q"
 
 @pytest.mark.spec("MC-MQSRM 3.1.2/1")
 def test_nothing_set_is_the_protocols_own_default() -> None:
-    settings = Settings()
-    assert settings.srmp.protocol() == SrmpSettings()
-    engine, default = engine_settings(settings, "A", PortSet.USER), EngineSettings("A")
-    assert engine.srmp_redirect == RedirectSettings()
-    assert engine.srmp_receipt_ms == default.srmp_receipt_ms == 500
-    assert engine.srmp_receipt_max_ms == default.srmp_receipt_max_ms == 10_000
+    made = Settings().srmp
+    assert made == SrmpSettings()
+    assert (made.receipt_ms, made.receipt_max_ms) == (500, 10_000)
+    assert made.proxy_address is None
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.2/1", "MC-MQSRM 3.1.1.1.7/1", "MC-MQSRM 3.1.1.1.8/1")
 def test_what_is_set_gets_there() -> None:
-    settings = parse_settings(WHOLE)
-    made = settings.srmp.protocol()
+    made = parse_settings(WHOLE).srmp
     assert made.retransmission_ms == 100
-    assert made.resend_ms == resend_table(short_ms=1, final_ms=4)
-    assert made.receive_ahead_bytes == 1 << 20
-    assert made.proxy == ("proxy.lan", 3128)
-    assert made.proxy_bypass == (".lan",)
+    medium, long = (300_000,) * 3, (1_800_000,) * 3
+    assert made.resend_ms == (1, 1, 1, *medium, *long, 4)
+    assert made.receive_ahead == 1 << 20
+    assert made.proxy_address == ("proxy.lan", 3128)
+    assert made.proxy_bypass == (".LAN",)
     assert made.reverse_proxies == ("10.0.0.7",)
-    engine = engine_settings(settings, "A", PortSet.USER)
-    assert engine.srmp_forwarding
-    assert engine.srmp_receipt_ms == 7
-    assert engine.srmp_redirect == RedirectSettings(
-        outbound=(("http://a/*", "http://b:8080"),),
-        outbound_exceptions=("http://a/msmq/x",),
-        inbound=(("http://front/*", "http://us/*"),),
-        receipt_urls=(("http://a/*", "http://front/msmq/private$/order_queue$"),),
-        default_receipt_url="http://front/msmq/q",
-    )
+    assert made.forwarding
+    assert made.receipt_ms == 7
+    assert made.redirect.outbound == {"http://a/*": "http://b:8080"}
+    assert made.redirect.outbound_exceptions == ("http://a/msmq/x",)
+    assert made.redirect.inbound == {"http://front/*": "http://us/*"}
+    url = "http://front/msmq/private$/order_queue$"
+    assert made.redirect.receipt_urls == {"http://a/*": url}
+    assert made.redirect.default_receipt_url == "http://front/msmq/q"
+
+
+def test_a_proxy_has_a_usual_port() -> None:
+    assert SrmpSettings(proxy="http://proxy").proxy_address == ("proxy", 8080)
 
 
 @pytest.mark.parametrize(
@@ -90,19 +84,3 @@ def test_what_will_not_do_is_told(text: str, words: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse_settings(text.encode())
     assert words in str(caught.value)
-
-
-def test_every_knob_of_the_protocol_can_be_turned() -> None:
-    turned = {
-        name: other(getattr(SrmpSection(), name))
-        for name in SrmpSection.__struct_fields__
-        if name != "redirect"
-    }
-    made = SrmpSection(**turned | {"proxy": "http://proxy"}).protocol()
-    fixed = {"send_batch"}  # messages; their bytes can be set
-    unturned = {
-        field.name
-        for field in fields(SrmpSettings)
-        if getattr(made, field.name) == getattr(SrmpSettings(), field.name)
-    }
-    assert unturned == fixed

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged

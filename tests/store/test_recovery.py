@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from zlib import crc32
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import MARK
 from posthouse.sim import SimDisk

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from posthouse.engine.ledger.records import ACCEPTED, LOST_EXPRESS
-from posthouse.engine.settings import EngineSettings
 from posthouse.security.access import Caller
 from posthouse.sim import PowerLost, SimDisk
 from posthouse.sim.clock import SimClock
@@ -22,6 +21,7 @@ from posthouse.store.salvage import Piece, filler, pieces
 from posthouse.store.settings import StoreSettings
 from tests.engine.rig import MOVE, RECEIVE, START_UTC
 from tests.engine.rig import Rig as EngineRig
+from tests.engine.settings import engine_settings
 from tests.store.rig import Rig, packet_of, picture
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=3000, checkpoint_ratio=1)
@@ -226,7 +226,7 @@ class Machine(EngineRig):
     """A queue manager on such a store."""
 
     def __init__(self, disk: SimDisk) -> None:
-        self.settings = EngineSettings("ALPHA", dns_domain="example.com")
+        self.settings = engine_settings("ALPHA", dns_domain="example.com")
         self.clock = SimClock(utc_seconds=START_UTC)
         self.random = Random(1)
         self.admin = Caller.administrator()

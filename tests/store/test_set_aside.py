@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import COPY, MARK, MESSAGE
 from posthouse.engine.ledger.state import State

@@ -17,9 +17,10 @@ from posthouse.client.connect import CONNECT_TIMEOUT_S
 from posthouse.client.courier import Courier
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import QueueManagerClient
+from posthouse.directory.settings import DirectorySettings
 from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings
+from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.model.roles import Role
 from posthouse.protocols.desk import Call, Release
 from posthouse.protocols.handlers.context import Services
@@ -34,7 +35,6 @@ from posthouse.runtime.directory.authority import (
 from posthouse.runtime.directory.feed import DirectoryFeed, need_now
 from posthouse.runtime.embedded import EmbeddedQueueManager
 from posthouse.runtime.settings.file import SETTINGS_NAME, read_settings
-from posthouse.runtime.settings_directory import DirectorySection, directory_source
 from posthouse.security.access import Caller
 
 if TYPE_CHECKING:
@@ -58,12 +58,10 @@ def open_home(
     section = sections.directory
     settings = EngineSettings(
         name or sections.queue_manager.name,
-        directory_integrated=section.integrated,
-        directory_source=directory_source(section),
-        listening_at=tuple(section.addresses),
-        routing_server=sections.queue_manager.routing_server,
+        QueueManagerSettings(routing_server=sections.queue_manager.routing_server),
+        directory=section,
+        qms=sections.qms,
         software_version=version,
-        qms=sections.qms.settings(),
     )
     embedded = EmbeddedQueueManager(folder, settings=settings)
     link = EmbeddedLink(embedded, version)  # closed by its channel, also when that fails
@@ -138,7 +136,7 @@ class EmbeddedLink:
         self._woken = False
         self._feed: DirectoryFeed | None = None
 
-    def follow(self, authority: Authority, section: DirectorySection) -> None:
+    def follow(self, authority: Authority, section: DirectorySettings) -> None:
         """Shares a directory; returns when it is there, or when that takes too long."""
         feed = self._feed = DirectoryFeed(
             authority,

@@ -196,7 +196,7 @@ class QueueManager(ManagerReads):
         core = self.core
         elapsed_s = (now_ms - core.now_ms) // 1000
         step = utc - core.utc - elapsed_s
-        if abs(step) > core.settings.clock_step_s:
+        if abs(step) > core.settings.queue_manager.clock_step_s:
             core.event("clock_step", seconds=step)
         core.now_ms, core.utc = now_ms, utc
         self.expiry.run()
@@ -217,7 +217,7 @@ class QueueManager(ManagerReads):
 
     def _follow_enterprise(self) -> None:
         """DefaultTimeToLive of the enterprise (3.1.1.6) bounds every message's time."""
-        allowed = self.core.settings.default_time_to_reach_queue_s
+        allowed = self.core.settings.queue_manager.time_to_reach_queue_s
         service = self.directory.service
         if service.integrated:
             allowed = min(allowed, service.default_time_to_reach_queue_s)

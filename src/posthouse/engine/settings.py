@@ -1,132 +1,304 @@
-"""The engine's settings, with the documents' defaults. Read from configuration at the edge."""
+"""The sections that the engine reads, with the documents' defaults."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from ipaddress import AddressValueError, IPv6Address
+from typing import Annotated, Literal
 
-from posthouse.security.access import DEFAULT_ACCESS, Access
+import msgspec
 
-UNLIMITED = 0xFFFFFFFF  # of quotas, in kilobytes
+from posthouse.directory.settings import DirectorySettings
+from posthouse.engine.jobs.settings import QmsSettings
+from posthouse.engine.transfer.settings import ArrivalSettings, StreamSettings
+from posthouse.model.errors import QueueError
+from posthouse.model.paths import check_computer
+from posthouse.model.properties import UNLIMITED
+from posthouse.model.queue_parts import NameFault
+from posthouse.model.settings_kinds import (
+    COUNT_MAX,
+    DAY_S,
+    GIB,
+    KIB,
+    MIB,
+    YEAR_S,
+    Fault,
+    FileName,
+    Name,
+    Names,
+    Section,
+    is_address,
+    meaning,
+    size,
+    text,
+    within,
+)
+from posthouse.model.text import excerpt, nearest
+from posthouse.security.access import Access, default_access
+from posthouse.security.sids import PRINCIPALS
+
+QUOTA_MAX_KIB = 0xFFFF_FFFE
 TIME_TO_REACH_QUEUE_MAX = 0x54600  # four days: [MS-MQDMPR] 3.1.1.12, note 12
 
 
-@dataclass(frozen=True, slots=True)
-class QmsSettings:
-    """Limits of job queues and of the bindery (qms-facts 2.3; decision 98)."""
+class QueueManagerSettings(Section, frozen=True):
+    """Who this queue manager is."""
 
-    jobs_max: int = 250  # of one queue; numbers end at 999 up to it, and at 65,535 above
-    servers_max: int = 25  # attached to one queue
-    queues_max: int = 10_000
-    objects_max: int = 100_000
-    properties_max: int = 256  # of one object
-    members_max: int = 100_000  # of one set
-    stations_max: int = 1_000  # connections at a time, whatever door they came through
-    file_max: int = 1 << 30  # bytes of one job file
-    history_max: int = 10_000  # jobs that have ended and are remembered
-    empty_passwords: bool = False
-    names_before_login: bool = False  # of job queues and users, to clients of any address
-    bridge_retry_s: int = 5  # a job queue that takes no jobs is tried again after it
-    local_clock: bool = True  # of entry and execution times; the runtime knows the time zone
+    name: Annotated[
+        Name,
+        meaning(
+            "The computer name it answers to, kept in the home from the first start on; "
+            "empty: the kept one, in a new home the host name. `posthouse rename` changes it."
+        ),
+    ] = ""
+    dns_domain: Annotated[
+        Name, meaning("The domain behind the computer name, where there is one.")
+    ] = ""
+    aliases: Annotated[Names, meaning("Other computer names that mean this queue manager.")] = ()
+    addresses: Annotated[
+        Names,
+        meaning(
+            "Addresses that mean this queue manager in a direct name, beside those of this machine."
+        ),
+    ] = ("127.0.0.1", "::1")
+    listen: Annotated[Name, meaning("Address of the listeners; `--listen` goes before it.")] = (
+        "127.0.0.1"
+    )
+    ports: Annotated[
+        Literal["standard", "user", "ephemeral"],
+        meaning(
+            "Ports as the documents have them, the privileged ones moved up by 10,000, or "
+            "chosen by the system; `--ports` goes before it."
+        ),
+    ] = "user"
+    default_access: Annotated[
+        dict[str, str],
+        meaning(
+            "What others than its owner may do with a new queue: `everyone`, `users`, "
+            "`anonymous` or `administrators` with a list of rights."
+        ),
+    ] = msgspec.field(default_factory=lambda: {"everyone": "send"})
+    # Choice: no machine quota; the disk reserve of the store bounds it (design, section 4).
+    machine_quota: Annotated[
+        int,
+        size(
+            0,
+            QUOTA_MAX_KIB * KIB,
+            "What all messages together may take; 0: no limit but the disk reserve.",
+        ),
+    ] = 0
+    journal_quota: Annotated[
+        int, size(0, QUOTA_MAX_KIB * KIB, "What all journals together may take; 0: no limit.")
+    ] = 0
+    time_to_reach_queue_s: Annotated[
+        int, within(1, YEAR_S, "The longest time a message may take to its queue.")
+    ] = TIME_TO_REACH_QUEUE_MAX
+    hardened: Annotated[bool, meaning("Takes messages of other computers over HTTPS only.")] = False
+    routing_server: Annotated[
+        bool, meaning("Passes on messages that are meant for other computers.")
+    ] = False
+    send_insecure_nacks: Annotated[
+        bool, meaning("Sends negative acknowledgments of messages nobody signed.")
+    ] = False
+    # Decision 9
+    allowed_targets: Annotated[
+        Names,
+        meaning(
+            "Hosts and networks that names in messages of other computers may lead to, for "
+            "acknowledgments and reports, beside the sender itself and computers of the "
+            "directory."
+        ),
+    ] = ()
+    targets_per_peer: Annotated[
+        int,
+        within(
+            1,
+            COUNT_MAX,
+            "How many such names one computer may bring within an hour. What a routing server"
+            " of the directory passes on counts for the computer that wrote it.",
+        ),
+    ] = 100
+    # Of UTC against the monotonic clock.
+    clock_step_s: Annotated[
+        int, within(1, DAY_S, "A jump of the system's clock worth a log line.")
+    ] = 5
+
+    def faults(self) -> Iterator[Fault]:
+        """Names and addresses that are none, and rights that nobody has."""
+        for key, names in (("name", [self.name]), ("aliases", self.aliases)):
+            for name in filter(None, names):
+                if fault := name_fault(name):
+                    yield key, fault
+        yield from _access_faults(self.default_access)
+        if not is_address(self.listen):
+            yield "listen", f"{excerpt(self.listen)} is no address; allowed: an IP address"
 
 
-Pairs = tuple[tuple[str, str], ...]  # From, To
+def _access_faults(rights: dict[str, str]) -> Iterator[Fault]:
+    for who, words in rights.items():
+        if who.lower() not in PRINCIPALS:
+            near = nearest(who, list(PRINCIPALS))
+            yield "default_access", f"{excerpt(who)} is nobody; the nearest is {near}"
+            continue
+        try:
+            default_access({who: words})
+        except QueueError as error:
+            yield "default_access", f"{error.cause}. {error.remedy}"
 
 
-@dataclass(frozen=True, slots=True)
-class RedirectSettings:
-    """The collections of [MC-MQSRM] 3.1.1.1.8-10, empty until an administrator fills them."""
+def name_fault(name: str) -> str:
+    """Why a text cannot be a computer name; empty if it can."""
+    try:
+        check_computer(name)
+    except NameFault as fault:
+        return str(fault)
+    return ""
 
-    outbound: Pairs = ()  # OutboundRedirectionCollection
-    outbound_exceptions: tuple[str, ...] = ()  # OutboundRedirectionExceptionCollection
-    inbound: Pairs = ()  # InboundRedirectionCollection
-    receipt_urls: Pairs = ()  # StreamReceiptURLReplacementCollection
-    default_receipt_url: str = ""  # DefaultStreamReceiptURLReplacement
+
+class TransactionSettings(Section, frozen=True):
+    """Transactions of clients."""
+
+    idle_s: Annotated[int, within(1, DAY_S, "A transaction left alone for so long is aborted.")] = (
+        60
+    )
+    buffer: Annotated[
+        int,
+        size(64 * KIB, GIB, "A transaction larger than this is written to the log as it comes."),
+    ] = 8 * MIB
+    prepare_s: Annotated[int, within(1, DAY_S, "Time other queue managers have to vote.")] = 30
+    in_doubt_s: Annotated[
+        int, within(1, DAY_S, "A prepared transaction asks its coordinator after this time.")
+    ] = 10
+    peer_retry_s: Annotated[
+        int, within(1, DAY_S, "First pause before a peer is asked again; it doubles.")
+    ] = 1
+    peer_retry_max_s: Annotated[int, within(1, DAY_S, "The longest such pause.")] = 300
+    enlistment_s: Annotated[int, within(1, DAY_S, "How long a transaction token is good for.")] = (
+        120
+    )
+    url: Annotated[
+        str,
+        text(
+            512,
+            "Where peers call this queue manager, as their `peer create` says it; empty: the "
+            "address of the admin endpoint.",
+        ),
+    ] = ""
+    peer_authorities: Annotated[
+        FileName,
+        meaning(
+            "PEM file of certificates that those of peers are checked against, beside the "
+            "system's; relative to the home."
+        ),
+    ] = ""
+
+    def faults(self) -> Iterator[Fault]:
+        """Limits that are the wrong way round."""
+        yield from self.in_order(("peer_retry_s", "peer_retry_max_s"))
+
+
+class EngineLimits(Section, frozen=True):
+    """What the engine reads of `[limits]`."""
+
+    waiting_reads_max: Annotated[int, within(1, COUNT_MAX, "Reads that wait for a message.")] = (
+        1_000_000
+    )
+    open_handles_max: Annotated[int, within(1, COUNT_MAX, "Open queues.")] = 1_000_000
+    transactions_max: Annotated[int, within(1, COUNT_MAX, "Open transactions.")] = 100_000
+    operations_max: Annotated[
+        int, within(1, COUNT_MAX, "Sends and receives of one transaction.")
+    ] = 1_000_000
+    outgoing_queues_max: Annotated[
+        int, within(1, COUNT_MAX, "Queues that lead to other computers.")
+    ] = 100_000
+    # ConnectionHistory
+    history_max: Annotated[
+        int, within(1, 10_000, "Entries in the connection history of outgoing queues.")
+    ] = 50
+    groups_max: Annotated[int, within(1, COUNT_MAX, "Named groups of readers, of all queues.")] = (
+        10_000
+    )
+    groups_per_user: Annotated[int, within(1, COUNT_MAX, "Of these, that one user makes.")] = 2_500
+    # At least 10: readers renew theirs every five seconds.
+    group_lease_s: Annotated[
+        int,
+        within(
+            10, DAY_S, "The lease of a consuming group lapses when it is not renewed for so long."
+        ),
+    ] = 15
+    stages_max: Annotated[
+        int, within(1, COUNT_MAX, "Stages of batches that are not published.")
+    ] = 100_000
+    stages_per_user: Annotated[int, within(1, COUNT_MAX, "Of these, that one user writes.")] = (
+        25_000
+    )
+    stage_expiry_s: Annotated[
+        int, within(1, YEAR_S, "A stage is dropped that is not published for so long.")
+    ] = DAY_S
+    query_expiry_s: Annotated[
+        int,
+        within(
+            DAY_S,
+            100 * YEAR_S,
+            "The last batch of a query is forgotten that publishes none for so long.",
+        ),
+    ] = 400 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Who this queue manager is and how it behaves. Every timer of the document is here."""
+    """Who this queue manager is, and the sections that its engine reads, by their names."""
 
     computer_name: str
-    dns_domain: str = ""
-    aliases: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ("127.0.0.1", "::1")
+    queue_manager: QueueManagerSettings = field(default_factory=QueueManagerSettings)
+    directory: DirectorySettings = field(default_factory=DirectorySettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    limits: EngineLimits = field(default_factory=EngineLimits)
+    binary: ArrivalSettings = field(default_factory=ArrivalSettings)
+    srmp: StreamSettings = field(default_factory=StreamSettings)
+    qms: QmsSettings = field(default_factory=QmsSettings)
     ports: frozenset[int] = frozenset({1801, 80, 443})
-    # Choice: no machine quota; the disk reserve of the store bounds it (design, section 4).
-    machine_quota_kib: int = UNLIMITED
-    journal_quota_kib: int = UNLIMITED
-    default_time_to_reach_queue_s: int = TIME_TO_REACH_QUEUE_MAX
-    transaction_idle_s: int = 60
-    transaction_buffer: int = 8 << 20  # larger ones are appended as they come
-    prepare_s: int = 30  # other queue managers have so long to vote
-    in_doubt_s: int = 10  # then a prepared transaction asks its coordinator
-    peer_retry_s: int = 1  # the first pause before a peer is asked again; it doubles
-    peer_retry_max_s: int = 300
-    enlistment_s: int = 120  # how long a transaction token is good for
-    hardened: bool = False
-    routing_server: bool = False
-    send_insecure_nacks: bool = False
-    directory_integrated: bool = True  # by the embedded directory; False: a workgroup
-    directory_source: str = ""  # the authority that the directory mirrors; empty: it is its own
-    listening_at: tuple[str, ...] = ()  # where others reach us, host or host:port
-    directory_site: str = ""  # of a new own object in the directory: name or GUID
     software_version: str = ""
     operating_system_version: str = ""
-    # [MS-MQCN]: change notifications to the owners of objects that were changed from here, and
-    # how long those of others are collected.
-    notices_sent: bool = True
-    notices_first_s: int = 60
-    notices_interval_s: int = 15 * 60
-    directory_sites_update_s: int = 12 * 3600
-    directory_site_gates_update_s: int = 3600
-    directory_online_s: int = 60
-    clock_step_s: int = 5  # a jump of UTC against the monotonic clock worth a log line
-    default_access: Access = DEFAULT_ACCESS  # what others than the owner get on a new queue
-    waiting_reads_max: int = 1_000_000
-    open_handles_max: int = 1_000_000
-    transactions_max: int = 100_000
-    operations_max: int = 1_000_000  # of one transaction
-    history_max: int = 50  # ConnectionHistory entries kept per outgoing queue
-    outgoing_queues_max: int = 100_000
-    # [MC-MQSRM] 3.1.2.3, 3.1.1.3.2: a stream receipt waits so long for more to acknowledge.
-    srmp_receipt_ms: int = 500
-    srmp_receipt_max_ms: int = 10_000
-    srmp_forwarding: bool = False  # TransparentStoreAndForward; needs routing_server (decision 15)
-    srmp_redirect: RedirectSettings = RedirectSettings()
-    srmp_receipts_elsewhere: Pairs = ()  # sender's address, host[:port] of its receipt address
-    message_history_max: int = 10_000  # [MS-MQQB] 3.1.1.3: identifiers of received messages kept
-    message_history_s: int = 30 * 60  # [MS-MQQB] 3.1.2.8, note 47
-    sequence_ahead_s: int = 24 * 3600  # the clock of a sender may be ahead of ours by so much
-    absent_senders_max: int = 5_000  # outside the directory, that final answers are kept for
-    # Decision 9: hosts and networks that names from other machines may make us connect to.
-    allowed_targets: tuple[str, ...] = ()
-    targets_per_peer: int = 100  # and how many different ones, within an hour
-    group_lease_s: int = 15  # a reader that does not renew it by then has lost it
-    groups_max: int = 10_000
-    groups_per_user: int = 2_500  # of these, whoever makes them
-    stage_expiry_s: int = 24 * 3600  # of messages that wait for their batch to be published
-    query_expiry_s: int = 400 * 24 * 3600  # the last batch of a query that publishes no more
-    stages_max: int = 100_000
-    stages_per_user: int = 25_000
     # What purges and deletions may take of one turn, and expiry again; the rest follows.
     step_messages: int = 2_000
     step_bytes: int = 16 << 20
-    qms: QmsSettings = QmsSettings()
 
+    # Made of the sections once, because each message asks for them.
     own_names: frozenset[str] = field(init=False)
+    machine_quota_kib: int = field(init=False)
+    journal_quota_kib: int = field(init=False)
+    default_access: Access = field(init=False)
 
     def __post_init__(self) -> None:
+        machine = self.queue_manager
         names = {self.computer_name, self.qualified_computer_name, "localhost", "."}
-        names.update(self.aliases, self.addresses)
-        object.__setattr__(self, "own_names", frozenset(map(host_key, names)))
+        names.update(machine.aliases, machine.addresses)
+        for name, value in (
+            ("own_names", frozenset(map(host_key, names))),
+            ("machine_quota_kib", _quota_kib(machine.machine_quota)),
+            ("journal_quota_kib", _quota_kib(machine.journal_quota)),
+            ("default_access", default_access(machine.default_access)),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def qualified_computer_name(self) -> str:
         """[MS-MQDMPR] 3.1.3: computer name, a dot, the DNS domain name."""
-        if not self.dns_domain:
+        if not self.queue_manager.dns_domain:
             return self.computer_name
-        return f"{self.computer_name}.{self.dns_domain}"
+        return f"{self.computer_name}.{self.queue_manager.dns_domain}"
+
+    def with_machine_quota(self, kib: int) -> EngineSettings:
+        """With the quota that the directory has, instead of the operator's."""
+        made = replace(self)
+        object.__setattr__(made, "machine_quota_kib", kib)
+        return made
+
+
+def _quota_kib(size: int) -> int:
+    return -(-size // KIB) if size else UNLIMITED
 
 
 def host_key(host: str) -> str:

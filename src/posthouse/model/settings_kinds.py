@@ -6,12 +6,14 @@ has the type, the limits, the meaning as docs/configuration.md prints it, and th
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 SIZE = "size"  # the unit of settings that may be written as "64MiB"
+FILE = "file"  # the unit of names of files that have to be there
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
@@ -25,6 +27,7 @@ COUNT_MAX = 1_000_000_000
 Name = Annotated[str, Meta(max_length=256)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=1000)]
 FileName = Annotated[str, Meta(max_length=4096)]
+ExistingFile = Annotated[str, Meta(max_length=4096, extra={"unit": FILE})]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Ms = Annotated[int, Meta(ge=1, le=DAY_MS)]
 
@@ -63,3 +66,19 @@ def size(least: int, most: int, description: str) -> Meta:
 def text(longest: int, description: str) -> Meta:
     """A text with its limit in characters."""
     return Meta(max_length=longest, description=description)
+
+
+def is_address(text: str) -> bool:
+    """Whether this is an IP address, or the name of the loopback."""
+    if text == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(text: str) -> bool:
+    """Whether only this machine reaches the address."""
+    return text == "localhost" or (is_address(text) and ipaddress.ip_address(text).is_loopback)

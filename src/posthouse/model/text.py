@@ -1,4 +1,6 @@
-"""Text as the packets count it: UTF-16 code units ([MS-MQMQ] 2.2)."""
+"""Text as the packets count it: UTF-16 code units ([MS-MQMQ] 2.2); and as messages show it."""
+
+import difflib
 
 
 def utf16_length(text: str) -> int:
@@ -14,3 +16,8 @@ def has_lone_surrogate(text: str) -> bool:
 def excerpt(text: str) -> str:
     """A quoted beginning of a text for messages, however long or strange the text is."""
     return ascii(text) if len(text) <= 80 else f"{text[:77]!a}..."
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The known name that is most like one that is not."""
+    return difflib.get_close_matches(name[:80].lower(), known, 1, 0.0)[0]

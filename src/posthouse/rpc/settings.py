@@ -1,29 +1,63 @@
-"""Every limit and time of the runtime of a server."""
+"""The limits and times of `[rpc]` that any RPC server has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
+from posthouse.model.settings_kinds import (
+    DAY_MS,
+    GIB,
+    KIB,
+    MIB,
+    MINUTE_MS,
+    Section,
+    size,
+    within,
+)
 from posthouse.rpc.pdu import FRAG_LENGTH_MIN
 
-KIB, MIB = 1 << 10, 1 << 20
 
+class RpcSettings(Section, frozen=True):
+    """How connections of RPC clients behave."""
 
-@dataclass(frozen=True, slots=True)
-class RpcSettings:
-    """How connections of RPC clients behave. Times are in milliseconds, sizes in bytes."""
-
-    fragment_max: int = 64 * KIB - 16  # of a PDU; clients mostly ask for 5840 or less
-    request_max: int = 1 * MIB  # of a call's stub, all fragments together
-    held_max: int = 8 * MIB  # of one connection's calls that are not whole
-    calls_max: int = 16_384  # of one connection, not answered
-    all_calls_max: int = 100_000  # of all connections, not answered
-    unsent_max: int = 256 * MIB  # answers that a client does not read
-    handles_max: int = 10_000  # of one association group
-    bind_ms: int = 30_000  # a connection has so long to bind
-    login_ms: int = 60_000  # and, once it has begun, to prove who is there
-    unfinished_ms: int = 60_000  # a PDU or a call has so long to become whole
-    idle_ms: int = 30 * 60_000  # without calls and handles
+    calls_max: Annotated[
+        int,
+        within(
+            1,
+            1_000_000,
+            "Calls of one connection that wait for their answers, reads that wait for a "
+            "message too.",
+        ),
+    ] = 16_384
+    all_calls_max: Annotated[
+        int, within(1, 10_000_000, "The same for all connections together.")
+    ] = 100_000
+    handles_max: Annotated[int, within(1, 1_000_000, "Queues that one client may have open.")] = (
+        10_000
+    )
+    request_max: Annotated[
+        int,
+        size(
+            4 * KIB, GIB, "The largest call that is read; a token of a transaction needs 128 KiB."
+        ),
+    ] = MIB
+    unsent_max: Annotated[
+        int,
+        size(4 * KIB, GIB, "Answers that a client does not read, before its connection is closed."),
+    ] = 256 * MIB
+    bind_ms: Annotated[int, within(1, DAY_MS, "Time that a connection has to bind.")] = 30_000
+    login_ms: Annotated[
+        int, within(1, DAY_MS, "Time that a login may take, once it has begun.")
+    ] = 60_000
+    unfinished_ms: Annotated[int, within(1, DAY_MS, "Time that a call has to become whole.")] = (
+        60_000
+    )
+    idle_ms: Annotated[
+        int, within(1, DAY_MS, "A connection without calls and handles ends after it.")
+    ] = 30 * MINUTE_MS
+    # Not in the file: of a PDU (clients mostly ask for 5840 or less), and of calls not yet whole.
+    fragment_max: int = 64 * KIB - 16
+    held_max: int = 8 * MIB
 
     def __post_init__(self) -> None:
         assert FRAG_LENGTH_MIN <= self.fragment_max <= 0xFFF8

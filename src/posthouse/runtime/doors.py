@@ -27,7 +27,6 @@ from posthouse.runtime.backup import backup
 from posthouse.runtime.pgm_doors import pgm_door, pgm_node
 from posthouse.runtime.ports import port_of
 from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
-from posthouse.runtime.settings_protocols import binary_settings
 from posthouse.runtime.srmp_doors import srmp_doors, srmp_node
 
 
@@ -76,7 +75,8 @@ def binary_node(service: Service) -> BinaryNode | None:
         return None
     node = BinaryNode(
         service.desk,
-        binary_settings(section, ping),
+        section,
+        ping,
         memory=service.memory,
         connections=service.connections(),
     )
@@ -104,8 +104,7 @@ def remote_read_node(service: Service) -> RemoteReadNode | None:
     domain = f"{service.name}.{machine.dns_domain}" if machine.dns_domain else ""
     node = RemoteReadNode(
         service.desk,
-        section.remote_read(),
-        section.runtime(),
+        section,
         ServerNames(service.name, domain),
         memory=service.memory,
         bug=_fault_writer(service),

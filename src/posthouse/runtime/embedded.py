@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager

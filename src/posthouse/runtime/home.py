@@ -19,6 +19,8 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.key_file import key_file
+from posthouse.runtime.ports import PortSet, own_ports
+from posthouse.runtime.settings.settings import Settings
 from posthouse.store.base import Recovered
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
@@ -97,6 +99,21 @@ class Started(NamedTuple):
     recovered: Recovered
     manager: QueueManager
     driver: Driver
+
+
+def engine_settings(settings: Settings, name: str, ports: PortSet) -> EngineSettings:
+    """The sections that the engine reads, and who it is."""
+    return EngineSettings(
+        name,
+        queue_manager=settings.queue_manager,
+        directory=settings.directory,
+        transactions=settings.transactions,
+        limits=settings.limits,
+        binary=settings.binary,
+        srmp=settings.srmp,
+        qms=settings.qms,
+        ports=own_ports(ports),
+    )
 
 
 def start_manager(

@@ -12,11 +12,10 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import QueueRole
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.properties import QueueType
-from posthouse.runtime.home import STORE, Home, Started, start_manager
+from posthouse.runtime.home import STORE, Home, Started, engine_settings, start_manager
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings.file import SETTINGS_NAME, read_settings
-from posthouse.runtime.settings.settings import Settings, engine_settings, store_settings
-from posthouse.runtime.settings_directory import directory_source
+from posthouse.runtime.settings.settings import Settings
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
 
@@ -63,7 +62,7 @@ def current_name(home: Path) -> str:
     require_store(home)
     taken = Home(home)
     try:
-        store = LogStore(RealDisk(taken.path / STORE), store_settings(Settings()))
+        store = LogStore(RealDisk(taken.path / STORE), Settings().store)
         state = store.recover().state
         store.close()
         return kept_name(state) or first_name(state)
@@ -86,7 +85,7 @@ class _Found(NamedTuple):
 
 def _start(home: Home, settings: Settings, name: str) -> Started:
     engine = engine_settings(settings, name, PortSet(settings.queue_manager.ports))
-    return start_manager(home, engine, store_settings(settings))
+    return start_manager(home, engine, settings.store)
 
 
 def _require_free(manager: QueueManager, name: str) -> None:
@@ -149,6 +148,6 @@ def _notes(old: str, name: str, found: _Found, settings: Settings) -> list[str]:
             f"The settings name {wanted}: take name out of [queue_manager], or set it to {name}; "
             "the next start is refused until then."
         )
-    if directory_source(settings.directory):
+    if settings.directory.source:
         notes.append("The entry in the shared directory follows at the next start.")
     return notes

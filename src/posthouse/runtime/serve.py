@@ -19,8 +19,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from posthouse.engine.ledger.effects import Event
+from posthouse.engine.settings import name_fault
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid
+from posthouse.model.settings_kinds import is_address
 from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
@@ -31,7 +33,7 @@ from posthouse.runtime.directory.authority import (
     open_authority,
     tell_addresses,
 )
-from posthouse.runtime.home import Home, Started, start_manager
+from posthouse.runtime.home import Home, Started, engine_settings, start_manager
 from posthouse.runtime.limits import (
     keep_memory,
     keep_private,
@@ -48,11 +50,9 @@ from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings.file import (
     SETTINGS_NAME,
     SettingsError,
-    is_address,
-    name_fault,
     read_settings,
 )
-from posthouse.runtime.settings.settings import Settings, engine_settings, store_settings
+from posthouse.runtime.settings.settings import Settings
 from posthouse.runtime.turns import SlowTurn
 from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
@@ -231,15 +231,21 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         log.warning("home_was_open_to_others", home=home.path)
     ports = PortSet(settings.queue_manager.ports)
     engine = engine_settings(settings, settings.queue_manager.name, ports)
+    machine = engine.queue_manager
     engine = replace(
         engine,
-        addresses=(*engine.addresses, *local_addresses()),
+        queue_manager=msgspec.structs.replace(
+            machine, addresses=(*machine.addresses, *local_addresses())
+        ),
         software_version=options.version,
         operating_system_version=f"{platform.system()} {platform.release()}",
     )
     try:
         started = start_manager(
-            home, engine, store_settings(settings, os.urandom(16)), event_writer(log)
+            home,
+            engine,
+            msgspec.structs.replace(settings.store, store_id=os.urandom(16)),
+            event_writer(log),
         )
     except Exception as error:
         log.error("not_started", cause=error)
@@ -249,7 +255,7 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         settings.queue_manager, name=started.manager.core.settings.computer_name
     )
     settings = msgspec.structs.replace(settings, queue_manager=machine)
-    started.manager.accounts.certificates.configure(settings.security.message_security())
+    started.manager.accounts.certificates.configure(settings.security)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(Server(home, options, settings, started, log, room).serve(doors))
 

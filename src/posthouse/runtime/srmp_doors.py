@@ -23,7 +23,7 @@ def srmp_node(service: Service) -> SrmpNode | None:
         return None
     node = SrmpNode(
         service.desk,
-        service.settings.srmp.protocol(),
+        service.settings.srmp,
         memory=service.memory,
         connections=service.connections(),
         trust=trust_context(service),

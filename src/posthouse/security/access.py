@@ -275,10 +275,10 @@ def check_owner(owner: bytes, caller: Caller) -> None:
 def default_access(table: Mapping[str, str]) -> Access:
     """The setting `default_access`, such as `{ everyone = "send", users = "peek" }`."""
     for word in table:
-        if word not in PRINCIPALS:
+        if word.lower() not in PRINCIPALS:
             known = ", ".join(PRINCIPALS)
             raise IllegalUser(f"default_access names {excerpt(word)}", f"Use one of {known}.")
-    return tuple((PRINCIPALS[word], parse_rights(rights)) for word, rights in table.items())
+    return tuple((PRINCIPALS[word.lower()], parse_rights(rights)) for word, rights in table.items())
 
 
 def default_queue_descriptor(

@@ -1,10 +1,19 @@
-"""What an operator may choose of message security: `[security]` of the configuration."""
+"""`[security]`: what an operator may choose of message security.
 
-from typing import Final, Literal
+The elements of [MS-MQQB] 3.1.1.3 that 3.1.3.1 gives values to, and what decision 54 adds.
+"""
 
-from msgspec import Struct
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
 
 from posthouse.model.message_values import EncryptionAlgorithm, HashAlgorithm
+from posthouse.model.settings_kinds import (
+    DAY_S,
+    Section,
+    meaning,
+    within,
+)
 
 HashWord = Literal["sha1", "sha256", "sha512"]
 AdvancedWord = Literal["aes128", "aes192", "aes256"]
@@ -26,23 +35,68 @@ CIPHERS: Final[dict[str, int]] = {
 }
 
 
-class MessageSecuritySettings(Struct, frozen=True, kw_only=True):
-    """The elements of [MS-MQQB] 3.1.1.3 that 3.1.3.1 gives values to, and what decision 54 adds."""
+class MessageSecuritySettings(Section, frozen=True):
+    """Signed and encrypted messages."""
 
-    weak_algorithms: bool = False
-    hash_algorithm: HashWord = "sha512"
-    advanced_algorithm: AdvancedWord = "aes256"
-    enhanced_algorithm: EnhancedWord = "rc4"
-    reject_40_bit_rc2: bool = True
-    key_bits: int = 2048
-    receive_key_cache_size: int = 127
-    send_key_cache_size: int = 53
-    certificate_cache_size: int = 53
-    symmetric_key_lifetime_s: int = 600
-    certificate_lifetime_s: int = 1200
-    signed_history_s: int = 7 * 24 * 3600
-    signed_history_max: int = 100_000
-    signed_repeats: RepeatsWord = SAME_ADDRESS
+    weak_algorithms: Annotated[
+        bool,
+        meaning(
+            "Accepts MD2, MD4 and MD5 signatures, 40-bit keys and RSA keys below 1,024 bits "
+            "of others; never sends them."
+        ),
+    ] = False
+    hash_algorithm: Annotated[
+        HashWord, meaning("The hash of signatures where a message names none that may be used.")
+    ] = "sha512"
+    advanced_algorithm: Annotated[
+        AdvancedWord, meaning("The cipher for receivers that have an AES key.")
+    ] = "aes256"
+    enhanced_algorithm: Annotated[
+        EnhancedWord, meaning("The cipher for receivers that have no AES key.")
+    ] = "rc4"
+    reject_40_bit_rc2: Annotated[
+        bool, meaning("Refuses RC2 keys of the Enhanced provider of which only 40 bits are used.")
+    ] = True
+    key_bits: Annotated[
+        int, within(1024, 4096, "Size of the RSA keys that `posthouse cert create` makes.")
+    ] = 2048
+    receive_key_cache_size: Annotated[
+        int, within(1, 100_000, "How many keys of received messages are remembered.")
+    ] = 127
+    send_key_cache_size: Annotated[
+        int, within(1, 100_000, "How many keys of sent messages are remembered and used again.")
+    ] = 53
+    certificate_cache_size: Annotated[
+        int, within(1, 100_000, "How many verified certificates are remembered.")
+    ] = 53
+    symmetric_key_lifetime_s: Annotated[
+        int, within(1, DAY_S, "How long a key is remembered and used again.")
+    ] = 600
+    certificate_lifetime_s: Annotated[
+        int, within(1, DAY_S, "How long a verified certificate is remembered.")
+    ] = 1200
+    signed_history_s: Annotated[
+        int,
+        within(
+            0,
+            365 * DAY_S,
+            "How long what was signed is remembered of messages in authenticated queues. A "
+            "copy under another identifier from another address is refused as a replay; 0 "
+            "refuses none.",
+        ),
+    ] = 7 * DAY_S
+    signed_history_max: Annotated[
+        int,
+        within(1, 10_000_000, "How many of those messages are remembered; the oldest leave first."),
+    ] = 100_000
+    signed_repeats: Annotated[
+        RepeatsWord,
+        meaning(
+            "Whether a sender may send the same signed content again under another "
+            "identifier: from the address that it came from before, or not at all. Content "
+            "that names its message under the signature is never taken twice."
+        ),
+    ] = SAME_ADDRESS
 
     @property
     def signing_hash(self) -> int:

@@ -13,10 +13,11 @@ from typing import TypeVar
 
 from posthouse.engine.ledger.effects import Effects, Event
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings
+from posthouse.engine.settings import EngineSettings, QueueManagerSettings
+from posthouse.engine.transfer.settings import StreamSettings
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.resolving import STANDARD_PORT
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Answer, Call, Release
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
@@ -52,6 +53,7 @@ class World:
     network: SimNetwork
     chance: Random
     binary: BinarySettings
+    ping: PingSettings = field(default_factory=PingSettings)
     insecure_nacks: bool = False
     srmp: SrmpSettings | None = None  # None: nobody listens for HTTP
     receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
@@ -185,12 +187,13 @@ class SimManager:
         self.point()
         settings = EngineSettings(
             self.name,
-            addresses=(self.address, world.nat) if self.seen_as else (self.address,),
+            QueueManagerSettings(
+                addresses=(self.address, world.nat) if self.seen_as else (self.address,),
+                routing_server=self.name in world.routers,
+                send_insecure_nacks=world.insecure_nacks,
+            ),
+            srmp=StreamSettings(receipt_ms=world.receipt_ms[0], receipt_max_ms=world.receipt_ms[1]),
             ports=frozenset({STANDARD_PORT, HTTP_PORT, *world.forwarded.values()}),
-            routing_server=self.name in world.routers,
-            send_insecure_nacks=world.insecure_nacks,
-            srmp_receipt_ms=world.receipt_ms[0],
-            srmp_receipt_max_ms=world.receipt_ms[1],
         )
         self.manager = QueueManager(
             settings, state, self.store.read, self.chance.randbytes, self.store.read_many
@@ -199,7 +202,9 @@ class SimManager:
         driver = Driver(self.manager, self.store, lambda: (clock.now_ms, clock.utc_seconds))
         self.desk = SimDesk(self, driver)
         wires = Wires(self)
-        self.protocol = BinaryProtocol(self.desk, world.binary, wires, lambda: clock.now_ms)
+        self.protocol = BinaryProtocol(
+            self.desk, world.binary, wires, lambda: clock.now_ms, world.ping
+        )
         driver.on_active = self._active
         driver.on_event = lambda event: self.on_event(self, event)
         wires.plug_in()

@@ -9,8 +9,9 @@ send through one NAT.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.guids import format_guid

@@ -11,6 +11,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from msgspec import structs
+
 from posthouse.model.guids import format_guid
 from posthouse.model.message import (
     ACK_BITS,
@@ -20,9 +22,8 @@ from posthouse.model.message import (
     ACK_POS_RECEIVE,
 )
 from posthouse.model.properties import UNLIMITED, QueueProperties
-from posthouse.protocols.binary.settings import BinarySettings, resend_table
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.protocols.srmp.settings import resend_table as srmp_resend_table
 from posthouse.sim import errands
 from posthouse.sim.account import Account
 from posthouse.sim.clock import SimClock
@@ -44,18 +45,24 @@ SHORT = BinarySettings(
     ack_wait_max_ms=6_000,
     recoverable_ack_min_ms=25,
     recoverable_ack_max_ms=6_000,
-    resend_ms=resend_table(1_500, 15_000, 90_000, 1_080_000),
+    resend_short_ms=1_500,
+    resend_medium_ms=15_000,
+    resend_long_ms=90_000,
+    resend_final_ms=1_080_000,
     order_ack_ms=25,
     order_ack_max_ms=500,
     final_ack_look_ms=15_000,
-    ping_response_ms=50,
     connect_timeout_ms=1_000,
     refusal_linger_ms=50,
 )
+SHORT_PING = PingSettings(response_ms=50)
 SHORT_SRMP = SrmpSettings(
     retransmission_ms=1_000,
     retransmission_max_ms=15_000,
-    resend_ms=srmp_resend_table(1_500, 15_000, 90_000, 1_080_000),
+    resend_short_ms=1_500,
+    resend_medium_ms=15_000,
+    resend_long_ms=90_000,
+    resend_final_ms=1_080_000,
     cleanup_ms=15_000,
     connect_timeout_ms=1_000,
     response_ms=3_000,
@@ -111,6 +118,7 @@ class Trial:
         self.world = World(
             self.clock, self.network, chance, binary, insecure_nacks=chance.random() < 0.5
         )
+        self.world.ping = self.ping
         if protocol == "srmp":
             self.world.srmp = self._srmp_settings()
             self.world.receipt_ms = (25, 500) if self.short else (500, 10_000)
@@ -140,22 +148,25 @@ class Trial:
 
     def _settings(self) -> BinarySettings:
         chance = self.chance
-        return replace(
+        window = chance.choice((1, 3, 8, 64, 64))
+        self.ping = structs.replace(
+            SHORT_PING if self.short else PingSettings(), first=chance.random() < 0.2
+        )
+        return structs.replace(
             SHORT if self.short else BinarySettings(),
-            window=chance.choice((1, 3, 8, 64, 64)),
-            ping_first=chance.random() < 0.2,
+            window=window,
             # Who waits for a place for half an hour may find the history of duplicates forgotten.
             sessions_max=chance.choice((10_000, 10_000, 10_000, 1 if self.short else 10_000)),
-            send_batch_bytes=chance.choice((1, 4 << 10, 4 << 20)),
-            receive_ahead_bytes=chance.choice((4 << 10, 8 << 20)),
+            send_batch=chance.choice((1, 4 << 10, 4 << 20)),
+            receive_ahead=chance.choice((4 << 10, 8 << 20)),
         )
 
     def _srmp_settings(self) -> SrmpSettings:
         chance = self.chance
-        return replace(
+        return structs.replace(
             SHORT_SRMP if self.short else SrmpSettings(),
             pipeline=chance.choice((1, 1, 4)),
-            send_batch=chance.choice((1, 3, 32)),
+            send_batch_messages=chance.choice((1, 3, 32)),
             pending_max=chance.choice((1, 64)),
         )
 

@@ -9,9 +9,8 @@ the next start replays the log. What was lost is written to the store's own jour
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import (
     CHANGE,

@@ -1,66 +1,102 @@
-"""The settings of a store."""
+"""`[store]`: the log on disk. The defaults suit a disk of some size and messages of some KiB."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import Annotated, Final, Literal
 
-KIB = 1 << 10
-MIB = 1 << 20
-GIB = 1 << 30
+from msgspec.structs import replace
+
+from posthouse.model.settings_kinds import (
+    GIB,
+    KIB,
+    MIB,
+    SIZE_MAX,
+    Section,
+    meaning,
+    size,
+    within,
+)
+
 SEGMENT_SIZE_MIN = 1 * MIB
 SEGMENTS_OF_DISK = 64
-SET_ASIDE, REFUSE = "set-aside", "refuse"
+SET_ASIDE: Final = "set-aside"
+REFUSE: Final = "refuse"
 RECORDS_MAX = 5 * MIB  # the largest message and what is said of others beside it
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """What may be set; the defaults are for a disk of some size and messages of some KiB."""
+class StoreSettings(Section, frozen=True):
+    """The log on disk."""
 
+    damage: Annotated[
+        Literal["set-aside", "refuse"],
+        meaning("What a start does with a damaged record of a message; see deploy.md."),
+    ] = SET_ASIDE
+    # On a small disk they are shorter: see `fitted`.
+    segment_size: Annotated[
+        int,
+        size(
+            MIB,
+            GIB,
+            "A segment of this length is sealed. A disk holds at least 64 segments: on one "
+            "smaller than 4 GiB they are shorter.",
+        ),
+    ] = 64 * MIB
+    express_memory: Annotated[
+        int, size(0, SIZE_MAX, "Express messages above this go to files, which are never synced.")
+    ] = 256 * MIB
+    # The smaller of the two counts, so that neither a small disk nor a big one loses much of its
+    # use. Compaction works inside it: see `reserve`.
+    disk_reserve: Annotated[
+        int,
+        size(
+            0,
+            SIZE_MAX,
+            "New messages are refused while the disk has less free; the smaller of this and "
+            "`disk_reserve_percent` counts, and at least what compaction needs: the length of"
+            " a segment and 5 MiB. 0: 5 MiB, so that the log itself can go on.",
+        ),
+    ] = 2 * GIB
+    disk_reserve_percent: Annotated[
+        int, within(0, 50, "The same in percent of the whole disk.")
+    ] = 5
+    # Not less: what is written again would soon be due again.
+    dead_ratio: Annotated[
+        float, within(0.25, 1.0, "A segment of which this part is dead may be compacted.")
+    ] = 0.5
+    # Queues die from the front, so most segments are all dead before long without any copying;
+    # those are removed at once.
+    garbage_segments: Annotated[
+        int,
+        within(
+            0,
+            1000,
+            "Dead bytes that are left alone, in segments; an eighth of the log if that is more.",
+        ),
+    ] = 2
+    # That spares the file system most of its work with new ones.
+    spare_segments: Annotated[
+        int, within(0, 100, "So many files of dead segments are kept, to be written over.")
+    ] = 2
+    # Those under an eighth of the usual size.
+    small_segments: Annotated[int, within(2, 1000, "So many small segments are merged.")] = 16
+    step_bytes: Annotated[
+        int, size(64 * KIB, 64 * MIB, "About how much one step of compaction copies.")
+    ] = MIB
+    checkpoint_ratio: Annotated[
+        int,
+        within(
+            1,
+            100,
+            "A checkpoint is written when the log behind the last one is so many times its size.",
+        ),
+    ] = 4
+    checkpoint_inline: Annotated[
+        int, size(0, GIB, "A larger checkpoint is written by a thread of its own.")
+    ] = MIB
+    open_files: Annotated[int, within(16, 100_000, "Segments kept open for reading.")] = 256
+    # Not in the file: given to a new store, which keeps it. Should be secret: record headers depend
+    # on it, so that nobody can send a body that looks like records of ours.
     store_id: bytes = bytes(16)
-    """Given to a new store, which keeps it. Should be secret: record headers depend on it, so
-    that nobody can send a body that looks like records of ours."""
-
-    damage: str = SET_ASIDE
-    """A start goes on without damaged records of messages, and reports them; or refuses."""
-
-    segment_size: int = 64 * MIB
-    """A segment is sealed once it is this long. On a small disk they are shorter: see `fitted`."""
-
-    express_memory: int = 256 * MIB
-    """Express messages above this go to their own segments."""
-
-    disk_reserve: int = 2 * GIB
-    disk_reserve_percent: int = 5
-    """New messages are refused while less is free; the smaller of the two counts, so that neither
-    a small disk nor a big one loses much of its use. Compaction works inside it: see `reserve`."""
-
-    dead_ratio: float = 0.5
-    """A sealed segment of which at least this part would not have to be copied may be compacted."""
-
-    garbage_segments: int = 2
-    """Dead bytes that are left alone: so many segments' worth, or an eighth of the log if that is
-    more. Queues die from the front, so most segments are all dead before long without any copying;
-    those are removed at once."""
-
-    small_segments: int = 16
-    """So many sealed segments under an eighth of the usual size are merged."""
-
-    step_bytes: int = 1 * MIB
-    """About how much one step of upkeep copies."""
-
-    checkpoint_ratio: int = 4
-    """A checkpoint is written when the log behind the last one is so many times its size."""
-
-    checkpoint_inline: int = 1 * MIB
-    """A checkpoint up to this size is written at once, a bigger one by a thread."""
-
-    spare_segments: int = 2
-    """Files of segments that are gone, kept to be written over: that spares the file system most of
-    its work with new ones."""
-
-    open_files: int = 256
-    """Sealed segments kept open for reading."""
 
     def fitted(self, disk_size: int) -> StoreSettings:
         """For a disk of this size, which holds at least so many segments.
@@ -81,6 +117,3 @@ class StoreSettings:
 
     def __post_init__(self) -> None:
         assert len(self.store_id) == 16
-        assert 0 < self.segment_size <= GIB
-        assert self.garbage_segments >= 0
-        assert 0.25 <= self.dead_ratio <= 1.0  # below, what is written anew is soon due again

@@ -9,7 +9,7 @@ from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.ledger.order import START
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.queues.queue import Queue as EngineQueue
-from posthouse.engine.settings import UNLIMITED
+from posthouse.model.properties import UNLIMITED
 from tests.engine.model.model import Model
 from tests.engine.model.parts import COLUMNS, Cursor, Letter, Queue
 from tests.engine.model.world import Held, Seen, World, name_of_transaction

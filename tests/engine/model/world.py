@@ -20,7 +20,6 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole
-from posthouse.engine.settings import EngineSettings
 from posthouse.runtime.driver import Driver
 from posthouse.security.rights import RECEIVE_MESSAGE
 from posthouse.sim.clock import SimClock
@@ -33,6 +32,7 @@ from posthouse.store.settings import StoreSettings
 from posthouse.wire.packet.packet import Packet
 from tests.engine.model.packets import CALLERS
 from tests.engine.model.parts import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED, OUT
+from tests.engine.settings import engine_settings
 
 JOURNAL_QUOTA_KIB = 8
 STORE = StoreSettings(
@@ -85,11 +85,11 @@ class World:
     """One computer: a disk that survives, and a queue manager that may not."""
 
     def __init__(self, seed: int, machine_quota_kib: int, *, cold_reads: float) -> None:
-        self.settings = EngineSettings(
+        self.settings = engine_settings(
             "ALPHA",
             machine_quota_kib=machine_quota_kib,
-            journal_quota_kib=JOURNAL_QUOTA_KIB,
-            transaction_buffer=1500,
+            journal_quota=JOURNAL_QUOTA_KIB << 10,
+            transactions_buffer=1500,
         )
         self.random = random.Random(seed)
         self.clock = SimClock()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from posthouse.api.types import SendBody
 from posthouse.client.admin_http import BulkHttp, segment

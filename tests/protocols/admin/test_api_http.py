@@ -16,12 +16,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from posthouse.engine.settings import EngineSettings
 from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
 from posthouse.protocols.http.connection import FEW
 from posthouse.protocols.http.server import AdminServer, AdminSettings
 from posthouse.protocols.memory import SEND
+from tests.engine.settings import engine_settings
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 STATUS = "/api/v1/status"
@@ -55,7 +55,7 @@ def test_only_our_own_names_are_answered(host: str, status: int, tmp_path: Path)
         assert reply.status == status
 
     settings = AdminSettings(hosts=frozenset({"Queues.example.NET"}))
-    engine = EngineSettings("ALPHA", dns_domain="example.com")
+    engine = engine_settings("ALPHA", dns_domain="example.com")
     with_api(tmp_path, work, settings, engine)
 
 

@@ -12,13 +12,13 @@ from urllib.parse import quote
 import pytest
 
 from posthouse.api.route import ARROW
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.roles import Role
 from posthouse.protocols.arrow import stage_rows
 from posthouse.protocols.http import request_streams as inflow
 from posthouse.protocols.http.server import AdminSettings
 from posthouse.protocols.memory import RECEIVE
 from posthouse.wire.packet.message import deserialize
+from tests.engine.settings import engine_settings
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
 from tests.protocols.admin.stage_tables import stream, table
 
@@ -367,7 +367,7 @@ def test_stages_expire_by_the_clock(tmp_path: Path) -> None:
         assert (await publish(rig, 0, (0, 0))).status == 409
         assert (await rig.get("/api/v1/stages")).json["stages"] == []
 
-    engine = EngineSettings("ALPHA", stage_expiry_s=60)
+    engine = engine_settings("ALPHA", stage_expiry_s=60)
     with_api(tmp_path, work, engine=engine, clock=lambda: (now[0], now[1]))
 
 

@@ -676,7 +676,7 @@ def test_a_transaction_is_its_sessions(rig: SessionRig, client: Client) -> None:
 
 def test_a_handle_does_not_pass_to_another_transaction(rig: SessionRig, client: Client) -> None:
     old = client.ask(payloads.Begin(b"i" * 16), payloads.Begun).transaction
-    rig.advance(rig.settings.transaction_idle_s + 1)
+    rig.advance(rig.settings.transactions.idle_s + 1)
     other = rig.client()
     new = other.ask(payloads.Begin(b"i" * 16), payloads.Begun).transaction
     source = client.open(LEDGER, RECEIVE)

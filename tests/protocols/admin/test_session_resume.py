@@ -12,7 +12,6 @@ import pytest
 from posthouse.engine.ledger.books import books_of
 from posthouse.engine.ledger.records import TABLE_CLIENT_SESSION, WANT_ARRIVAL, WANT_RECEIVE
 from posthouse.engine.sessions.resumable import KEPT_S, NAMES_MAX, UNANSWERED_MAX
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -29,6 +28,7 @@ from posthouse.wire.frames import frames, payloads
 from tests.conftest import Dose
 from tests.engine.letters import ALICE, BOB
 from tests.engine.rig import START_UTC
+from tests.engine.settings import engine_settings
 from tests.protocols.admin.session_rig import (
     RECEIVE,
     Client,
@@ -333,7 +333,7 @@ DEMANDING: dict[str, Any] = {
     "acknowledgements_requested": WANT_ARRIVAL,
     "administration_queue_format_name": ACKS,
 }
-ENGINE = EngineSettings("ALPHA", dns_domain="example.com", transaction_buffer=2500)
+ENGINE = engine_settings("ALPHA", dns_domain="example.com", transactions_buffer=2500)
 BATCHES = {
     "plain": packets(b"0", b"1", b"2"),
     "demanding": packets(b"0", b"1", b"2", **DEMANDING),

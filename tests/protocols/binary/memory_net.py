@@ -13,7 +13,6 @@ from typing import Any
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
@@ -21,7 +20,7 @@ from posthouse.model.properties import QueueProperties
 from posthouse.protocols.binary.network import Attempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import Session
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Call, Release
 from posthouse.protocols.transport import Resolved
 from posthouse.runtime.driver import Driver
@@ -29,6 +28,7 @@ from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
 from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import PaperStore
+from tests.engine.settings import engine_settings
 
 START_UTC = 1_700_000_000
 ROUNDS_MAX = 100_000
@@ -179,6 +179,7 @@ class Machine:
         port: int,
         *,
         settings: BinarySettings | None = None,
+        ping: PingSettings | None = None,
         **engine: Any,
     ) -> None:
         self.net = net
@@ -186,7 +187,8 @@ class Machine:
         self.addresses = [address]
         self.port = port
         self.settings = settings or BinarySettings()
-        self.engine = EngineSettings(name, addresses=(address,), ports=frozenset({port}), **engine)
+        self.ping_settings = ping or PingSettings()
+        self.engine = engine_settings(name, addresses=(address,), ports=frozenset({port}), **engine)
         self.random = random.Random(name)
         self.store = PaperStore()
         self.up = False
@@ -211,7 +213,9 @@ class Machine:
         self.driver.end_turn()
         self.driver.sync()
         self.driver.release()
-        self.protocol = BinaryProtocol(self.desk, self.settings, self, lambda: clock.now_ms)
+        self.protocol = BinaryProtocol(
+            self.desk, self.settings, self, lambda: clock.now_ms, self.ping_settings
+        )
         self.driver.on_active = self.protocol.active
         self.up = True
         self.protocol.start()
@@ -265,7 +269,7 @@ class Machine:
     def ping(self, address: str, datagram: bytes) -> None:
         self.net.pings.append((address, datagram))
         target = next((m for m in self.net.machines if m.up and address in m.addresses), None)
-        if target is None or not target.settings.answer_pings:
+        if target is None or not target.ping_settings.answer:
             return
         answer = target.protocol.ping_asked(datagram)
         if answer is not None:

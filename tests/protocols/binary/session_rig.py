@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from posthouse.engine.ledger.effects import Event
 from posthouse.engine.ledger.state import State
-from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
 from posthouse.protocols.binary.session import Role, Session
@@ -26,6 +24,7 @@ from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.message import serialize
 from tests.engine.rig import START_UTC, PaperStore, Rig
+from tests.engine.settings import engine_settings
 from tests.protocols.admin.session_rig import TurnDesk
 
 SETTINGS = BinarySettings(ack_quiet_ms=0)  # the timers of the document, and no other
@@ -39,7 +38,7 @@ class Machine(Rig):
     """A queue manager with a name and a GUID of its own."""
 
     def __init__(self, name: str = "ALPHA", clock: SimClock | None = None, **settings: Any) -> None:
-        self.settings = replace(EngineSettings(name), **settings)
+        self.settings = engine_settings(name, **settings)
         self.clock = clock or SimClock(now_ms=UPTIME_MS, utc_seconds=START_UTC)
         self.random = random.Random(name)
         self.admin = Caller.administrator()

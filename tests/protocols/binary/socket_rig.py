@@ -19,7 +19,7 @@ from posthouse.model.names import parse_format_name, parse_name
 from posthouse.model.properties import QueueProperties
 from posthouse.net.connections import Connections
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
@@ -59,6 +59,7 @@ class Server:
         settings: BinarySettings | None = None,
         memory: MemoryAccount | None = None,
         connections: Connections | None = None,
+        ping: PingSettings | None = None,
     ) -> None:
         self.store = MemoryStore()
         self.manager = QueueManager(
@@ -74,7 +75,7 @@ class Server:
         self.desk = Loop(self.driver)
         self.desk.start()
         self.node = BinaryNode(
-            self.desk, settings or BinarySettings(), memory=memory, connections=connections
+            self.desk, settings or BinarySettings(), ping, memory=memory, connections=connections
         )
         self.protocol = self.node.protocol
         self.driver.on_active = self.protocol.active

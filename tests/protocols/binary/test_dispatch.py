@@ -5,7 +5,6 @@ The priority of a message on its way is its own plus the base priority of its ou
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
 from tests.engine.letters import PostRig
+from tests.engine.settings import changed
 from tests.protocols.binary.memory_net import ADMIN, Machine, Net
 from tests.protocols.binary.session_rig import ack
 from tests.protocols.binary.test_session_sending import SendingEnd, bits, numbered
@@ -469,4 +469,4 @@ def test_hardened_mode_begins_and_ends_with_a_start(net: Net, alpha: Machine) ->
 
 
 def hardened(machine: Machine) -> Any:
-    return replace(machine.engine, hardened=True)
+    return changed(machine.engine, hardened=True)

@@ -11,7 +11,7 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.binary.link import LinkState
 from posthouse.protocols.binary.session import Role, SessionState
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.wire.binary.ping import read_ping
 from tests.protocols.binary.memory_net import Machine, Net
 
@@ -703,7 +703,7 @@ def test_nobody_is_pinged_unless_a_setting_says_so(alpha: Machine, beta: Machine
 
 @pytest.fixture
 def asker(net: Net) -> Machine:
-    return net.machine("ASKER", "10.0.0.7", settings=BinarySettings(ping_first=True))
+    return net.machine("ASKER", "10.0.0.7", ping=PingSettings(first=True))
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.2/1", "MS-MQQB 3.1.5.2.2/2")
@@ -732,7 +732,7 @@ def test_cookies_go_on_from_session_to_session(asker: Machine, beta: Machine, ne
 def test_a_silent_peer_is_connected_to_by_the_retry_without_a_ping(
     asker: Machine, net: Net
 ) -> None:
-    silent = net.machine("BETA", "10.0.0.2", settings=BinarySettings(answer_pings=False))
+    silent = net.machine("BETA", "10.0.0.2", ping=PingSettings(answer=False))
     silent.create(ORDERS)
     asker.send(TO_BETA, b"one")
     net.advance(1_000)

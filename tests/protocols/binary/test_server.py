@@ -13,7 +13,7 @@ from weakref import ref
 import pytest
 
 from posthouse.net.connections import Connections
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.streams import WRITE_BUFFER
 from posthouse.store.errors import StoreFailed
@@ -376,7 +376,7 @@ async def test_senders_of_small_messages_wait_for_a_disk_that_is_behind() -> Non
 
 @on_loop
 async def test_no_more_is_fetched_for_a_peer_that_does_not_read() -> None:
-    settings = BinarySettings(window=64, send_batch_bytes=MIB)
+    settings = BinarySettings(window=64, send_batch=MIB)
     async with serving("ALPHA", settings=settings) as alpha:
         heard: list[asyncio.StreamReader] = []
 
@@ -470,8 +470,8 @@ async def test_a_ping_of_ours_is_answered_on_the_port_it_was_sent_from() -> None
     async with serving("BETA") as beta:
         await beta.create("orders")
         port = int(beta.ping_address.rpartition(":")[2])
-        settings = BinarySettings(ping_first=True, ping_port=port)
-        async with serving("ALPHA", settings=settings) as alpha:
+        ping = PingSettings(first=True, target_port=port)
+        async with serving("ALPHA", ping=ping) as alpha:
             await alpha.send(rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\orders", b"one")
             await until(lambda: beta.count("orders") == 1)
             assert beta.protocol.figures().pings_answered == 1
@@ -481,7 +481,7 @@ async def test_a_ping_of_ours_is_answered_on_the_port_it_was_sent_from() -> None
 
 @pytest.mark.spec("MS-MQQB 2.1.2/2")
 def test_pings_go_to_port_3527_unless_a_setting_says_otherwise() -> None:
-    assert BinarySettings().ping_port == 3527
+    assert PingSettings().target_port == 3527
 
 
 # -- the stop

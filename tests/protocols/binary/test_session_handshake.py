@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from posthouse.model.guids import NULL_GUID
 from posthouse.protocols.binary import close_reasons as breaches

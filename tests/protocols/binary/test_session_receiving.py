@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from posthouse.model.message import TxSequenceId
 from posthouse.protocols.binary import close_reasons as breaches
@@ -373,7 +372,7 @@ def test_what_the_machine_has_no_room_for_closes_and_only_the_rest_is_acknowledg
 
 
 def test_reading_stops_while_too_much_waits_for_the_disk() -> None:
-    end = End(settings=replace(SETTINGS, receive_ahead_bytes=10_000))
+    end = End(settings=replace(SETTINGS, receive_ahead=10_000))
     end.machine.create("orders")
     end.open()
     for number in (1, 3):  # and again, when it was relieved

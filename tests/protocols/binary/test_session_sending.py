@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.protocols.binary import close_reasons as breaches
 from posthouse.protocols.binary.session import Role, SessionState
@@ -236,7 +236,7 @@ def test_queues_take_turns(end: SendingEnd) -> None:
 
 
 def test_large_messages_are_fetched_a_few_at_a_time() -> None:
-    end = SendingEnd(settings=replace(SETTINGS, send_batch_bytes=5_000))
+    end = SendingEnd(settings=replace(SETTINGS, send_batch=5_000))
     number = end.put(*[bytes(2_000)] * 6)
     end.open()
     end.session.attach(number)

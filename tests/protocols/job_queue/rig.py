@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from posthouse.client.ncp.calls import NcpCalls
 from posthouse.client.ncp.core import NcpConversation
 from posthouse.client.ncp.link import NcpLink
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.bindery import NWOT_USER, SUPERVISOR
 from posthouse.model.errors import QmsError
 from posthouse.protocols.ncp.protocol import NcpProtocol

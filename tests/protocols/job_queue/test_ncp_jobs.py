@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posthouse.client.ncp.calls import NcpCalls
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.qms import NWQueueJobStruct
 from posthouse.wire.ncp import queue_calls as calls
 from posthouse.wire.ncp.framing import write_subfunction

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.client.ncp.core import NcpLost
-from posthouse.engine.settings import QmsSettings
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.qms import NWQueueJobStruct
 from posthouse.net.connections import Connections
 from posthouse.protocols.ncp.datagrams import ENDED_KEPT

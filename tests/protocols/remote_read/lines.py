@@ -20,14 +20,14 @@ from posthouse.client import rpc_link
 from posthouse.client.remote import consuming as remote_consuming
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.server import filetime
-from posthouse.protocols.remote_read.settings import RemoteReadSettings
+from posthouse.protocols.remote_read.settings import MinimumAuthentication, RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import Opnum
 from posthouse.rpc import pdu
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.connection import ServerConnection
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import Acceptors
-from posthouse.rpc.security import Authenticator, Level
+from posthouse.rpc.security import Authenticator
 from posthouse.rpc.settings import RpcSettings
 from posthouse.sim.faults import PowerLost
 from tests.protocols.admin.session_rig import TurnDesk
@@ -78,12 +78,14 @@ class Server:
         desk: TurnDesk,
         now: Callable[[], int],
         *,
-        minimum: Level = Level.NONE,
+        minimum: MinimumAuthentication = "none",
         settings: RemoteReadSettings | None = None,
     ) -> None:
         self.desk = desk
         self.bugs: list[Exception] = []
-        self.remote = RemoteRead(desk, settings or RemoteReadSettings(minimum), now)
+        self.remote = RemoteRead(
+            desk, settings or RemoteReadSettings(minimum_authentication=minimum), now
+        )
         names = ServerNames("ALPHA", "alpha.example.com")
         self.authenticator: Authenticator = Acceptors(
             self.remote.logins, names, os.urandom, filetime

@@ -31,7 +31,6 @@ from posthouse.rpc.interface import Fault
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import auth_type_of, initiator
 from posthouse.rpc.security import Level
-from posthouse.rpc.settings import RpcSettings
 from posthouse.rpc.syntax import SyntaxId
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
@@ -67,7 +66,6 @@ class House:
         self.node = RemoteReadNode(
             self.desk,
             settings or RemoteReadSettings(),
-            RpcSettings(),
             ServerNames("ALPHA"),
             bug=self.bugs.append,
         )

@@ -98,7 +98,7 @@ def open_something(call: Call) -> None:
 @pytest.fixture
 def rig() -> ServerRig:
     """Level none is configured, and the queue grants everything to anonymous."""
-    made = ServerRig(RemoteReadSettings(minimum_level=Level.NONE))
+    made = ServerRig(RemoteReadSettings(minimum_authentication="none"))
     made.create("orders")
     grant(made, "orders", ANONYMOUS, QUEUE_GENERIC_ALL)
     return made

@@ -18,7 +18,6 @@ from posthouse.model.properties import QueueProperties
 from posthouse.protocols.remote_read.actions import LOOKUP_RECEIVE_CURRENT, PEEK_CURRENT
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, Opnum
-from posthouse.rpc.security import Level
 from posthouse.sim import SimDisk
 from tests.protocols.remote_read.rig import FOR_EVER, MOVE_ACCESS, NACK, Reader, RigCall, ServerRig
 from tests.store.faults.harness import check
@@ -35,7 +34,7 @@ class DiskRig(World, ServerRig):
 
     def __init__(self, driver: type[WatchedDriver]) -> None:
         World.__init__(self, SimDisk(), driver=driver)
-        self.remote_settings = RemoteReadSettings(Level.NONE)
+        self.remote_settings = RemoteReadSettings(minimum_authentication="none")
         self._root = None
         self.start()
         self.create("orders", journaling=True)

@@ -23,8 +23,8 @@ from posthouse.client.remote.reader import RemoteReader
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import MessageNotFound
 from posthouse.protocols.remote_read.opened import OpenedQueue
+from posthouse.protocols.remote_read.settings import MinimumAuthentication
 from posthouse.rpc import client as rpc_client
-from posthouse.rpc.security import Level
 from posthouse.security.accounts import Door
 from posthouse.security.nt_hash import nt_hash
 from posthouse.security.rights import QUEUE_GENERIC_ALL
@@ -148,7 +148,7 @@ class Trial:
         self,
         monkeypatch: pytest.MonkeyPatch,
         *,
-        level: Level = Level.NONE,
+        level: MinimumAuthentication = "none",
         chunks: bool = False,
         death: Policy | None = None,
         power_at: int = 0,
@@ -173,7 +173,7 @@ class Trial:
 
     def _add_reader(self) -> None:
         known = {"doors": (Door.RPC,), "groups": (ADMINISTRATORS,), "nt_hash": nt_hash(PASSWORD)}
-        if self.level is not Level.NONE:
+        if self.level != "none":
             self._give_key()
             self.world.run(lambda m: m.accounts.add("reader", **known))  # type: ignore[arg-type]
 
@@ -192,7 +192,7 @@ class Trial:
         return Server(desk, lambda: world.clock.now_ms, minimum=self.level)
 
     def client(self) -> RemoteQueueManager:
-        if self.level is Level.NONE:
+        if self.level == "none":
             return posthouse.msmq("ALPHA", rpc_port=2103, timeout=5)
         return posthouse.msmq(
             "ALPHA", rpc_port=2103, timeout=5, user="reader", password=PASSWORD, mechanism="ntlm"
@@ -414,9 +414,9 @@ def test_what_is_asked_once_is_done_where_that_was_told(
 def test_sealed_lines_are_no_different(
     monkeypatch: pytest.MonkeyPatch, dose: Dose, work: Work
 ) -> None:
-    count, figures = places(monkeypatch, work, level=Level.PRIVACY).net.places, Counter[str]()
+    count, figures = places(monkeypatch, work, level="privacy").net.places, Counter[str]()
     for place in range(1, count + 1, dose(3, 1)):
-        figures += tried(monkeypatch, work, level=Level.PRIVACY, cut_at=place)
+        figures += tried(monkeypatch, work, level="privacy", cut_at=place)
     print(dict(figures))
     assert figures["doubts"]
 

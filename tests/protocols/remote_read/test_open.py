@@ -272,8 +272,9 @@ def test_without_a_login_a_queue_has_to_grant_it_to_anonymous(rig):
 @pytest.mark.spec("MS-MQRR 3.1.4.2/16", "MS-MQRR 3.1.4.11/7", "RPC/28")
 def test_the_interface_demands_privacy_unless_configured():
     assert ServerRig().interface.minimum_level is Level.PRIVACY
-    for level in (Level.NONE, Level.CONNECT, Level.INTEGRITY):
-        assert ServerRig(RemoteReadSettings(minimum_level=level)).interface.minimum_level is level
+    for word in ("none", "connect", "integrity"):
+        settings = RemoteReadSettings(minimum_authentication=word)
+        assert ServerRig(settings).interface.minimum_level is Level[word.upper()]
 
 
 def test_an_account_that_is_gone_opens_nothing(rig):

@@ -21,7 +21,6 @@ from posthouse.rpc import ept, statuses
 from posthouse.rpc.interface import Fault
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.security import Level
-from posthouse.rpc.settings import RpcSettings
 from posthouse.security.access import default_queue_descriptor
 from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
 from posthouse.security.sids import ADMINISTRATORS, ANONYMOUS
@@ -30,7 +29,7 @@ from tests.protocols.remote_read.socket_rig import ADMIN, QUEUE, House, Visitor,
 ALL = 0xFFFFFFFF
 CANCELLED = 0xC00E0008
 START = (0, 0, 0)  # lookup identifier, cursor, action
-OPEN_TO_ALL = RemoteReadSettings(minimum_level=Level.NONE)
+OPEN_TO_ALL = RemoteReadSettings(minimum_authentication="none")
 
 
 def run(story: Callable[[House], Awaitable[None]], settings: RemoteReadSettings | None = None):
@@ -68,7 +67,7 @@ def test_messages_are_received_over_tcp_at_every_level(level):
         assert place.count == 0
         reader.close()
 
-    run(story, RemoteReadSettings(minimum_level=Level.CONNECT))
+    run(story, RemoteReadSettings(minimum_authentication="connect"))
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.2/17", "RPC/28")
@@ -194,7 +193,7 @@ def test_a_client_that_reads_late_gets_everything_and_costs_little(level):
             assert bytes([number]) * size in received.sections[0].buffer
         reader.close()
 
-    run(story, RemoteReadSettings(minimum_level=Level.NONE, read_ahead=2 * size))
+    run(story, RemoteReadSettings(minimum_authentication="none", read_ahead=2 * size))
 
 
 def test_a_stop_answers_what_waits():
@@ -281,7 +280,7 @@ def test_a_port_that_was_asked_for_is_not_stepped_over():
 
 
 def node_of(place: House) -> RemoteReadNode:
-    return RemoteReadNode(place.desk, RemoteReadSettings(), RpcSettings(), ServerNames("ALPHA"))
+    return RemoteReadNode(place.desk, RemoteReadSettings(), ServerNames("ALPHA"))
 
 
 def test_a_mapper_that_nobody_asked_for_does_without_its_port():

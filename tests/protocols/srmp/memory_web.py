@@ -8,13 +8,11 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.settings import EngineSettings
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
@@ -34,6 +32,7 @@ from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
 from posthouse.wire.srmp.parts import read_parts
 from tests.engine.rig import PaperStore
+from tests.engine.settings import changed, engine_settings
 
 START_UTC = 1_700_000_000
 ROUNDS_MAX = 100_000
@@ -291,7 +290,7 @@ class Machine:
         self.address = address
         self.port = port
         self.settings = settings or SrmpSettings()
-        self.engine = EngineSettings(name, addresses=(address,), ports=frozenset({port}), **engine)
+        self.engine = engine_settings(name, addresses=(address,), ports=frozenset({port}), **engine)
         self.random = random.Random(name)
         self.store = PaperStore()
         self.up = False
@@ -344,7 +343,7 @@ class Machine:
     def move(self, address: str) -> None:
         """Starts again at another address."""
         self.kill()
-        self.address, self.engine = address, replace(self.engine, addresses=(address,))
+        self.address, self.engine = address, changed(self.engine, addresses=(address,))
         self.web.names[self.name.lower()] = [address]
         self.restart()
 

@@ -9,14 +9,13 @@ import pytest
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import OutgoingQueueState
-from posthouse.engine.settings import RedirectSettings
+from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.protocols.srmp.http_writer import response
 from posthouse.protocols.srmp.link import CAUTION, LinkState
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.runtime.settings_srmp import SrmpSection
 from tests.protocols.srmp.memory_web import ADMIN, CLOSE, SILENCE, Machine, Site, Web
 
 TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/q"
@@ -101,11 +100,13 @@ def test_https_is_never_sent_in_clear(web: Web, alpha: Machine) -> None:
 
 @pytest.mark.spec("MC-MQSRM 2.1.1/3")
 def test_https_stays_https_when_it_is_redirected_or_goes_by_a_proxy(web: Web) -> None:
-    redirect = RedirectSettings(outbound=(("https://10.0.0.2/*", "http://10.0.0.3:81"),))
+    redirect = RedirectSettings(outbound={"https://10.0.0.2/*": "http://10.0.0.3:81"})
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
     alpha.send("DIRECT=HTTPS://10.0.0.2/msmq/q", b"one")
     beta = web.machine(
-        "BETA", "10.0.0.5", settings=SrmpSettings(proxy=("10.0.0.4", 3128), proxy_bypass=(".lan",))
+        "BETA",
+        "10.0.0.5",
+        settings=SrmpSettings(proxy="http://10.0.0.4:3128", proxy_bypass=(".lan",)),
     )
     beta.send("DIRECT=HTTPS://10.0.0.2/msmq/q", b"one")
     assert web.connects == [
@@ -116,7 +117,7 @@ def test_https_stays_https_when_it_is_redirected_or_goes_by_a_proxy(web: Web) ->
 
 def test_a_proxy_gets_the_whole_url(web: Web) -> None:
     proxy = web.site("10.0.0.4", 3128)
-    settings = SrmpSettings(proxy=("10.0.0.4", 3128), proxy_bypass=("10.0.0.6", ".lan"))
+    settings = SrmpSettings(proxy="http://10.0.0.4:3128", proxy_bypass=("10.0.0.6", ".lan"))
     alpha = web.machine("ALPHA", "10.0.0.1", settings=settings)
     web.names["inner.lan"] = ["10.0.0.6"]
     near = web.site("10.0.0.6")
@@ -384,7 +385,7 @@ def test_the_pause_is_a_setting(web: Web) -> None:
 
 @pytest.mark.spec("MC-MQSRM 3.1.2/1", "MC-MQSRM 3.1.3.1/4")
 def test_every_timer_has_the_documents_value() -> None:
-    settings, second, minute = SrmpSection().protocol(), 1_000, 60_000
+    settings, second, minute = SrmpSettings(), 1_000, 60_000
     assert settings.retransmission_ms == 20 * second
     assert settings.cleanup_ms == 300 * second
     expected = [30 * second] * 3 + [5 * minute] * 3 + [30 * minute] * 3 + [360 * minute]
@@ -502,7 +503,7 @@ def test_caution_ends_after_a_while_and_grows_with_each_stumble(web: Web) -> Non
 def test_requests_to_a_proxy_go_one_at_a_time(web: Web) -> None:
     site = web.site("10.0.0.3", port=3128)
     site.answers = [response(200), SILENCE]
-    settings = SrmpSettings(pipeline=3, proxy=("10.0.0.3", 3128))
+    settings = SrmpSettings(pipeline=3, proxy="http://10.0.0.3:3128")
     alpha = web.machine("ALPHA", "10.0.0.1", settings=settings)
     alpha.send(TO, b"0", b"1", b"2")
     assert site.bodies == [b"0", b"1"]
@@ -664,7 +665,7 @@ def test_what_waits_is_sent_after_a_restart_under_the_same_identifier(
 )
 def test_a_redirection_changes_the_host_and_nothing_else(web: Web) -> None:
     redirect = RedirectSettings(
-        outbound=(("http://10.0.0.2/*", "http://10.0.0.3:81"),),
+        outbound={"http://10.0.0.2/*": "http://10.0.0.3:81"},
         outbound_exceptions=("http://10.0.0.2/msmq/private$/not*",),
     )
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
@@ -678,7 +679,7 @@ def test_a_redirection_changes_the_host_and_nothing_else(web: Web) -> None:
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.9/6")
 def test_a_redirection_never_leads_to_a_link_local_address(web: Web) -> None:
-    redirect = RedirectSettings(outbound=(("http://10.0.0.2/*", "http://cloud"),))
+    redirect = RedirectSettings(outbound={"http://10.0.0.2/*": "http://cloud"})
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
     web.names["cloud"] = ["169.254.169.254"]
     alpha.send(TO, b"one")
@@ -695,7 +696,7 @@ def test_who_forwards_for_strangers_connects_to_no_link_local_address(web: Web) 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.9/6")
 def test_a_redirection_never_leads_to_our_admin_port(web: Web) -> None:
-    redirect = RedirectSettings(outbound=(("http://10.0.0.2/*", "http://10.0.0.1:8816"),))
+    redirect = RedirectSettings(outbound={"http://10.0.0.2/*": "http://10.0.0.1:8816"})
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
     alpha.call(lambda manager: manager.srmp.redirects.forbid_port(8816))
     alpha.send(TO, b"one")

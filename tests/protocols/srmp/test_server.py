@@ -498,7 +498,7 @@ class Proxy:
 @run_async
 async def test_tls_goes_through_a_proxy_that_sees_nothing_of_it(tmp_path: Path) -> None:
     tls, proxy = Tls(tmp_path), Proxy()
-    settings = SrmpSettings(proxy=("127.0.0.1", await proxy.start()))
+    settings = SrmpSettings(proxy=f"http://127.0.0.1:{await proxy.start()}")
     alpha, beta = Server("ALPHA", settings, trust=tls.client()), Server("BETA", tls=tls.server())
     async with serving(alpha, beta):
         await beta.create("q")
@@ -511,7 +511,7 @@ async def test_tls_goes_through_a_proxy_that_sees_nothing_of_it(tmp_path: Path) 
 @run_async
 async def test_a_proxy_that_says_no_is_a_failure_that_is_told(tmp_path: Path) -> None:
     tls, proxy = Tls(tmp_path), Proxy(b"407 Proxy Authentication Required")
-    settings = SrmpSettings(proxy=("127.0.0.1", await proxy.start()))
+    settings = SrmpSettings(proxy=f"http://127.0.0.1:{await proxy.start()}")
     alpha, beta = Server("ALPHA", settings, trust=tls.client()), Server("BETA", tls=tls.server())
     async with serving(alpha, beta):
         to = beta.url("q", "https")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.engine.queues.queue import OutgoingQueueState
-from posthouse.engine.settings import RedirectSettings
+from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.model.guids import format_guid
 from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.protocols.srmp.link import LinkState
@@ -269,7 +269,7 @@ def test_the_scheme_of_receipts_is_that_of_the_destination(web: Web) -> None:
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.4/17", "MC-MQSRM 3.1.7.2.4/18", "MC-MQSRM 3.1.1.1.10.3/1")
 def test_addresses_of_receipts_are_replaced_as_the_settings_say(web: Web) -> None:
     redirect = RedirectSettings(
-        receipt_urls=(("http://10.0.0.2/*", "http://front/msmq/private$/order_queue$"),),
+        receipt_urls={"http://10.0.0.2/*": "http://front/msmq/private$/order_queue$"},
         default_receipt_url="http://other/msmq/private$/order_queue$",
     )
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
@@ -350,7 +350,7 @@ def forged(alpha: Machine, number: int, body: bytes, receipts_to: str) -> bytes:
 
 def test_a_server_that_forwards_streams_keeps_their_senders_apart(web: Web) -> None:
     """Whom it hands them to believes what it says of where each came from."""
-    around = RedirectSettings(outbound=(("http://10.0.0.2/*", "http://10.0.0.3/*"),))
+    around = RedirectSettings(outbound={"http://10.0.0.2/*": "http://10.0.0.3/*"})
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=around)
     gate = web.machine("GATE", "10.0.0.3", routing_server=True, srmp_forwarding=True)
     beta = web.machine("BETA", "10.0.0.2", settings=SrmpSettings(reverse_proxies=("10.0.0.3",)))

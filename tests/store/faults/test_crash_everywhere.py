@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.sim import PowerLost, SimDisk
 from posthouse.store.log import LogStore

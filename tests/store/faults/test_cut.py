@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import CHANGE, MESSAGE
 from posthouse.sim import SimDisk

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import FLAG_EXPRESS
-from posthouse.engine.settings import EngineSettings
 from posthouse.sim import SimDisk
 from posthouse.store.doctor import check as examine
 from posthouse.store.errors import StoreDamaged
@@ -32,12 +31,13 @@ from posthouse.store.segment import Scanner
 from posthouse.store.settings import REFUSE
 from tests.conftest import Dose
 from tests.engine.rig import MOVE, RECEIVE
+from tests.engine.settings import engine_settings
 from tests.store.faults.harness import crashed, is_convenience, play
 from tests.store.faults.script import STEPS, body
 from tests.store.faults.witness import Witness
 from tests.store.faults.world import STORE, World
 
-WORKGROUP = EngineSettings("ALPHA", directory_integrated=False)
+WORKGROUP = engine_settings("ALPHA", directory_integrated=False)
 SMALL = replace(STORE, segment_size=2500)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.engine.ledger.damaged_records import DamagedRecord
 from posthouse.engine.ledger.records import CHANGE, COPY, FLAG_EXPRESS, MARK, MESSAGE

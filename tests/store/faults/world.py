@@ -17,6 +17,7 @@ from posthouse.sim.clock import SimClock
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 from tests.engine.rig import START_UTC, Rig
+from tests.engine.settings import engine_settings
 from tests.store.faults.witness import Turn, Witness, view
 
 # Everything is tiny, so that a short script rolls, seals, checkpoints and compacts all the time.
@@ -33,7 +34,7 @@ STORE = StoreSettings(
     express_memory=1500,
     open_files=3,
 )
-ENGINE = EngineSettings("ALPHA", dns_domain="example.com", transaction_buffer=2500)
+ENGINE = engine_settings("ALPHA", dns_domain="example.com", transactions_buffer=2500)
 
 
 class WatchedStore(LogStore):

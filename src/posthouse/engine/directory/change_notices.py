@@ -94,7 +94,7 @@ class Notices:
         core, mirror = self._core, self._queues.mirror
         # [MS-MQDMPR] 3.1.1.6: the enterprise may not want any, and the setting neither.
         wanted = self._queues.service.enterprise.non_ldap_capable_queue_manager_notification
-        if mirror is None or not (wanted and core.settings.notices_sent):
+        if mirror is None or not (wanted and core.settings.directory.notify):
             return
         for notice in notices:
             owner = mirror.known(
@@ -161,9 +161,9 @@ class Notices:
             self._waiting.add(identifier)
         if self._due_ms is None:
             settings, now_ms = self._core.settings, self._core.now_ms
-            soon_ms = now_ms + settings.notices_first_s * 1000
+            soon_ms = now_ms + settings.directory.notify_s * 1000
             if self._last_ms is not None:
-                soon_ms = max(soon_ms, self._last_ms + settings.notices_interval_s * 1000)
+                soon_ms = max(soon_ms, self._last_ms + settings.directory.notify_interval_s * 1000)
             self._due_ms = soon_ms
 
     def next_deadline_ms(self) -> int | None:

@@ -66,7 +66,7 @@ class Mirroring:
     @property
     def source(self) -> str:
         """The authority's name; empty where the directory is its own."""
-        return self._core.settings.directory_source
+        return self._core.settings.directory.source
 
     def state(self) -> DirectoryState:
         """For `status`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import msgspec
 
@@ -103,7 +102,7 @@ class DirectoryOfQueues:
         items = core.state.of_table(TABLE_DIRECTORY)
         self.mirror: MirroredDirectory | None = None
         self.directory: EmbeddedDirectory
-        if settings.directory_source:
+        if settings.directory.source:
             self.mirror = MirroredDirectory.load(items, self._define, core.new_guid)
             self.mirror.ask, self.mirror.connected = self.asking.ask, False
             self.mirror.reason = "it has not been asked yet"
@@ -114,11 +113,11 @@ class DirectoryOfQueues:
             self.directory,
             self,
             DirectoryTimers(
-                settings.directory_sites_update_s * 1000,
-                settings.directory_site_gates_update_s * 1000,
-                settings.directory_online_s * 1000,
+                settings.directory.sites_update_s * 1000,
+                settings.directory.site_gates_update_s * 1000,
+                settings.directory.online_s * 1000,
             ),
-            integrated=settings.directory_integrated,
+            integrated=settings.directory.integrated,
             recall=self.mirror,
         )
 
@@ -196,7 +195,7 @@ class DirectoryOfQueues:
 
     def _first_sites(self) -> tuple[bytes, ...]:
         """The configured site of a queue manager that the directory does not have yet (3.1.3)."""
-        site = self.core.settings.directory_site
+        site = self.core.settings.directory.site
         if not site:
             return ()
         try:
@@ -326,10 +325,10 @@ class DirectoryOfQueues:
             modify_time=self.core.utc,
             queue_manager_quota=self._quota_kib,
             journal_quota=settings.journal_quota_kib,
-            routing_server=settings.routing_server,
+            routing_server=settings.queue_manager.routing_server,
             queue_manager_version=settings.software_version,
             operating_system_version=settings.operating_system_version,
-            addresses=settings.listening_at or self._addresses,
+            addresses=settings.directory.addresses or self._addresses,
             public_encryption_key_list=self.own_keys(),
             public_signing_key_list=self.own_signing_keys(),
         )
@@ -353,7 +352,7 @@ class DirectoryOfQueues:
         if self.mirror is not None:
             quota_kib = min(self._quota_kib, value.queue_manager_quota)
             if quota_kib != core.settings.machine_quota_kib:
-                core.settings = replace(core.settings, machine_quota_kib=quota_kib)
+                core.settings = core.settings.with_machine_quota(quota_kib)
             journal = core.queues[JOURNAL]
             journal.ceiling_kib = value.journal_quota
             journal.set_limit()

@@ -249,7 +249,7 @@ class Core:
         self.utc = 0
         self.guid = bytes(16)
         self.throttled: set[str] = set()  # why no messages are taken at the moment
-        self.time_to_reach_queue_max = settings.default_time_to_reach_queue_s
+        self.time_to_reach_queue_max = settings.queue_manager.time_to_reach_queue_s
         self.queues: dict[int, Queue] = {}
         self.deleted_queues: set[int] = set()  # still holding messages of open transactions
         self.locks: dict[int, Lock] = {}

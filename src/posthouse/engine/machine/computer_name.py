@@ -74,7 +74,7 @@ def follow_name(definition: QueueDefinition, settings: EngineSettings) -> bool:
 
     Not to public queues in a directory that others share: they know them by their path names.
     """
-    shared = definition.queue_type is QueueType.PUBLIC and settings.directory_source
+    shared = definition.queue_type is QueueType.PUBLIC and settings.directory.source
     if not definition.pathname or shared:
         return False
     path = PathName.parse(definition.pathname)

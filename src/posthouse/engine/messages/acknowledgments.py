@@ -98,7 +98,7 @@ class Acks:
         return (
             bool(message_class & _NEGATIVE and row.flags & FLAG_REMOTE)
             and not row.flags & FLAG_AUTHENTICATED
-            and not self.core.settings.send_insecure_nacks
+            and not self.core.settings.queue_manager.send_insecure_nacks
         )
 
     def administration(

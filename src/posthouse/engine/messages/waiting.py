@@ -52,7 +52,7 @@ class Waiting:
         if timeout_ms is not None and timeout_ms <= 0:
             cause = f"no message in {queue.name}"
             raise no_message(self.core, queue, cause, destructive=destructive)
-        if len(self._waiting) >= self.core.settings.waiting_reads_max:
+        if len(self._waiting) >= self.core.settings.limits.waiting_reads_max:
             raise InsufficientResources("too many reads are waiting")
         self._orders += 1
         deadline = None if timeout_ms is None else self.core.now_ms + timeout_ms

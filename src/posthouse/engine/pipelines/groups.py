@@ -249,12 +249,12 @@ class Groups:
             raise UnsupportedOperation(f"{queue.name} is a queue that has no groups")
         if position is not None:
             self._check_given(position)
-        if self._count >= self.core.settings.groups_max:
+        if self._count >= self.core.settings.limits.groups_max:
             raise InsufficientResources(
                 "there are too many groups",
                 "Delete some of them, or raise [limits] groups_max.",
             )
-        if user and self._created[user] >= self.core.settings.groups_per_user:
+        if user and self._created[user] >= self.core.settings.limits.groups_per_user:
             raise InsufficientResources(
                 f"this user has made {self._created[user]} groups, and there are no more for one",
                 "Delete some of them, or raise [limits] groups_per_user.",
@@ -305,7 +305,7 @@ class Groups:
             )
 
     def _lease_end(self) -> int:
-        return self.core.now_ms + self.core.settings.group_lease_s * 1000
+        return self.core.now_ms + self.core.settings.limits.group_lease_s * 1000
 
     def _begin_lease(self, group: Group) -> None:
         queue, core = group.queue, self.core

@@ -170,13 +170,13 @@ class Stages:
     def _check_room(self, user: bytes) -> None:
         """There is an end to stages, and an earlier one to those of one user."""
         settings, under_way = self.core.settings, self.uploads
-        if len(self.stages) + len(under_way) >= settings.stages_max:
+        if len(self.stages) + len(under_way) >= settings.limits.stages_max:
             raise InsufficientResources(
                 "too many stages wait for their batches",
                 "Discard those of dead queries, or raise [limits] stages_max.",
             )
         own = self._stages_of[user] + sum(one.caller.sid == user for one in under_way)
-        if own >= settings.stages_per_user:
+        if own >= settings.limits.stages_per_user:
             raise InsufficientResources(
                 f"{own} stages of this user wait for their batches, and there are no more for one",
                 "Discard those of dead queries, write with fewer partitions, or raise [limits] "
@@ -186,7 +186,10 @@ class Stages:
     def _check_queries(self, user: bytes) -> None:
         """The same for what is known of queries, which outlives their stages."""
         settings, own = self.core.settings, self._queries_of[user]
-        if len(self.queries) >= settings.stages_max or own >= settings.stages_per_user:
+        if (
+            len(self.queries) >= settings.limits.stages_max
+            or own >= settings.limits.stages_per_user
+        ):
             raise InsufficientResources(
                 f"of {len(self.queries)} queries it is known what they have published, {own} of "
                 "them of this user, and there are no more",
@@ -475,7 +478,7 @@ class Stages:
         self._keys_of.setdefault(key.query, set()).add(key)
         self._owners_of.setdefault(key.query, Counter())[stage.owner] += 1
         self._stages_of[stage.owner] += 1
-        due = stage.created + self.core.settings.stage_expiry_s
+        due = stage.created + self.core.settings.limits.stage_expiry_s
         self._due_utc = due if self._due_utc is None else min(self._due_utc, due)
 
     def _note(self, query: str, known: Query, change: Change) -> None:
@@ -487,7 +490,7 @@ class Stages:
     def _know(self, query: str, known: Query) -> None:
         self.queries[query] = known
         self._queries_of[known.owner] += 1
-        due = known.published + self.core.settings.query_expiry_s
+        due = known.published + self.core.settings.limits.query_expiry_s
         self._query_due_utc = min(self._query_due_utc or due, due)
 
     def _unknow(self, query: str) -> None:
@@ -527,7 +530,7 @@ class Stages:
             self.core.commit(change)
 
     def _expire_stages(self, change: Change) -> None:
-        core, expiry_s = self.core, self.core.settings.stage_expiry_s
+        core, expiry_s = self.core, self.core.settings.limits.stage_expiry_s
         for key, stage in list(self.stages.items()):
             if stage.created + expiry_s <= core.utc:
                 core.event(
@@ -539,13 +542,13 @@ class Stages:
 
     def _expire_queries(self, change: Change) -> None:
         """Those with stages are looked at again when these are gone, or a day later."""
-        core, expiry_s = self.core, self.core.settings.query_expiry_s
+        core, expiry_s = self.core, self.core.settings.limits.query_expiry_s
         for query, known in list(self.queries.items()):
             if known.published + expiry_s <= core.utc and query not in self._keys_of:
                 self._unknow(query)
                 core.define(TABLE_QUERY, query.encode(), None, change)
         dues = [known.published + expiry_s for known in self.queries.values()]
-        again = core.utc + core.settings.stage_expiry_s
+        again = core.utc + core.settings.limits.stage_expiry_s
         self._query_due_utc = max(min(dues), again) if dues else None
 
     def next_deadline_ms(self) -> int | None:

@@ -173,7 +173,7 @@ class Queues(QueueNames):
             name = parse_format_name(definition.format_name)
             queue.outgoing = Outgoing(
                 self._start_state(definition),
-                core.settings.history_max,
+                core.settings.limits.history_max,
                 service=is_service_queue(name),
                 web=isinstance(name, DirectName) and name.is_web,
             )
@@ -198,7 +198,7 @@ class Queues(QueueNames):
         """[MS-MQDMPR] 3.1.3, 3.1.1.3: Locked follows from the settings, OnHold is remembered."""
         name = parse_format_name(definition.format_name)
         web = isinstance(name, DirectName) and name.is_web
-        if self.core.settings.hardened and not web:
+        if self.core.settings.queue_manager.hardened and not web:
             return OutgoingQueueState.LOCKED
         if definition.on_hold:
             return OutgoingQueueState.ON_HOLD
@@ -520,7 +520,7 @@ class Queues(QueueNames):
 
     def check_room_for_outgoing(self, count: int = 1) -> None:
         """Names are cheap to make up; outgoing queues are not."""
-        limit = self.core.settings.outgoing_queues_max
+        limit = self.core.settings.limits.outgoing_queues_max
         if len(self._outgoing) + count > limit:
             self._forget_idle()
         if len(self._outgoing) + count > limit:

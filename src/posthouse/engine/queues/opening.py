@@ -132,7 +132,7 @@ class Opening:
         return descriptor
 
     def _check_handles(self, count: int) -> None:
-        if len(self._open) + count > self.core.settings.open_handles_max:
+        if len(self._open) + count > self.core.settings.limits.open_handles_max:
             raise InsufficientResources("too many queues are open")
 
     def _find(
@@ -337,7 +337,7 @@ class Opening:
         if descriptor.access is _SEND:
             raise AccessDenied("the queue is open for sending: it has no cursors")
         descriptor.target()
-        if len(self._cursors) >= self.core.settings.open_handles_max:
+        if len(self._cursors) >= self.core.settings.limits.open_handles_max:
             raise InsufficientResources("too many cursors are open")
         self._handles += 1
         cursor = Cursor(self._handles, descriptor)

@@ -10,8 +10,8 @@ import msgspec
 
 from posthouse.engine.ledger.order import Place, Stretch
 from posthouse.engine.ledger.state import QueueState
-from posthouse.engine.settings import UNLIMITED
 from posthouse.model.names import PathName
+from posthouse.model.properties import UNLIMITED
 from posthouse.model.properties import OutgoingQueueState as OutgoingQueueState
 from posthouse.model.properties import QueueProperties
 from posthouse.model.properties import QueueType as QueueType

@@ -73,7 +73,7 @@ class Transactions:
             raise TransactionUsage("a transaction needs an identifier that is not null")
         if identifier in self.open:
             raise TransactionSequence(f"the transaction {format_guid(identifier)} exists already")
-        if len(self.open) >= self.core.settings.transactions_max:
+        if len(self.open) >= self.core.settings.limits.transactions_max:
             raise InsufficientResources("too many transactions are open")
         self._numbers = self._numbers % TRANSACTION_NUMBER_MASK + 1
         transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
@@ -93,7 +93,7 @@ class Transactions:
     def use(self, transaction: Transaction, count: int = 1) -> None:
         """Checks that operations may still be added, and notes that somebody works on it."""
         self._check_active(transaction)
-        if transaction.count + count > self.core.settings.operations_max:
+        if transaction.count + count > self.core.settings.limits.operations_max:
             raise InsufficientResources("the transaction has too many operations")
         self.touch(transaction)
 
@@ -143,7 +143,7 @@ class Transactions:
         self.reserved += row.size
         if transaction.spilled:
             self._append_pending(operation)
-        elif transaction.size > core.settings.transaction_buffer:
+        elif transaction.size > core.settings.transactions.buffer:
             self._spill(transaction)
         return number
 
@@ -160,7 +160,7 @@ class Transactions:
                 self._append_pending(operation)
             return
         transaction.add_run(run)
-        if transaction.size > self.core.settings.transaction_buffer:
+        if transaction.size > self.core.settings.transactions.buffer:
             self._spill(transaction)
 
     def add_dequeue(
@@ -509,7 +509,7 @@ class Transactions:
 
     def abort_idle(self) -> None:
         """Decision 43: a client's transaction that nobody works on ends after a while."""
-        limit = self.core.now_ms - self.core.settings.transaction_idle_s * 1000
+        limit = self.core.now_ms - self.core.settings.transactions.idle_s * 1000
         for _ in range(len(self._by_use)):
             transaction = next(iter(self._by_use.values()))
             if transaction.last_used_ms > limit:
@@ -528,7 +528,7 @@ class Transactions:
     def next_deadline_ms(self) -> int | None:
         """When the next idle transaction is due."""
         for transaction in self._by_use.values():
-            return transaction.last_used_ms + self.core.settings.transaction_idle_s * 1000
+            return transaction.last_used_ms + self.core.settings.transactions.idle_s * 1000
         return None
 
     # -- after a restart

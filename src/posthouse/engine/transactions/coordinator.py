@@ -111,7 +111,7 @@ class Coordinator:
         if len(joint.members) >= PARTICIPANTS_MAX:
             raise InsufficientResources("the transaction has too many participants")
         joint.members.add(guid)
-        expires_s = core.utc + core.settings.enlistment_s
+        expires_s = core.utc + core.settings.transactions.enlistment_s
         token = EnlistmentToken(core.guid, self.url, transaction.identifier, expires_s)
         return pack_token(token, peer.key)
 
@@ -157,14 +157,16 @@ class Coordinator:
         for name, resource in branches:
             if not 0 < len(name) <= BRANCH_LENGTH_MAX or len(resource) > RESOURCE_LENGTH_MAX:
                 raise InvalidParameter("the name of a branch is empty or too long")
-        if branches and len(self.joints) >= self.core.settings.transactions_max:
+        if branches and len(self.joints) >= self.core.settings.limits.transactions_max:
             raise InsufficientResources("too many decisions wait to be confirmed")
 
     def _prepare(self, joint: Joint, transaction: Transaction, waiter: object) -> None:
         core = self.core
         core.transactions.close(transaction)
         joint.state, joint.waiter = JointState.PREPARING, waiter
-        self._preparing[joint.identifier] = core.now_ms + core.settings.prepare_s * 1000
+        self._preparing[joint.identifier] = (
+            core.now_ms + core.settings.transactions.prepare_s * 1000
+        )
         self._tell(joint, Verb.PREPARE)
 
     def _decide(self, joint: Joint) -> None:

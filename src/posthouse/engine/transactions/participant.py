@@ -106,7 +106,7 @@ class Participant:
             self.core.transactions.abort(identifier)
             return Reply.ABORTED
         assert vote is Vote.PREPARED
-        self._wonder(coordinator, identifier, self.core.settings.in_doubt_s)
+        self._wonder(coordinator, identifier, self.core.settings.transactions.in_doubt_s)
         return Reply.PREPARED
 
     def commit(self, coordinator: bytes, identifier: bytes) -> Reply:

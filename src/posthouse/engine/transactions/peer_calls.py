@@ -38,7 +38,7 @@ class PeerAsks:
         self.peers = peers
         settings = core.settings
         self._retries: Retries[AskKey] = Retries(
-            settings.peer_retry_s * 1000, settings.peer_retry_max_s * 1000
+            settings.transactions.peer_retry_s * 1000, settings.transactions.peer_retry_max_s * 1000
         )
 
     def begin(self, key: AskKey, delay_s: int = 0) -> None:

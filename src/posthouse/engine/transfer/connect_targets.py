@@ -46,12 +46,12 @@ class Targets:
         self.directory = directory
         self._networks: list[IPv4Network | IPv6Network] = []
         self._hosts: set[str] = set()
-        for text in core.settings.allowed_targets:
+        for text in core.settings.queue_manager.allowed_targets:
             self._allow(text)
         # Where stream receipts for a sender go, by the address that it posts from.
         self._elsewhere = {
             (_sender(sender), _with_port(to))
-            for sender, to in core.settings.srmp_receipts_elsewhere
+            for sender, to in core.settings.srmp.receipts_elsewhere.items()
         }
         # By peer, for others and for its own: since when, which machines or queues.
         self._named: Bounded[tuple[str, int], tuple[int, set[str]]] = Bounded(PEERS_MAX)
@@ -280,7 +280,10 @@ class Targets:
             self._named.pop(key, None)
             known = now_ms, set()
         since, named = known
-        if machine not in named and len(named) >= times * self.core.settings.targets_per_peer:
+        if (
+            machine not in named
+            and len(named) >= times * self.core.settings.queue_manager.targets_per_peer
+        ):
             return False
         named.add(machine)
         self._named[key] = since, named

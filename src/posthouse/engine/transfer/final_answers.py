@@ -59,7 +59,7 @@ class FinalAnswers:
         source = arrival.seen.source_guid
         return (
             bool(arrival.signed)
-            or self.core.settings.send_insecure_nacks
+            or self.core.settings.queue_manager.send_insecure_nacks
             or (source == peer.guid and (arrival.may_enter or self._is_bound(peer, arrival)))
             or self.speakers.is_relayed(peer, source)
         )

@@ -54,7 +54,7 @@ class Forwarding:
         if is_late(seen, core.utc):
             core.clocks.late(batch.peer.address, late_by(seen, core.utc))
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
-        if not core.settings.routing_server:
+        if not core.settings.queue_manager.routing_server:
             raise Refusal(NACK_BAD_DEST_QUEUE)
         hops = (seen.user_flags & HOPS) + 1
         rests = hops > HOP_COUNT_MAX

@@ -179,7 +179,7 @@ class Lineages:
         """Whether a sequence says that it began later than now; clocks may differ by a while."""
         begun_s = sequence_id >> 32
         known = own is not None and own.sequence_id == sequence_id
-        return not known and begun_s > self.core.utc + self.core.settings.sequence_ahead_s
+        return not known and begun_s > self.core.utc + self.core.settings.binary.sequence_ahead_s
 
     def _had_elsewhere(
         self, claim: Claim, own: Incoming, others: list[Incoming]

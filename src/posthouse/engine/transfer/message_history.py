@@ -96,8 +96,8 @@ class MessageHistory:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.entries_max = min(core.settings.message_history_max, ENTRIES_LIMIT)
-        self.kept_s = core.settings.message_history_s
+        self.entries_max = min(core.settings.binary.message_history_max, ENTRIES_LIMIT)
+        self.kept_s = core.settings.binary.message_history_s
         self.count = 0
         self.listed = 0  # in all runs, with entries that have moved on to newer ones
         self.due_ms: int | None = None  # MessageIDHistory Cleanup Timer

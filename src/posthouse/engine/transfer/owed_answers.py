@@ -55,7 +55,7 @@ class OwedAnswers:
             return
         known, _ = self._core.transfer.address_of(name.guid) or ("", None)
         self._at[name] = name.address or address or known
-        if len(self._at) > self._core.settings.absent_senders_max:
+        if len(self._at) > self._core.settings.binary.absent_senders_max:
             self._make_room()
 
     def _is_vouched_for(self, name: PrivateName) -> bool:
@@ -78,7 +78,7 @@ class OwedAnswers:
                 self._at[name] = self._at[name]
             else:
                 away.append(name)
-        if away and len(self._at) > self._core.settings.absent_senders_max:
+        if away and len(self._at) > self._core.settings.binary.absent_senders_max:
             self._drop(next((name for name in away if self._can_ask_again(name)), away[0]))
 
     def _can_ask_again(self, name: PrivateName) -> bool:

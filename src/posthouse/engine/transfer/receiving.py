@@ -276,7 +276,9 @@ class Receiving:
         try:
             if self._stays(seen):
                 self._deliver(batch, arrival)
-            elif not self.core.settings.routing_server or self.speakers.may_speak(batch.peer, seen):
+            elif not self.core.settings.queue_manager.routing_server or self.speakers.may_speak(
+                batch.peer, seen
+            ):
                 self.forwarding.forward(batch, arrival)
         except Refusal as refusal:
             self._refuse(batch, arrival, refusal.message_class)

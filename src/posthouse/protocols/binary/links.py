@@ -60,6 +60,7 @@ class Links:
         *,
         timers: Timers,
         pinger: Pinger,
+        ping_first: bool,
         make_session: MakeSession,
         carrier: Carrier,
         bound_host: Callable[[Queue], str],
@@ -78,7 +79,7 @@ class Links:
         self._reports = Reports(desk)
         self._establishing = Establishing(
             *(self._reports, network, pinger, self),
-            ping_first=settings.ping_first,
+            ping_first=ping_first,
             direct_attempts=settings.direct_attempts,
             caller_of=lambda guid: self.callers.get(guid, ""),
         )
@@ -532,7 +533,7 @@ class Links:
         so for as long as it was idle it stays away. New messages do not wait for that.
         """
         link.attempt += 1
-        router = self.desk.manager.core.settings.routing_server
+        router = self.desk.manager.core.settings.queue_manager.routing_server
         pause_ms = self.settings.cleanup_routing_ms if router else self.settings.cleanup_ms
         self._wait(link, pause_ms, "what was sent is not acknowledged yet", rests=True)
 

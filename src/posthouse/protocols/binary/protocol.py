@@ -34,7 +34,7 @@ from posthouse.protocols.binary.resolving import (
     resolvable,
 )
 from posthouse.protocols.binary.session import Role, Session, Transport
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.timers import Timers
 
@@ -58,8 +58,14 @@ class BinaryProtocol:
     """`Host` of all sessions. Everything it does follows from calls: it has no clock of its own."""
 
     def __init__(
-        self, desk: Desk, settings: BinarySettings, network: Network, now: Callable[[], int]
+        self,
+        desk: Desk,
+        settings: BinarySettings,
+        network: Network,
+        now: Callable[[], int],
+        ping: PingSettings | None = None,
     ) -> None:
+        ping = ping or PingSettings()
         self.desk = desk
         self.settings = settings
         self.now = now
@@ -70,7 +76,7 @@ class BinaryProtocol:
             lambda: desk.manager.identifier,
             network.ping,
             now,
-            settings.ping_response_ms,
+            ping.response_ms,
             self.timers.arm,
         )
         self.links = Links(
@@ -80,6 +86,7 @@ class BinaryProtocol:
             now,
             timers=self.timers,
             pinger=self.pinger,
+            ping_first=ping.first,
             make_session=self._initiate,
             carrier=self._carrier,
             bound_host=self._bound_host,
@@ -176,7 +183,7 @@ class BinaryProtocol:
             server_guid=server_guid,
             pinged=link is not None and link.pinged,
             direct=link is not None and server_guid == NULL_GUID,
-            routing_server=self.desk.manager.core.settings.routing_server,
+            routing_server=self.desk.manager.core.settings.queue_manager.routing_server,
         )
         self.sessions[session] = link
         return session

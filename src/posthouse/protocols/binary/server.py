@@ -14,7 +14,7 @@ from posthouse.net.sockets import bound_sockets, shown_address
 from posthouse.protocols.binary.network import Attempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import Session
-from posthouse.protocols.binary.settings import BinarySettings
+from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.streams import Stream, StreamNode, monotonic_ms
@@ -51,6 +51,7 @@ class BinaryNode(StreamNode):
         self,
         desk: Desk,
         settings: BinarySettings,
+        ping: PingSettings | None = None,
         *,
         memory: MemoryAccount | None = None,
         connections: Connections | None = None,
@@ -58,8 +59,8 @@ class BinaryNode(StreamNode):
     ) -> None:
         super().__init__(memory, connections, now, settings.connect_timeout_ms)
         self.desk = desk
-        self.settings = settings
-        self.machine = self.protocol = BinaryProtocol(desk, settings, self, now)
+        self.machine = self.protocol = BinaryProtocol(desk, settings, self, now, ping)
+        self._ping_port = (ping or PingSettings()).target_port
         self._askers: dict[int, asyncio.DatagramTransport] = {}
 
     # -- Network
@@ -83,7 +84,7 @@ class BinaryNode(StreamNode):
                     lambda: _Answers(self.protocol), family=family
                 )
                 self._askers[family] = asker
-            asker.sendto(datagram, (address, self.settings.ping_port))
+            asker.sendto(datagram, (address, self._ping_port))
         except OSError:
             return  # the timer says no
 

@@ -353,7 +353,7 @@ class Session:
         size = sum(map(len, batch))
         self.unsynced_bytes += size
         self._intake.take(self, Portion(batch, looks, size))
-        if self._reading and self.unsynced_bytes > self._settings.receive_ahead_bytes:
+        if self._reading and self.unsynced_bytes > self._settings.receive_ahead:
             self._reading = False
             self._transport.pause()
 
@@ -390,7 +390,7 @@ class Session:
             # Whoever sends one message need not wait for the document's timers.
             self._ack_quiet_at = self._now() + self._settings.ack_quiet_ms
             self._rearm(self._ack_quiet_at)
-        if not self._reading and 2 * self.unsynced_bytes <= self._settings.receive_ahead_bytes:
+        if not self._reading and 2 * self.unsynced_bytes <= self._settings.receive_ahead:
             self._reading = True
             self._transport.resume()
 
@@ -449,7 +449,7 @@ class Session:
         if self._taking or count <= 0 or not self.queues.wait:
             return
         self._taking = True
-        now, bytes_max = self._now(), self._settings.send_batch_bytes
+        now, bytes_max = self._now(), self._settings.send_batch
         self._desk.decide(
             lambda manager: self.queues.take(manager, count, bytes_max, now), self._taken
         )

@@ -73,7 +73,7 @@ def directory_status(manager: QueueManager) -> DirectoryStatusJson:
     return DirectoryStatusJson(
         source=state.source,
         shared=bool(manager.mirroring.source),
-        routing_server=manager.core.settings.routing_server,
+        routing_server=manager.core.settings.queue_manager.routing_server,
         online=state.online,
         since=time_text(state.since) if state.since else "",
         refreshed=time_text(state.refreshed) if state.refreshed else "",

@@ -205,7 +205,7 @@ def list_stages(
     manager: QueueManager, context: Context, params: Nothing, body: Nothing
 ) -> StageListJson:
     """Lists stages that wait for their batch; those of other users are administrators' only."""
-    caller, expiry_s = context.caller, manager.core.settings.stage_expiry_s
+    caller, expiry_s = context.caller, manager.core.settings.limits.stage_expiry_s
     everything = caller.is_administrator and caller.scopes is None
     found = [
         (key, stage)

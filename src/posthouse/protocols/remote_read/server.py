@@ -22,7 +22,6 @@ from posthouse.rpc.kerberos import KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.server import RpcServer
-from posthouse.rpc.settings import RpcSettings
 
 PORT_STEP: Final = 11  # 3.1.4.1
 PORT_MAX: Final = 65_535
@@ -58,7 +57,6 @@ class RemoteReadNode:
         self,
         desk: Desk,
         settings: RemoteReadSettings,
-        rpc: RpcSettings,
         names: ServerNames,
         *,
         memory: MemoryAccount | None = None,
@@ -66,7 +64,7 @@ class RemoteReadNode:
         kerberos: KerberosService | None = None,
         now: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        self.rpc = rpc
+        self.settings = settings
         self.memory = memory
         self.bug = bug
         self.now = now
@@ -91,7 +89,7 @@ class RemoteReadNode:
         made = RpcServer(
             interfaces,
             self.authenticator,
-            self.rpc,
+            self.settings,
             name=name,
             memory=self.memory,
             connections=connections,

@@ -155,7 +155,7 @@ class Connection:
 
     @property
     def _is_full(self) -> bool:
-        ahead = self.unsynced_bytes >= self.settings.receive_ahead_bytes
+        ahead = self.unsynced_bytes >= self.settings.receive_ahead
         return ahead or len(self._slots) >= self.settings.pending_max
 
     def _take(self, request: Request) -> None:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
-from posthouse.engine.transfer.srmp.redirects import host_of, url_text
+from posthouse.engine.transfer.srmp.redirects import url_text
 from posthouse.model.names import DirectName, FormatName, Protocol
+from posthouse.model.urls import host_of
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings
 
@@ -48,17 +49,21 @@ def destination_of(manager: QueueManager, name: DirectName, settings: SrmpSettin
         host, port = found
         is_secure = is_secure or redirected.lower().startswith("https:")
     port = port or (HTTPS_PORT if is_secure else HTTP_PORT)
-    if settings.proxy is None or _is_bypassed(host, settings.proxy_bypass):
+    proxy = settings.proxy_address
+    if proxy is None or _is_bypassed(host, settings.proxy_bypass):
         secure = Secure(host) if is_secure else None
         return Destination(host, port, secure, is_redirected=redirected is not None)
     tunnel = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     secure = Secure(host, tunnel) if is_secure else None
-    return Destination(*settings.proxy, secure, to_proxy=not is_secure)
+    return Destination(*proxy, secure, to_proxy=not is_secure)
 
 
 def _is_bypassed(host: str, bypass: tuple[str, ...]) -> bool:
     known = host_key(host)
-    return any(known.endswith(each) if each.startswith(".") else known == each for each in bypass)
+    return any(
+        known.endswith(each) if each.startswith(".") else known == each
+        for each in map(str.casefold, bypass)
+    )
 
 
 def as_address(host: str) -> str | None:

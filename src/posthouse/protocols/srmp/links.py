@@ -236,7 +236,7 @@ class Links:
         if link.attempt != attempt or destination is None:
             return
         usable = usable_addresses(addresses)
-        forwards = self.desk.manager.core.settings.srmp_forwarding  # names of strangers, that is
+        forwards = self.desk.manager.core.settings.srmp.forwarding  # names of strangers, that is
         if destination.is_redirected or forwards:  # decision 11; the name may lead there by now
             usable = [address for address in usable if not is_link_local(address)]
         if not usable:

@@ -30,6 +30,7 @@ class SendingQueue:
 
     __slots__ = (
         "_last_ack",
+        "_resend_ms",
         "_settings",
         "begins_anew",
         "number",
@@ -49,6 +50,7 @@ class SendingQueue:
         self.resend_index = 0  # into ResendTimerTable
         self.resend_at_ms = NEVER
         self._settings = settings
+        self._resend_ms = settings.resend_ms
         self._last_ack = (0, 0)  # stream and number of the last receipt
 
     def take(self, manager: QueueManager, now_ms: int) -> Taken:
@@ -57,7 +59,7 @@ class SendingQueue:
         self._look_for_progress(manager.core.utc, now_ms)
         settings = self._settings
         reminder, self.reminds = sender.reminder() if self.reminds else [], False
-        messages = reminder + sender.take(settings.send_batch, settings.send_batch_bytes)
+        messages = reminder + sender.take(settings.send_batch_messages, settings.send_batch)
         if self.resend_at_ms == NEVER and any(message.transactional for message in messages):
             self._start(manager.core.utc, now_ms)
         return Taken(sender, messages, sender.waiting)
@@ -79,7 +81,7 @@ class SendingQueue:
     def _start(self, utc_s: int, now_ms: int) -> None:
         """Starts the timer; administrators see when it ends, 3.1.7.2.3."""
         assert self.sender is not None
-        interval_ms = self._settings.resend_ms[self.resend_index]
+        interval_ms = self._resend_ms[self.resend_index]
         self.resend_at_ms = now_ms + interval_ms
         interval_s = interval_ms // 1000
         self.sender.transfer.resend_planned(
@@ -107,7 +109,7 @@ class SendingQueue:
             self.resend_index = 0
             return False
         sender.resend()
-        self.resend_index = min(self.resend_index + 1, len(self._settings.resend_ms) - 1)
+        self.resend_index = min(self.resend_index + 1, len(self._resend_ms) - 1)
         self._start(utc_s, now_ms)
         return True
 
@@ -117,7 +119,7 @@ class SendingQueue:
         Our address may have changed since, so the last message is posted again: soon after a start,
         and each time that nothing was posted for as long as the longest resend interval.
         """
-        table = self._settings.resend_ms
+        table = self._resend_ms
         self.remind_at_ms = now_ms + (table[0] if is_new else table[-1])
 
     def remind(self, manager: QueueManager) -> bool:

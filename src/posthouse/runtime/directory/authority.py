@@ -12,6 +12,7 @@ from typing import Final
 
 from posthouse.directory.addresses import Address
 from posthouse.directory.authority import Authority, AuthorityAway
+from posthouse.directory.settings import FILE_REFRESH_S, LDAP_REFRESH_S, DirectorySettings
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import ServiceNotAvailable
@@ -20,12 +21,6 @@ from posthouse.runtime.directory.feed import DirectoryFeed, silent
 from posthouse.runtime.directory.file import FileAuthority
 from posthouse.runtime.driver import made_again
 from posthouse.runtime.loop import Loop
-from posthouse.runtime.settings_directory import (
-    FILE_REFRESH_S,
-    LDAP_REFRESH_S,
-    DirectorySection,
-    directory_source,
-)
 
 FIRST_WAIT_S: Final = 5.0  # a start waits so long for the authority, then goes on without it
 STANDARD_PORT: Final = 1801
@@ -36,16 +31,16 @@ def new_guid() -> bytes:
     return uuid.uuid4().bytes_le
 
 
-def open_authority(section: DirectorySection, home: Path) -> Authority | None:
+def open_authority(section: DirectorySettings, home: Path) -> Authority | None:
     """The authority that the settings name; paths are relative to the home."""
     if section.integrated and section.file:
         return FileAuthority(home / section.file, new_guid, section.lock_wait_s)
-    if directory_source(section):
+    if section.source:
         return _open_ldap(section)
     return None
 
 
-def _open_ldap(section: DirectorySection) -> Authority:
+def _open_ldap(section: DirectorySettings) -> Authority:
     try:
         from posthouse.runtime.directory.ldap import open_directory_ldap
     except ModuleNotFoundError as error:
@@ -56,7 +51,7 @@ def _open_ldap(section: DirectorySection) -> Authority:
     return open_directory_ldap(section.ldap)
 
 
-def refresh_pause_s(section: DirectorySection) -> float:
+def refresh_pause_s(section: DirectorySettings) -> float:
     """How often it is asked."""
     usual = FILE_REFRESH_S if section.file else LDAP_REFRESH_S
     return float(section.refresh_s or usual)
@@ -69,7 +64,7 @@ class FollowedDirectory:
         self,
         desk: Loop,
         authority: Authority,
-        section: DirectorySection,
+        section: DirectorySettings,
     ) -> None:
         self._desk = desk
         self.patience_s = float(section.patience_s)

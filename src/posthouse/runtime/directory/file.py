@@ -25,8 +25,8 @@ from posthouse.directory.embedded import EmbeddedDirectory
 from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.directory.objects import DirectoryObject, Entry
 from posthouse.directory.rebasing import rebased
+from posthouse.directory.settings import DirectorySettings
 from posthouse.model.errors import QueueError, RemoteProtocolError
-from posthouse.runtime.settings_directory import FILE_LOCK_WAIT_S
 
 FILE_SIZE_MAX: Final = 64 << 20
 _LOCK_PAUSE_S: Final = 0.02
@@ -78,7 +78,7 @@ class FileAuthority:
         self,
         path: Path,
         new_guid: Callable[[], bytes],
-        lock_wait_s: float = FILE_LOCK_WAIT_S,
+        lock_wait_s: float = DirectorySettings().lock_wait_s,
     ) -> None:
         self.path = path.absolute()
         self._new_guid = new_guid

@@ -7,7 +7,6 @@ has been used keeps its own, for messages and names of others carry it (facts 2.
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +18,9 @@ from posthouse.model.errors import DsError, NoDs, ServiceNotAvailable
 from posthouse.model.guids import format_guid
 from posthouse.runtime.directory.ldap import LdapAuthority, open_directory_ldap
 from posthouse.runtime.embedded import EmbeddedQueueManager
+from posthouse.runtime.home import engine_settings
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import Options, effective_settings
-from posthouse.runtime.settings.settings import engine_settings, store_settings
-from posthouse.runtime.settings_ldap import ldap_source
 
 
 class Joined(NamedTuple):
@@ -37,7 +35,7 @@ class Joined(NamedTuple):
 def join(home: Path) -> Joined:
     """Finds or enters the object of the queue manager of a home that nobody runs at the moment."""
     settings = effective_settings(Options(home))
-    if not ldap_source(settings.directory.ldap):
+    if not settings.directory.ldap.source:
         raise ServiceNotAvailable(
             "no directory server is named",
             "Set [directory.ldap] url or domain in posthouse.toml.",
@@ -45,7 +43,7 @@ def join(home: Path) -> Joined:
     engine = engine_settings(
         settings, settings.queue_manager.name, PortSet(settings.queue_manager.ports)
     )
-    stored = store_settings(settings, os.urandom(16))
+    stored = settings.store
     authority = open_directory_ldap(settings.directory.ldap)
     try:
         with EmbeddedQueueManager(home, settings=engine, store_settings=stored) as opened:

@@ -25,6 +25,7 @@ from posthouse.directory.ldap.reading import (
     read_all,
     without_idle_groups,
 )
+from posthouse.directory.ldap.settings import LdapSettings
 from posthouse.directory.ldap.values import LdapEntry, of_time, parse_time
 from posthouse.directory.ldap.writing import QUEUE_MANAGER_CN
 from posthouse.directory.objects import (
@@ -41,7 +42,6 @@ from posthouse.model.text import excerpt
 from posthouse.runtime.ldap.changes import Changer
 from posthouse.runtime.ldap.connection import LdapConnection
 from posthouse.runtime.ldap.entries import Places, refusals
-from posthouse.runtime.settings_ldap import LdapSection
 
 FAULTS_MAX: Final = 100
 _SHARE_OF_TIME: Final = 100
@@ -74,7 +74,7 @@ class Token(NamedTuple):
         return f"{self.stamp} {self.host}"
 
 
-def open_directory_ldap(settings: LdapSection) -> LdapAuthority:
+def open_directory_ldap(settings: LdapSettings) -> LdapAuthority:
     """The authority that `[directory.ldap]` names; it connects when it is asked."""
     return LdapAuthority(LdapConnection(settings))
 

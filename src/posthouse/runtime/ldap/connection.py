@@ -17,11 +17,11 @@ from ldap3.core.exceptions import LDAPExceptionError
 
 from posthouse.directory.authority import AuthorityAway
 from posthouse.directory.ldap.names import BadEntry, Dn
+from posthouse.directory.ldap.settings import LdapSettings, Server
 from posthouse.directory.ldap.values import VALUES_MAX, LdapEntry, Values
 from posthouse.runtime.ldap.kerberos import KerberosConnection
 from posthouse.runtime.ldap.servers import looked_up
 from posthouse.runtime.ldap.socket import ANSWER_SIZE_MAX, TimedSocket
-from posthouse.runtime.settings_ldap import LdapSection, Server, servers_of
 
 SUCCESS: Final = 0
 NO_SUCH_ATTRIBUTE: Final = 16
@@ -74,7 +74,7 @@ class LdapConnection:
 
     def __init__(
         self,
-        settings: LdapSection,
+        settings: LdapSettings,
         look_up: Callable[[str], list[Server]] = looked_up,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -275,7 +275,7 @@ class LdapConnection:
     def _candidates(self) -> list[Server]:
         """The one that answered last first: servers learn of changes at different times."""
         if self.settings.url:
-            self._servers = servers_of(self.settings)
+            self._servers = self.settings.servers
         else:
             found = self._look_up(self.settings.domain)
             self._servers = found or self._servers

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from ldap3.protocol.sasl.sasl import send_sasl_negotiation
 
 from posthouse.directory.authority import AuthorityAway
-from posthouse.runtime.settings_ldap import LdapSection
+from posthouse.directory.ldap.settings import LdapSettings
 
 _IN_PROGRESS: Final = 14
 _SUCCESS: Final = 0
@@ -28,7 +28,7 @@ _WEAK: Final = ("md5", "sha1")
 class KerberosConnection(ldap3.Connection):  # type: ignore[misc]
     """A connection that logs in with the ticket of this account, or with a key table."""
 
-    def __init__(self, server: ldap3.Server, settings: LdapSection, **options: Any) -> None:
+    def __init__(self, server: ldap3.Server, settings: LdapSettings, **options: Any) -> None:
         super().__init__(server, **options)
         self._settings = settings
 
@@ -86,7 +86,7 @@ def _library() -> Any:
         ) from None
 
 
-def credentials(gssapi: Any, settings: LdapSection) -> Any:
+def credentials(gssapi: Any, settings: LdapSettings) -> Any:
     """Those of the account that runs us; of a key table where one is named, renewed from it."""
     name = gssapi.Name(settings.user) if settings.user else None
     if not settings.keytab:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import dns.exception
 import dns.resolver
 
-from posthouse.runtime.settings_ldap import Server
+from posthouse.directory.ldap.settings import Server
 
 _NAMES: Final = ("_ldap._tcp.dc._msdcs.{}", "_ldap._tcp.{}")
 _TIME_LIMIT_S: Final = 10.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import ipaddress
 import re
 import tomllib
 from collections.abc import Iterator
@@ -14,16 +12,9 @@ from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta, Struct
 
-from posthouse.model.errors import QueueError
-from posthouse.model.paths import check_computer
-from posthouse.model.queue_parts import NameFault
-from posthouse.model.settings_kinds import SIZE, Section
-from posthouse.model.text import excerpt
-from posthouse.runtime.settings.settings import Settings, default_access
-from posthouse.runtime.settings_directory import directory_faults
-from posthouse.runtime.settings_protocols import BinarySection
-from posthouse.runtime.settings_srmp import srmp_faults
-from posthouse.security.sids import PRINCIPALS
+from posthouse.model.settings_kinds import FILE, SIZE, Section
+from posthouse.model.text import excerpt, nearest
+from posthouse.runtime.settings.settings import Settings
 
 SETTINGS_NAME = "posthouse.toml"
 FILE_SIZE_MAX = 1 << 20
@@ -75,9 +66,9 @@ def parse_settings(data: bytes, source: str = SETTINGS_NAME) -> Settings:
     problems: list[str] = []
     sections: dict[str, Any] = {}
     for name, value in table.items():
-        section = _fields(Settings).get(name)
+        section = fields_of(Settings).get(name)
         if section is None:
-            near = nearest(name, list(_fields(Settings)))
+            near = nearest(name, list(fields_of(Settings)))
             shown = excerpt(name)[1:-1]
             problems.append(f"[{shown}]: there is no such section; the nearest is [{near}]")
         else:
@@ -89,18 +80,22 @@ def parse_settings(data: bytes, source: str = SETTINGS_NAME) -> Settings:
     return settings
 
 
-def _fields(section: type[Struct]) -> dict[str, Any]:
-    return get_type_hints(section, include_extras=True)
+def fields_of(section: type[Struct]) -> dict[str, Any]:
+    """The settings of a section: its own, then those it has in common with others.
+
+    A field without a meaning is none of the file's: the program sets it.
+    """
+    kinds = get_type_hints(section, include_extras=True)
+    own = [name for name in section.__annotations__ if name in section.__struct_fields__]
+    names = dict.fromkeys([*own, *section.__struct_fields__])
+    return {
+        name: kinds[name] for name in names if is_section(kinds[name]) or meaning_of(kinds[name])
+    }
 
 
 def is_section(kind: object) -> TypeGuard[type[Struct]]:
     """Whether a field of a section is a section in it."""
     return isinstance(kind, type) and issubclass(kind, Struct)
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """The known name that is most like one that is not."""
-    return difflib.get_close_matches(name[:80].lower(), known, 1, 0.0)[0]
 
 
 def _section(name: str, section: type[Struct], value: object, problems: list[str]) -> Struct | None:
@@ -109,7 +104,7 @@ def _section(name: str, section: type[Struct], value: object, problems: list[str
         return None
     values: dict[str, object] = {}
     for key, given in value.items():
-        path, kind = f"[{name}] {key}", _fields(section).get(key)
+        path, kind = f"[{name}] {key}", fields_of(section).get(key)
         if is_section(kind):
             values[key] = _section(f"{name}.{key}", kind, given, problems)
             continue
@@ -121,7 +116,7 @@ def _section(name: str, section: type[Struct], value: object, problems: list[str
 
 
 def _value(section_name: str, key: str, section: type[Struct], given: object) -> object:
-    known = _fields(section)
+    known = fields_of(section)
     if key not in known:
         raise _Wrong(_unknown(section_name, key, list(known)))
     kind = known[key]
@@ -134,7 +129,7 @@ def _value(section_name: str, key: str, section: type[Struct], given: object) ->
 
 
 def _unknown(section_name: str, key: str, known: list[str]) -> str:
-    homes = [name for name, section in _fields(Settings).items() if key in _fields(section)]
+    homes = [name for name, section in fields_of(Settings).items() if key in fields_of(section)]
     if homes:
         return f"there is no such setting here; it belongs to [{homes[0]}]"
     return f"there is no such setting; the nearest is {nearest(key, known)} in [{section_name}]"
@@ -171,6 +166,11 @@ def unit_of(kind: object) -> str:
         if meta.extra:
             return str(meta.extra.get("unit", ""))
     return ""
+
+
+def meaning_of(kind: object) -> str:
+    """What a setting is for; empty where a field is not a setting."""
+    return next((meta.description for meta in metas(kind) if meta.description), "")
 
 
 def bare(kind: object) -> object:
@@ -230,89 +230,17 @@ def size_text(size: float) -> str:
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     for name in settings.__struct_fields__:
-        yield from _faults(name, getattr(settings, name))
-    machine, admin, limits = settings.queue_manager, settings.admin, settings.limits
-    for key, names in (("name", [machine.name]), ("aliases", machine.aliases)):
-        for name in filter(None, names):
-            if fault := name_fault(name):
-                yield f"[queue_manager] {key}: {fault}"
-    yield from _access_faults(machine.default_access)
-    if bool(admin.certificate) != bool(admin.private_key):
-        yield "[admin] certificate: certificate and private_key go together"
-    if not is_loopback(admin.listen) and not (admin.certificate or admin.insecure):
-        yield (
-            "[admin] listen: off the loopback this needs certificate and private_key, or "
-            "insecure = true"
-        )
-    for section, key, address in (
-        ("queue_manager", "listen", machine.listen),
-        ("admin", "listen", admin.listen),
-    ):
-        if not is_address(address):
-            yield f"[{section}] {key}: {excerpt(address)} is no address; allowed: an IP address"
-    if settings.transactions.peer_retry_s > settings.transactions.peer_retry_max_s:
-        yield "[transactions] peer_retry_s: this is more than peer_retry_max_s"
-    yield from _binary_faults(settings.binary)
-    yield from srmp_faults(settings.https, settings.srmp)
-    yield from directory_faults(settings.directory)
-    if limits.unsynced > limits.memory:
-        yield "[limits] unsynced: this is more than memory allows"
+        yield from faults(name, getattr(settings, name))
 
 
-def _faults(name: str, section: Section) -> Iterator[str]:
+def faults(name: str, section: Section) -> Iterator[str]:
+    """What is wrong in a section of this name, and in the sections in it."""
     for key, wrong in section.faults():
-        yield f"[{name}] {key}: {wrong}"
-    for key in section.__struct_fields__:
-        if isinstance(inner := getattr(section, key), Section):
-            yield from _faults(f"{name}.{key}", inner)
-
-
-def _binary_faults(binary: BinarySection) -> Iterator[str]:
-    for least, most in (
-        ("retry_connect_ms", "retry_connect_max_ms"),
-        ("ack_wait_min_ms", "ack_wait_max_ms"),
-        ("recoverable_ack_min_ms", "recoverable_ack_max_ms"),
-        ("order_ack_ms", "order_ack_max_ms"),
-    ):
-        if getattr(binary, least) > getattr(binary, most):
-            yield f"[binary] {least}: this is more than {most}"
-    for address in binary.ack_from:
-        if not is_address(address):
-            yield f"[binary] ack_from: {excerpt(address)} is no address; allowed: IP addresses"
-
-
-def _access_faults(rights: dict[str, str]) -> Iterator[str]:
-    for who, words in rights.items():
-        if who.lower() not in PRINCIPALS:
-            near = nearest(who, list(PRINCIPALS))
-            yield f"[queue_manager] default_access: {excerpt(who)} is nobody; the nearest is {near}"
-            continue
-        try:
-            default_access({who: words})
-        except QueueError as error:
-            yield f"[queue_manager] default_access: {error.cause}. {error.remedy}"
-
-
-def name_fault(name: str) -> str:
-    """Why a text cannot be a computer name; empty if it can."""
-    try:
-        check_computer(name)
-    except NameFault as fault:
-        return str(fault)
-    return ""
-
-
-def is_address(text: str) -> bool:
-    """Whether this is an IP address, or the name of the loopback."""
-    if text == "localhost":
-        return True
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def is_loopback(text: str) -> bool:
-    """Whether only this machine reaches the address."""
-    return text == "localhost" or (is_address(text) and ipaddress.ip_address(text).is_loopback)
+        inner, _, last = key.rpartition(".")
+        yield f"[{'.'.join(filter(None, (name, inner)))}] {last}: {wrong}"
+    for key, kind in fields_of(type(section)).items():
+        value = getattr(section, key)
+        if isinstance(value, Section):
+            yield from faults(f"{name}.{key}", value)
+        elif unit_of(kind) == FILE and value and not Path(value).is_file():
+            yield f"[{name}] {key}: there is no file {excerpt(value)}"

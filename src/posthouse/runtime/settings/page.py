@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import get_type_hints
 
 import msgspec
 
@@ -11,8 +10,9 @@ from posthouse.model.settings_kinds import SIZE
 from posthouse.runtime.settings.file import (
     SIZE_WORDS,
     allowed,
+    fields_of,
     is_section,
-    metas,
+    meaning_of,
     size_text,
     unit_of,
 )
@@ -45,12 +45,12 @@ This page is made from the declarations in the packages that use them (`settings
 
 def configuration_page() -> str:
     """The whole page."""
-    sections = get_type_hints(Settings, include_extras=True)
+    sections = fields_of(Settings)
     return _TOP + "".join(_section(name, kind) for name, kind in sections.items())
 
 
 def _section(name: str, section: type[msgspec.Struct]) -> str:
-    kinds = get_type_hints(section, include_extras=True)
+    kinds = fields_of(section)
     defaults = section()
     inner = {key: kind for key, kind in kinds.items() if is_section(kind)}
     rows = [_row(key, kinds[key], getattr(defaults, key)) for key in kinds if key not in inner]
@@ -60,9 +60,8 @@ def _section(name: str, section: type[msgspec.Struct]) -> str:
 
 
 def _row(key: str, kind: object, default: object) -> str:
-    meaning = next(meta.description for meta in metas(kind) if meta.description)
     may = allowed(kind).removeprefix(f"{SIZE_WORDS}, ")
-    return f"| `{key}` | {_shown(kind, default)} | {may} | {meaning} |"
+    return f"| `{key}` | {_shown(kind, default)} | {may} | {meaning_of(kind)} |"
 
 
 def _shown(kind: object, default: object) -> str:

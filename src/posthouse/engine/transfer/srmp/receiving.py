@@ -298,7 +298,9 @@ class SrmpReceiving:
         """
         core, settings, message = self.core, self.core.settings, arrival.message
         redirected = self.srmp.redirects.inbound(message.to) is not None
-        if not redirected and not (settings.routing_server and settings.srmp_forwarding):
+        if not redirected and not (
+            settings.queue_manager.routing_server and settings.srmp.forwarding
+        ):
             raise _Refused("it is for another computer, and nothing is forwarded from here")
         if not redirected and self._is_own_host(name):
             raise _Refused("no queue manager of ours has that port")

@@ -7,7 +7,7 @@ does. Neither link-local addresses nor our own admin port are ever redirected to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import unquote
@@ -17,6 +17,7 @@ from posthouse.engine.settings import host_key
 from posthouse.model.errors import IllegalFormatName, InvalidParameter
 from posthouse.model.names import ELEMENT_LENGTH_MAX, DirectName, parse_format_name
 from posthouse.model.text import excerpt
+from posthouse.model.urls import host_of
 
 _ANY = "*"
 
@@ -46,21 +47,6 @@ def url_text(name: DirectName) -> str:
     return f"{scheme.lower()}:{rest}"
 
 
-def host_of(url: str) -> tuple[str, int | None] | None:
-    """Host and port of a URL, also of one that names no queue; None where there is none."""
-    _, separator, rest = url.partition("://")
-    address = rest.partition("/")[0]
-    host, port = address, ""
-    if address.startswith("["):
-        host, _, port = address[1:].partition("]")
-        port = port.removeprefix(":")
-    elif address.count(":") == 1:
-        host, _, port = address.partition(":")
-    if not separator or not host or "@" in host or not (port == "" or port.isdecimal()):
-        return None
-    return host, int(port) if port else None
-
-
 def is_link_local(host: str) -> bool:
     """Whether a host is a link-local address, where cloud machines keep their secrets."""
     try:
@@ -74,10 +60,10 @@ class Redirects:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.settings = settings = core.settings.srmp_redirect
+        self.settings = settings = core.settings.srmp.redirect
         self._forbidden_ports: set[int] = set()
-        for pairs in (settings.outbound, settings.inbound, settings.receipt_urls):
-            for source, target in pairs:
+        for table in (settings.outbound, settings.inbound, settings.receipt_urls):
+            for source, target in table.items():
                 self._check(source, target)
 
     def _check(self, source: str, target: str) -> None:
@@ -132,7 +118,7 @@ class Redirects:
     def leads_here(self, url: str) -> bool:
         """Whether a URL is one that we write into `sendReceiptsTo` because we were told to."""
         known, settings = _key(url), self.settings
-        named = [settings.default_receipt_url, *(to for _, to in settings.receipt_urls)]
+        named = [settings.default_receipt_url, *settings.receipt_urls.values()]
         return known in [_key(to) for to in named if to]
 
 
@@ -146,12 +132,12 @@ def _fits(pattern: str, url: str) -> bool:
     return url == pattern
 
 
-def _match(pairs: Sequence[tuple[str, str]], url: str) -> str | None:
+def _match(table: Mapping[str, str], url: str) -> str | None:
     """To of the first entry whose From matches."""
-    if not pairs:
+    if not table:
         return None
     text, known = unquote(url), _key(url)
-    for source, target in pairs:
+    for source, target in table.items():
         pattern = _key(source)
         if _fits(pattern, known):
             if not target.endswith(_ANY):

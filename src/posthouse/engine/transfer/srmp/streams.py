@@ -260,12 +260,12 @@ class IncomingStreams:
         timer = self._timers.get(key)
         if timer is None:
             timer = self._timers[key] = _Timer(now_ms)
-        elif now_ms - timer.oldest_ms >= settings.srmp_receipt_max_ms:
+        elif now_ms - timer.oldest_ms >= settings.srmp.receipt_max_ms:
             del self._timers[key]
             self._acknowledge(key)
             return
         started = timer.due_ms != _STOPPED
-        timer.due_ms = now_ms + settings.srmp_receipt_ms
+        timer.due_ms = now_ms + settings.srmp.receipt_ms
         if not started:
             heappush(self._heap, (timer.due_ms, key))
 
