@@ -66,6 +66,7 @@ SHARED_BY_PROTOCOLS = {
     "memory",
     "pacing",
     "reports",
+    "settings",
     "streams",
     "timers",
     "transport",

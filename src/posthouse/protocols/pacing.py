@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-SHARE: Final = 0.1
 """Of the time, that bulk reads have at least while others work."""
 WEIGHT: Final = 4.0
 """How many times as long as others worked a bulk read rests."""
@@ -29,7 +28,7 @@ class Busy(NamedTuple):
 class Pace:
     """The rests of all bulk reads together. Times are seconds of any clock that does not jump."""
 
-    def __init__(self, share: float = SHARE) -> None:
+    def __init__(self, share: float) -> None:
         self._share = share
         self._free_at_s = 0.0
         self._ended_s = 0.0

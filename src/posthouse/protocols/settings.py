@@ -15,9 +15,7 @@ from posthouse.model.settings_kinds import (
     within,
 )
 from posthouse.net.connections import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX
-from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
 from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
-from posthouse.protocols.pacing import SHARE
 
 
 class LimitSettings(EngineLimits, frozen=True):
@@ -50,7 +48,7 @@ class LimitSettings(EngineLimits, frozen=True):
             "The part of the time that bulk reads, such as Spark's, and searches have while "
             "others keep the queue manager busy, at least; 100: they wait for nobody.",
         ),
-    ] = round(100 * SHARE)
+    ] = 10
     scans_per_user: Annotated[
         int,
         within(
@@ -59,8 +57,13 @@ class LimitSettings(EngineLimits, frozen=True):
             "Searches through queues, by a filter or an identifier, that one user has at a "
             "time; more are refused.",
         ),
-    ] = SCANS_PER_USER
+    ] = 4
     stop_s: Annotated[int, within(1, 600, "How long a stop waits for calls that have begun.")] = 5
+
+    @property
+    def bulk_read_share(self) -> float:
+        """The part of the time of bulk reads, of 1."""
+        return self.bulk_read_share_percent / 100
 
     def faults(self) -> Iterator[Fault]:
         """More that waits for a sync than may be held."""

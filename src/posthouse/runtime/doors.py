@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
-from posthouse.protocols.http.server import Admin, AdminServer, AdminSettings, ControlSocket
+from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
 from posthouse.protocols.metrics.exposition import AskMetrics
 from posthouse.protocols.metrics.memory import memory_metrics
 from posthouse.protocols.metrics.ncp import ncp_metrics
@@ -218,16 +218,9 @@ def make_admin(
     return Admin(
         service.desk,
         version=service.version,
-        settings=AdminSettings(
-            hosts=frozenset(section.hosts),
-            body_size_max=section.body_size_max,
-            header_timeout_s=section.header_timeout_s,
-            body_timeout_s=section.body_timeout_s,
-            idle_timeout_s=section.idle_timeout_s,
-            station_lease_s=service.settings.qms.station_lease_s,
-            bulk_read_share=service.settings.limits.bulk_read_share_percent / 100,
-            scans_per_user=service.settings.limits.scans_per_user,
-        ),
+        settings=section,
+        limits=service.settings.limits,
+        qms=service.settings.qms,
         sync_times=service.desk.sync_times,
         backup=_backup_of(service),
         fault=_fault_writer(service),

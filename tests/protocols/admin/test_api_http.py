@@ -19,7 +19,8 @@ import pytest
 from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
 from posthouse.protocols.http.connection import FEW
-from posthouse.protocols.http.server import AdminServer, AdminSettings
+from posthouse.protocols.http.server import AdminServer
+from posthouse.protocols.http.settings import AdminSettings
 from posthouse.protocols.memory import SEND
 from tests.engine.settings import engine_settings
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
@@ -54,7 +55,7 @@ def test_only_our_own_names_are_answered(host: str, status: int, tmp_path: Path)
         reply = await rig.get(STATUS, headers={"Host": host})
         assert reply.status == status
 
-    settings = AdminSettings(hosts=frozenset({"Queues.example.NET"}))
+    settings = AdminSettings(hosts=("Queues.example.NET",))
     engine = engine_settings("ALPHA", dns_domain="example.com")
     with_api(tmp_path, work, settings, engine)
 

@@ -22,10 +22,10 @@ from posthouse.model.roles import Role
 from posthouse.protocols.handlers import messages as handlers_messages
 from posthouse.protocols.handlers import scanning
 from posthouse.protocols.handlers.conversation import Outside, Resume
-from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER
 from posthouse.protocols.handlers.scanning import FIRST_MESSAGES, STEP_MESSAGES
 from posthouse.protocols.http import rooms
 from posthouse.protocols.memory import SEND
+from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
@@ -343,9 +343,9 @@ def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
         await rig.post(at() + "/access/grant", {"who": "bob", "rights": ["peek", "receive"]})
         searching = [
             asyncio.create_task(rig.get(at() + "/messages", where="label = 7", token=bob))
-            for _ in range(SCANS_PER_USER)
+            for _ in range(LimitSettings().scans_per_user)
         ]
-        while len(begun) < SCANS_PER_USER:
+        while len(begun) < LimitSettings().scans_per_user:
             await rig.desk.call(lambda m: None)
         one = quote(r"00000000-0000-0000-0000-000000000001\1", safe="")
         refused = [
@@ -363,7 +363,7 @@ def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
         assert await rig.labels(where="label = 7") == ["7"]  # another user
         for resume in begun:
             resume([None] * 150, None)
-        assert [(await one).status for one in searching] == [200] * SCANS_PER_USER
+        assert [(await one).status for one in searching] == [200] * LimitSettings().scans_per_user
         assert (await rig.get(at() + "/messages", where="label = 7", token=bob)).status == 200
 
     with_api(tmp_path, work)

@@ -15,7 +15,7 @@ from posthouse.api.route import ARROW
 from posthouse.model.roles import Role
 from posthouse.protocols.arrow import stage_rows
 from posthouse.protocols.http import request_streams as inflow
-from posthouse.protocols.http.server import AdminSettings
+from posthouse.protocols.http.settings import AdminSettings
 from posthouse.protocols.memory import RECEIVE
 from posthouse.wire.packet.message import deserialize
 from tests.engine.settings import engine_settings

@@ -127,7 +127,7 @@ class WatchedPace(Pace):
 
 
 def test_a_step_in_the_background_waits_first_and_tells_what_it_took() -> None:
-    pace = WatchedPace()
+    pace = WatchedPace(0.1)
 
     async def steps() -> list[object]:
         step = in_the_background(1, pace, lambda: Busy(0.5, 7))
@@ -143,7 +143,7 @@ def test_a_step_in_the_background_that_fails_says_so() -> None:
         raise LookupError("nothing there")
 
     async def steps() -> tuple[object, Exception | None]:
-        return await outcome(in_the_background(1, Pace(), lambda: Busy(0.0, 0))(work))
+        return await outcome(in_the_background(1, Pace(0.1), lambda: Busy(0.0, 0))(work))
 
     value, error = asyncio.run(steps())
     assert value is None

@@ -11,9 +11,8 @@ import msgspec
 from posthouse.engine.ledger.order import Place, Stretch
 from posthouse.engine.ledger.state import QueueState
 from posthouse.model.names import PathName
-from posthouse.model.properties import UNLIMITED
+from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.model.properties import OutgoingQueueState as OutgoingQueueState
-from posthouse.model.properties import QueueProperties
 from posthouse.model.properties import QueueType as QueueType
 
 if TYPE_CHECKING:

@@ -52,7 +52,6 @@ class Establishing:
         pinger: Pinger,
         outcome: Outcome,
         *,
-        ping_first: bool,
         direct_attempts: int,
         caller_of: Callable[[bytes], str],
     ) -> None:
@@ -60,7 +59,6 @@ class Establishing:
         self._network = network
         self._pinger = pinger
         self._outcome = outcome
-        self._ping_first = ping_first
         self._direct_attempts = direct_attempts
         self._caller_of = caller_of
 
@@ -144,7 +142,7 @@ class Establishing:
         """Ping Mechanism (3.1.5.2.2); a retry never pings."""
         hop = link.hop
         assert hop is not None
-        link.pinged = self._ping_first and not by_timer
+        link.pinged = self._pinger.goes_first and not by_timer
         if link.pinged:
             link.happened(LinkEvent.PING)
             self._pinger.ask(hop.address, partial(self._pinged, link, link.attempt, hop))

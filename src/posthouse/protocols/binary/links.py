@@ -60,7 +60,6 @@ class Links:
         *,
         timers: Timers,
         pinger: Pinger,
-        ping_first: bool,
         make_session: MakeSession,
         carrier: Carrier,
         bound_host: Callable[[Queue], str],
@@ -79,7 +78,6 @@ class Links:
         self._reports = Reports(desk)
         self._establishing = Establishing(
             *(self._reports, network, pinger, self),
-            ping_first=ping_first,
             direct_attempts=settings.direct_attempts,
             caller_of=lambda guid: self.callers.get(guid, ""),
         )

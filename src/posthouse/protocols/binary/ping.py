@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.protocols.binary.settings import PingSettings
 from posthouse.wire.binary.ping import ping_request, ping_response, read_ping
 
 COOKIE_MASK = 0xFFFFFFFF
@@ -34,15 +35,17 @@ class Pinger:
         queue_manager: Callable[[], bytes],
         send: Callable[[str, bytes], None],
         now: Callable[[], int],
-        response_ms: int = 1_000,
+        settings: PingSettings | None = None,
         rearm: Callable[[Pinger], None] = lambda pinger: None,
     ) -> None:
+        settings = settings or PingSettings()
         self.cookie = 0  # PingCookie, 3.1.1.3
         self.asked = self.answered = 0
         self._queue_manager = queue_manager
         self._send = send
         self._now = now
-        self._response_ms = response_ms
+        self._response_ms = settings.response_ms
+        self.goes_first = settings.first  # before a session is opened
         self._rearm = rearm
         self._waiting: dict[int, _Waiting] = {}
 

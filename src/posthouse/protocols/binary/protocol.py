@@ -76,7 +76,7 @@ class BinaryProtocol:
             lambda: desk.manager.identifier,
             network.ping,
             now,
-            ping.response_ms,
+            ping,
             self.timers.arm,
         )
         self.links = Links(
@@ -86,7 +86,6 @@ class BinaryProtocol:
             now,
             timers=self.timers,
             pinger=self.pinger,
-            ping_first=ping.first,
             make_session=self._initiate,
             carrier=self._carrier,
             bound_host=self._bound_host,

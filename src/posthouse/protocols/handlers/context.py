@@ -19,6 +19,7 @@ from posthouse.protocols.handlers.conversation import Outside, Resume
 from posthouse.protocols.handlers.rates import Rates
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.pacing import Pace
+from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller
 from posthouse.store.log import LogStore
 
@@ -110,11 +111,11 @@ class Services:
     store: LogStore | None = None
     offload: Offload = on_the_spot
     gather: Offload = on_the_spot
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace = field(default_factory=lambda: Pace(LimitSettings().bulk_read_share))
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)
-    scans: ScanLimits = field(default_factory=ScanLimits)
+    scans: ScanLimits = field(default_factory=lambda: ScanLimits(LimitSettings().scans_per_user))
     stations: StationBook = field(default_factory=StationBook)
     station_lease_ms: int = 60_000  # of stations over plain HTTP
 

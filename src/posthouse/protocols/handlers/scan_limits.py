@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from posthouse.protocols.handlers.refusals import TooManyScans
 from posthouse.security.access import Caller
-
-SCANS_PER_USER: Final = 4
 
 
 class ScanLimits:
     """The searches under way, by user."""
 
-    def __init__(self, per_user: int = SCANS_PER_USER) -> None:
+    def __init__(self, per_user: int) -> None:
         self._per_user = per_user
         self._running: Counter[bytes] = Counter()
 

@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from aiohttp import HttpVersion10, web
 
 from posthouse.engine.accounts.logins import Told
 from posthouse.engine.accounts.tokens import Tokens
+from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.roles import Role
 from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
@@ -27,7 +27,7 @@ from posthouse.protocols.desk import Desk, OneTurn, Turns
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
-from posthouse.protocols.handlers.scan_limits import SCANS_PER_USER, ScanLimits
+from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.http.answers import Pages
 from posthouse.protocols.http.connection import HEADER_MAX, Connection
 from posthouse.protocols.http.gate import (
@@ -44,6 +44,7 @@ from posthouse.protocols.http.outside import (
 )
 from posthouse.protocols.http.passwords import PasswordLogins, monotonic_ms
 from posthouse.protocols.http.requests import HttpFace, Pending, RequestHandler
+from posthouse.protocols.http.settings import AdminSettings
 from posthouse.protocols.http.wrong_tokens import WrongTokens
 from posthouse.protocols.memory import (
     SMALL_REQUEST,
@@ -52,8 +53,9 @@ from posthouse.protocols.memory import (
 from posthouse.protocols.metrics.binary import AskFigures
 from posthouse.protocols.metrics.exposition import AskMetrics, Metrics, SyncTimes, Traffic
 from posthouse.protocols.metrics.remote_read import AskFigures as AskRemoteRead
-from posthouse.protocols.pacing import SHARE, Busy, Pace
+from posthouse.protocols.pacing import Busy, Pace
 from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller
 from posthouse.store.log import LogStore
 
@@ -61,20 +63,6 @@ READ_BUFFER: Final = 256 << 10
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
-
-
-@dataclass(frozen=True)
-class AdminSettings:
-    """What the runtime's settings say about this endpoint."""
-
-    hosts: frozenset[str] = frozenset()
-    body_size_max: int = 64 << 20
-    header_timeout_s: float = 10.0
-    body_timeout_s: float = 60.0
-    idle_timeout_s: float = 75.0
-    station_lease_s: float = 60.0
-    bulk_read_share: float = SHARE
-    scans_per_user: int = SCANS_PER_USER
 
 
 class Admin:
@@ -86,6 +74,8 @@ class Admin:
         *,
         version: str,
         settings: AdminSettings | None = None,
+        limits: LimitSettings | None = None,
+        qms: QmsSettings | None = None,
         sync_times: SyncTimes | None = None,
         backup: Backup | None = None,
         refresh: Callable[[], Awaitable[object]] | None = None,
@@ -102,6 +92,7 @@ class Admin:
         turns: Turns | None = None,
     ) -> None:
         manager = desk.manager
+        limits, qms = limits or LimitSettings(), qms or QmsSettings()
         self.desk = desk
         self.turns = turns or OneTurn()
         self.version = version
@@ -117,7 +108,7 @@ class Admin:
         self.traffic = Traffic()
         self.pending = Pending()
         self.rates = Rates()
-        pace = Pace(self.settings.bulk_read_share)
+        pace = Pace(limits.bulk_read_share)
         self.services = Services(
             tokens=self.tokens,
             rates=self.rates,
@@ -128,11 +119,11 @@ class Admin:
             offload=in_a_thread,
             gather=in_the_background(GATHERERS, pace, busy),
             pace=pace,
-            scans=ScanLimits(self.settings.scans_per_user),
+            scans=ScanLimits(limits.scans_per_user),
             pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,
-            station_lease_ms=int(self.settings.station_lease_s * 1000),
+            station_lease_ms=qms.station_lease_s * 1000,
         )
         self.api = Api(desk, self.services)
         metrics = Metrics(
@@ -146,7 +137,7 @@ class Admin:
     @property
     def hosts(self) -> frozenset[str]:
         """The names that this endpoint answers to."""
-        return self.settings.hosts | self.desk.manager.core.settings.own_names
+        return self.desk.manager.core.settings.own_names.union(self.settings.hosts)
 
     def enter(self) -> None:
         """A door opens: from the first one on the books are looked at for the rates."""
