@@ -379,7 +379,7 @@ class House:
         place = self.line(which).connection.association
         if place is not None:
             group = place.group
-            self.remote.know(group)
+            self.remote.know(group, "192.0.2.7")
             self.desk.decide(lambda m: m.create_transaction(UOW, group), ignore)
 
     def decide(self, which: int, values: list[int]) -> None:

@@ -115,7 +115,7 @@ class WatchedPace(Pace):
     """Says what it is asked and told."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(0.1)
         self.seen: list[str] = []
 
     def wait_s(self, now_s: float) -> float:
@@ -127,7 +127,7 @@ class WatchedPace(Pace):
 
 
 def test_a_step_in_the_background_waits_first_and_tells_what_it_took() -> None:
-    pace = WatchedPace(0.1)
+    pace = WatchedPace()
 
     async def steps() -> list[object]:
         step = in_the_background(1, pace, lambda: Busy(0.5, 7))
