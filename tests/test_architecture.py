@@ -51,6 +51,7 @@ EDGE_PACKAGES = {"net", "runtime", "client", "sim", "qms", "spark"}
 EDGE_SERVERS = {"rpc", "protocols"}
 # What aiohttp calls, and what runs beside the loop: parts of the server next to them.
 EDGE_FILES = {
+    "cli/complete.py",
     "protocols/http/connection.py",
     "protocols/http/requests.py",
     "protocols/http/outside.py",
