@@ -1,8 +1,13 @@
-"""What a handler of an NCP call is, and the completion codes of what the engine refuses."""
+"""What carries out an NCP call, and the completion codes of what the engine refuses.
+
+Most calls are one method of the engine, which their entry in `wire/ncp` names. The others have a
+handler in `protocols/ncp/calls`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from posthouse.engine.manager import QueueManager
@@ -32,6 +37,22 @@ Handlers = dict[tuple[int, int | None], Handler]
 def table(*pairs: tuple[NcpCall[Any, Any], Handler]) -> Handlers:
     """Handlers by the numbers of their calls."""
     return {call.key: handler for call, handler in pairs}
+
+
+def by_engine(call: NcpCall[Any, Any]) -> Handler:
+    """The handler of a call whose entry names a method of the engine.
+
+    `tests/protocols/job_queue/test_ncp_table.py` holds the entries against the signatures.
+    """
+    assert call.engine is not None, call.name
+    method_of = attrgetter(f"{call.engine.part}.{call.engine.method}")
+    arguments = call.engine.arguments
+
+    def handle(connection: ServiceConnection, manager: QueueManager, asked: Any) -> Any:
+        values = [getattr(asked, field) for field in arguments]
+        return call.answer_with(method_of(manager)(connection.of_station, *values))
+
+    return handle
 
 
 def completion_of(error: QueueError, call: NcpCall[Any, Any] | None) -> int:

@@ -11,13 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from posthouse.net.connections import Admission, Connections, Refused
 from posthouse.protocols.desk import Desk
-from posthouse.protocols.ncp.calls.bindery import BINDERY_HANDLERS
-from posthouse.protocols.ncp.calls.files import FILE_HANDLERS
 from posthouse.protocols.ncp.calls.jobs import JOB_HANDLERS
-from posthouse.protocols.ncp.calls.queues import QUEUE_HANDLERS
 from posthouse.protocols.ncp.calls.session import SESSION_HANDLERS
 from posthouse.protocols.ncp.datagrams import Datagrams, SendTo
-from posthouse.protocols.ncp.handler import Handlers
+from posthouse.protocols.ncp.handler import Handlers, by_engine
 from posthouse.protocols.ncp.login import LOGIN_HANDLERS
 from posthouse.protocols.ncp.session import ServiceConnection
 from posthouse.protocols.ncp.settings import NcpSettings
@@ -27,12 +24,10 @@ from posthouse.wire.ncp.calls import NcpCall
 from posthouse.wire.ncp.functions import CALLS
 
 HANDLERS: Final[Handlers] = {
+    **{key: by_engine(call) for key, call in CALLS.items() if call.engine is not None},
     **SESSION_HANDLERS,
     **LOGIN_HANDLERS,
-    **BINDERY_HANDLERS,
-    **QUEUE_HANDLERS,
     **JOB_HANDLERS,
-    **FILE_HANDLERS,
 }
 assert HANDLERS.keys() == CALLS.keys()
 

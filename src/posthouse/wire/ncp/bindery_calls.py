@@ -223,9 +223,17 @@ class StationInformation(NamedTuple):
 
 
 def _call(
-    subfunction: int, name: str, request: Form[Any], reply: Form[Any], section: str = "4.2"
+    subfunction: int,
+    name: str,
+    request: Form[Any],
+    reply: Form[Any],
+    engine: str = "",
+    *,
+    section: str = "4.2",
 ) -> NcpCall[Any, Any]:
-    return NcpCall(QUEUES_AND_BINDERY, subfunction, name, request, reply, f"qms-facts {section}")
+    engine = engine and f"bindery.{engine}"
+    section = f"qms-facts {section}"
+    return NcpCall(QUEUES_AND_BINDERY, subfunction, name, request, reply, section, engine)
 
 
 _NAME: Final = FixedText(NAME_FIELD)
@@ -244,61 +252,87 @@ SERVER_INFORMATION: Final = _call(
         *(_NAME, U8, U8, CAPPED16, CAPPED16, BE16, U8, U8, U8, CAPPED16),
         *(U8, U8, U8, U8, U8, U8, U8, Fixed(60)),
     ),
-    "1.4",
+    section="1.4",
 )
-LOGIN: Final = _call(0x14, "Login Object", _PASSWORD, EMPTY, "4.3")
-LOGIN_KEY: Final = _call(0x17, "Get Login Key", EMPTY, Form(LoginKey, Fixed(KEY_SIZE)), "4.3")
-KEYED_LOGIN: Final = _call(0x18, "Keyed Object Login", _KEYED, EMPTY, "4.3")
+LOGIN: Final = _call(0x14, "Login Object", _PASSWORD, EMPTY, section="4.3")
+LOGIN_KEY: Final = _call(
+    0x17, "Get Login Key", EMPTY, Form(LoginKey, Fixed(KEY_SIZE)), section="4.3"
+)
+KEYED_LOGIN: Final = _call(0x18, "Keyed Object Login", _KEYED, EMPTY, section="4.3")
 STATION_INFORMATION: Final = _call(
     0x1C,
     "Get Station's Logged Info",
     Form(Station, LE32),
     Form(StationInformation, BE32, BE16, _NAME, Fixed(7), U8),
-    "1.4",
+    section="1.4",
 )
 
 CREATE_OBJECT: Final = _call(
-    0x32, "Create Bindery Object", Form(CreateObject, U8, U8, BE16, TEXT), EMPTY
+    0x32,
+    "Create Bindery Object",
+    Form(CreateObject, U8, U8, BE16, TEXT),
+    EMPTY,
+    "create_object(object_type, name, flags, security)",
 )
-DELETE_OBJECT: Final = _call(0x33, "Delete Bindery Object", _OBJECT, EMPTY)
+DELETE_OBJECT: Final = _call(0x33, "Delete Bindery Object", _OBJECT, EMPTY, "delete_object")
 RENAME_OBJECT: Final = _call(
-    0x34, "Rename Bindery Object", Form(RenameObject, BE16, TEXT, TEXT), EMPTY
+    0x34, "Rename Bindery Object", Form(RenameObject, BE16, TEXT, TEXT), EMPTY, "rename_object"
 )
-GET_OBJECT_ID: Final = _call(0x35, "Get Bindery Object ID", _OBJECT, _IDENTITY)
-GET_OBJECT_NAME: Final = _call(0x36, "Get Bindery Object Name", Form(ObjectId, BE32), _IDENTITY)
+GET_OBJECT_ID: Final = _call(0x35, "Get Bindery Object ID", _OBJECT, _IDENTITY, "get_object_id")
+GET_OBJECT_NAME: Final = _call(
+    0x36, "Get Bindery Object Name", Form(ObjectId, BE32), _IDENTITY, "get_object_name"
+)
 SCAN_OBJECT: Final = _call(
     0x37,
     "Scan Bindery Object",
     Form(ScanObject, BE32, BE16, TEXT),
     Form(ObjectInfo, BE32, BE16, _NAME, U8, U8, YES_OR_NO),
+    "scan_object",
 )
 OBJECT_SECURITY: Final = _call(
-    0x38, "Change Bindery Object Security", Form(ObjectSecurity, U8, BE16, TEXT), EMPTY
+    0x38,
+    "Change Bindery Object Security",
+    Form(ObjectSecurity, U8, BE16, TEXT),
+    EMPTY,
+    "change_object_security(object_type, name, security)",
 )
 CREATE_PROPERTY: Final = _call(
-    0x39, "Create Property", Form(CreateProperty, BE16, TEXT, U8, U8, TEXT), EMPTY
+    0x39,
+    "Create Property",
+    Form(CreateProperty, BE16, TEXT, U8, U8, TEXT),
+    EMPTY,
+    "create_property(object_type, name, property_name, flags, security)",
 )
-DELETE_PROPERTY: Final = _call(0x3A, "Delete Property", Form(PropertyName, BE16, TEXT, TEXT), EMPTY)
+DELETE_PROPERTY: Final = _call(
+    0x3A, "Delete Property", Form(PropertyName, BE16, TEXT, TEXT), EMPTY, "delete_property"
+)
 PROPERTY_SECURITY: Final = _call(
-    0x3B, "Change Property Security", Form(PropertySecurity, BE16, TEXT, U8, TEXT), EMPTY
+    0x3B,
+    "Change Property Security",
+    Form(PropertySecurity, BE16, TEXT, U8, TEXT),
+    EMPTY,
+    "change_property_security(object_type, name, property_name, security)",
 )
 SCAN_PROPERTY: Final = _call(
     0x3C,
     "Scan Property",
     Form(ScanProperty, BE16, TEXT, BE32, TEXT),
     Form(PropertyInfo, FixedText(PROPERTY_FIELD), U8, U8, BE32, YES_OR_NO, YES_OR_NO),
+    "scan_property",
 )
 READ_PROPERTY: Final = _call(
     0x3D,
     "Read Property Value",
     Form(ReadProperty, BE16, TEXT, U8, TEXT),
     Form(PropertyValue, Fixed(SEGMENT_SIZE), YES_OR_NO, U8),
+    "read_property_value(object_type, name, property_name, segment)",
 )
 WRITE_PROPERTY: Final = _call(
     0x3E,
     "Write Property Value",
     Form(WriteProperty, BE16, TEXT, U8, YES_OR_NO, TEXT, Fixed(SEGMENT_SIZE)),
     EMPTY,
+    "write_property_value(object_type, name, property_name, segment, value, more)",
 )
 VERIFY_PASSWORD: Final = _call(0x3F, "Verify Bindery Object Password", _PASSWORD, EMPTY)
 CHANGE_PASSWORD: Final = _call(
@@ -307,10 +341,14 @@ CHANGE_PASSWORD: Final = _call(
     Form(ChangePassword, BE16, TEXT, COUNTED, COUNTED),
     EMPTY,
 )
-ADD_TO_SET: Final = _call(0x41, "Add Bindery Object To Set", _MEMBER, EMPTY)
-DELETE_FROM_SET: Final = _call(0x42, "Delete Bindery Object From Set", _MEMBER, EMPTY)
+ADD_TO_SET: Final = _call(0x41, "Add Bindery Object To Set", _MEMBER, EMPTY, "add_object_to_set")
+DELETE_FROM_SET: Final = _call(
+    0x42, "Delete Bindery Object From Set", _MEMBER, EMPTY, "delete_object_from_set"
+)
 IS_IN_SET: Final = _call(0x43, "Is Bindery Object In Set", _MEMBER, EMPTY)
-ACCESS_LEVEL: Final = _call(0x46, "Get Bindery Access Level", EMPTY, Form(AccessLevel, U8, BE32))
+ACCESS_LEVEL: Final = _call(
+    0x46, "Get Bindery Access Level", EMPTY, Form(AccessLevel, U8, BE32), "get_bindery_access_level"
+)
 KEYED_VERIFY: Final = _call(0x4A, "Keyed Verify Password", _KEYED, EMPTY)
 
 BINDERY_CALLS: Final = {

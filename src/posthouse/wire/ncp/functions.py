@@ -105,9 +105,9 @@ def read_file_data(offset: int, data: bytes) -> bytes:
 
 
 def _call(
-    function: int, name: str, request: Form[Any], reply: Form[Any], section: str
+    function: int, name: str, request: Form[Any], reply: Form[Any], section: str, engine: str = ""
 ) -> NcpCall[Any, Any]:
-    return NcpCall(function, None, name, request, reply, f"qms-facts {section}")
+    return NcpCall(function, None, name, request, reply, f"qms-facts {section}", engine)
 
 
 _FILE: Final = Form(OpenFile, U8, HANDLE)
@@ -116,7 +116,7 @@ SERVER_CLOCK: Final = _call(
     0x14, "Get File Server Date And Time", EMPTY, Form(ServerClock, Fixed(CLOCK_SIZE)), "1.4"
 )
 END_OF_JOB: Final = _call(0x18, "End of Job", EMPTY, EMPTY, "1.4")
-LOGOUT: Final = _call(0x19, "Logout", EMPTY, EMPTY, "1.4")
+LOGOUT: Final = _call(0x19, "Logout", EMPTY, EMPTY, "1.4", engine="stations.logout")
 NEGOTIATE: Final = _call(
     0x21, "Negotiate Buffer Size", Form(BufferSize, BE16), Form(BufferSize, BE16), "1.4"
 )
@@ -127,8 +127,17 @@ NEGOTIATE_SIZE: Final = _call(
     Form(AcceptedSize, BE16, BE16, U8),
     "1.4",
 )
-CLOSE_FILE: Final = _call(0x42, "Close File", _FILE, EMPTY, "1.5")
-CURRENT_SIZE: Final = _call(0x47, "Get Current Size of File", _FILE, Form(FileSize, BE32), "1.5")
+CLOSE_FILE: Final = _call(
+    0x42, "Close File", _FILE, EMPTY, "1.5", engine="job_queues.close_file(handle)"
+)
+CURRENT_SIZE: Final = _call(
+    0x47,
+    "Get Current Size of File",
+    _FILE,
+    Form(FileSize, BE32),
+    "1.5",
+    engine="job_queues.file_size(handle)",
+)
 READ_FILE: Final = _call(
     0x48,
     "Read From A File",
@@ -137,7 +146,12 @@ READ_FILE: Final = _call(
     "1.5",
 )
 WRITE_FILE: Final = _call(
-    0x49, "Write to a File", Form(WriteFile, U8, HANDLE, BE32, _Written()), EMPTY, "1.5"
+    0x49,
+    "Write to a File",
+    Form(WriteFile, U8, HANDLE, BE32, _Written()),
+    EMPTY,
+    "1.5",
+    engine="job_queues.write_file(handle, offset, data)",
 )
 
 FUNCTIONS: Final = {

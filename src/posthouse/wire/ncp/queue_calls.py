@@ -186,8 +186,12 @@ class _Servers:
         return self._count.write(len(value)) + ids + stations
 
 
-def _call(subfunction: int, name: str, request: Form[Any], reply: Form[Any]) -> NcpCall[Any, Any]:
-    return NcpCall(QUEUES_AND_BINDERY, subfunction, name, request, reply, "qms-facts 3.1")
+def _call(
+    subfunction: int, name: str, request: Form[Any], reply: Form[Any], engine: str = ""
+) -> NcpCall[Any, Any]:
+    engine = engine and f"job_queues.{engine}"
+    section = "qms-facts 3.1"
+    return NcpCall(QUEUES_AND_BINDERY, subfunction, name, request, reply, section, engine)
 
 
 def _job(number: Kind[int]) -> Form[QueueJob]:
@@ -203,41 +207,84 @@ _FORM_LIST: Final = Form(FormList, BE32, LE32, Many(LE32, LE16, 2))
 _OLD_STATUS: Final = Form(QueueStatus, BE32, U8, CAPPED8, _Servers(U8, U8, 1))
 _NEW_STATUS: Final = Form(QueueStatus, BE32, LE32, LE32, _Servers(LE32, LE32, 4))
 
-CREATE_QUEUE: Final = _call(0x64, "Create Queue", Form(CreateQueue, BE16, TEXT, U8, TEXT), _QUEUE)
-DESTROY_QUEUE: Final = _call(0x65, "Destroy Queue", _QUEUE, EMPTY)
-RESTORE_RIGHTS: Final = _call(0x75, "Restore Queue Server Rights", EMPTY, EMPTY)
-ATTACH: Final = _call(0x6F, "Attach Queue Server To Queue", _QUEUE, EMPTY)
-DETACH: Final = _call(0x70, "Detach Queue Server From Queue", _QUEUE, EMPTY)
+CREATE_QUEUE: Final = _call(
+    0x64,
+    "Create Queue",
+    Form(CreateQueue, BE16, TEXT, U8, TEXT),
+    _QUEUE,
+    "create_queue(queue_type, name, path, directory_handle)",
+)
+DESTROY_QUEUE: Final = _call(0x65, "Destroy Queue", _QUEUE, EMPTY, "destroy_queue")
+RESTORE_RIGHTS: Final = _call(
+    0x75, "Restore Queue Server Rights", EMPTY, EMPTY, "restore_queue_server_rights"
+)
+ATTACH: Final = _call(
+    0x6F, "Attach Queue Server To Queue", _QUEUE, EMPTY, "attach_queue_server_to_queue"
+)
+DETACH: Final = _call(
+    0x70, "Detach Queue Server From Queue", _QUEUE, EMPTY, "detach_queue_server_from_queue"
+)
 SET_SERVER_STATUS: Final = _call(
-    0x77, "Set Queue Server Current Status", Form(SetServerStatus, BE32, _RECORD), EMPTY
+    0x77,
+    "Set Queue Server Current Status",
+    Form(SetServerStatus, BE32, _RECORD),
+    EMPTY,
+    "set_queue_server_current_status",
 )
 
-OLD_READ_STATUS: Final = _call(0x66, "Read Queue Current Status (old)", _QUEUE, _OLD_STATUS)
-OLD_SET_STATUS: Final = _call(0x67, "Set Queue Current Status (old)", _SET_STATUS, EMPTY)
+OLD_READ_STATUS: Final = _call(
+    0x66, "Read Queue Current Status (old)", _QUEUE, _OLD_STATUS, "read_queue_current_status"
+)
+OLD_SET_STATUS: Final = _call(
+    0x67, "Set Queue Current Status (old)", _SET_STATUS, EMPTY, "set_queue_current_status"
+)
 OLD_CREATE_JOB: Final = _call(
     0x68,
     "Create Queue Job And File (old)",
     Form(QueueJobStructure, BE32, OLD_JOB),
     Form(OneJob, OLD_REPLY),
+    "create_queue_file",
 )
-OLD_START_JOB: Final = _call(0x69, "Close File And Start Queue Job (old)", _job(BE16), EMPTY)
-OLD_REMOVE_JOB: Final = _call(0x6A, "Remove Job From Queue (old)", _job(BE16), EMPTY)
+OLD_START_JOB: Final = _call(
+    0x69,
+    "Close File And Start Queue Job (old)",
+    _job(BE16),
+    EMPTY,
+    "close_file_and_start_queue_job",
+)
+OLD_REMOVE_JOB: Final = _call(
+    0x6A, "Remove Job From Queue (old)", _job(BE16), EMPTY, "remove_job_from_queue"
+)
 OLD_LIST_JOBS: Final = _call(
     0x6B, "Get Queue Job List (old)", _QUEUE, Form(JobNumbers, Many(BE16, CAPPED16, 2))
 )
-OLD_READ_JOB: Final = _call(0x6C, "Read Queue Job Entry (old)", _job(BE16), Form(OneJob, OLD_JOB))
+OLD_READ_JOB: Final = _call(
+    0x6C, "Read Queue Job Entry (old)", _job(BE16), Form(OneJob, OLD_JOB), "read_queue_job_entry"
+)
 OLD_CHANGE_JOB: Final = _call(
-    0x6D, "Change Queue Job Entry (old)", Form(QueueJobStructure, BE32, OLD_JOB), EMPTY
+    0x6D,
+    "Change Queue Job Entry (old)",
+    Form(QueueJobStructure, BE32, OLD_JOB),
+    EMPTY,
+    "change_queue_job_entry",
 )
 OLD_CHANGE_POSITION: Final = _call(
     0x6E, "Change Queue Job Position (old)", Form(JobPosition, BE32, BE16, U8), EMPTY
 )
 OLD_SERVICE_JOB: Final = _call(0x71, "Service Queue Job (old)", _SERVICE, Form(OneJob, OLD_REPLY))
 OLD_FINISH_JOB: Final = _call(
-    0x72, "Finish Servicing Queue Job (old)", Form(FinishJob, BE32, BE16, _Charge()), EMPTY
+    0x72,
+    "Finish Servicing Queue Job (old)",
+    Form(FinishJob, BE32, BE16, _Charge()),
+    EMPTY,
+    "finish_servicing_queue_job",
 )
-OLD_ABORT_JOB: Final = _call(0x73, "Abort Servicing Queue Job (old)", _job(BE16), EMPTY)
-OLD_CLIENT_RIGHTS: Final = _call(0x74, "Change To Client Rights (old)", _job(BE16), EMPTY)
+OLD_ABORT_JOB: Final = _call(
+    0x73, "Abort Servicing Queue Job (old)", _job(BE16), EMPTY, "abort_servicing_queue_job"
+)
+OLD_CLIENT_RIGHTS: Final = _call(
+    0x74, "Change To Client Rights (old)", _job(BE16), EMPTY, "change_to_client_rights"
+)
 OLD_SERVER_STATUS: Final = _call(
     0x76,
     "Read Queue Server Current Status (old)",
@@ -245,7 +292,11 @@ OLD_SERVER_STATUS: Final = _call(
     Form(StatusRecord, _RECORD),
 )
 OLD_FILE_SIZE: Final = _call(
-    0x78, "Get Queue Job File Size (old)", _job(BE16), Form(JobSize, BE32, BE16, BE32)
+    0x78,
+    "Get Queue Job File Size (old)",
+    _job(BE16),
+    Form(JobSize, BE32, BE16, BE32),
+    "get_queue_job_size",
 )
 
 CREATE_JOB: Final = _call(
@@ -253,40 +304,74 @@ CREATE_JOB: Final = _call(
     "Create Queue Job And File",
     Form(QueueJobStructure, BE32, NEW_JOB),
     Form(OneJob, NEW_REPLY),
+    "create_queue_file",
 )
-READ_JOB: Final = _call(0x7A, "Read Queue Job Entry", _job(LE32), Form(OneJob, NEW_JOB))
+READ_JOB: Final = _call(
+    0x7A, "Read Queue Job Entry", _job(LE32), Form(OneJob, NEW_JOB), "read_queue_job_entry"
+)
 CHANGE_JOB: Final = _call(
-    0x7B, "Change Queue Job Entry", Form(QueueJobStructure, BE32, NEW_JOB), EMPTY
+    0x7B,
+    "Change Queue Job Entry",
+    Form(QueueJobStructure, BE32, NEW_JOB),
+    EMPTY,
+    "change_queue_job_entry",
 )
 SERVICE_JOB: Final = _call(0x7C, "Service Queue Job", _SERVICE, Form(OneJob, NEW_REPLY))
-READ_STATUS: Final = _call(0x7D, "Read Queue Current Status", _QUEUE, _NEW_STATUS)
-SET_STATUS: Final = _call(0x7E, "Set Queue Current Status", _SET_STATUS, EMPTY)
-START_JOB: Final = _call(0x7F, "Close File And Start Queue Job", _job(LE32), EMPTY)
-REMOVE_JOB: Final = _call(0x80, "Remove Job From Queue", _job(LE32), EMPTY)
+READ_STATUS: Final = _call(
+    0x7D, "Read Queue Current Status", _QUEUE, _NEW_STATUS, "read_queue_current_status"
+)
+SET_STATUS: Final = _call(
+    0x7E, "Set Queue Current Status", _SET_STATUS, EMPTY, "set_queue_current_status"
+)
+START_JOB: Final = _call(
+    0x7F, "Close File And Start Queue Job", _job(LE32), EMPTY, "close_file_and_start_queue_job"
+)
+REMOVE_JOB: Final = _call(0x80, "Remove Job From Queue", _job(LE32), EMPTY, "remove_job_from_queue")
 LIST_JOBS: Final = _call(0x81, "Get Queue Job List", Form(ListFrom, BE32, LE32), _LIST)
 CHANGE_POSITION: Final = _call(
-    0x82, "Change Job Priority", Form(JobPosition, BE32, LE32, LE32), EMPTY
+    0x82,
+    "Change Job Priority",
+    Form(JobPosition, BE32, LE32, LE32),
+    EMPTY,
+    "change_queue_job_position",
 )
 FINISH_JOB: Final = _call(
-    0x83, "Finish Servicing Queue Job", Form(FinishJob, BE32, LE32, _Charge()), EMPTY
+    0x83,
+    "Finish Servicing Queue Job",
+    Form(FinishJob, BE32, LE32, _Charge()),
+    EMPTY,
+    "finish_servicing_queue_job",
 )
-ABORT_JOB: Final = _call(0x84, "Abort Servicing Queue Job", _job(LE32), EMPTY)
-CLIENT_RIGHTS: Final = _call(0x85, "Change To Client Rights", _job(LE32), EMPTY)
+ABORT_JOB: Final = _call(
+    0x84, "Abort Servicing Queue Job", _job(LE32), EMPTY, "abort_servicing_queue_job"
+)
+CLIENT_RIGHTS: Final = _call(
+    0x85, "Change To Client Rights", _job(LE32), EMPTY, "change_to_client_rights"
+)
 SERVER_STATUS: Final = _call(
     0x86,
     "Read Queue Server Current Status",
     Form(ServerStatus, BE32, BE32, LE32),
     Form(StatusRecord, _RECORD),
+    "read_queue_server_current_status",
 )
 FILE_SIZE: Final = _call(
-    0x87, "Get Queue Job File Size", _job(LE32), Form(JobSize, BE32, LE32, BE32)
+    0x87,
+    "Get Queue Job File Size",
+    _job(LE32),
+    Form(JobSize, BE32, LE32, BE32),
+    "get_queue_job_size",
 )
 MOVE_JOB: Final = _call(
-    0x88, "Move Queue Job", Form(MoveJob, BE32, LE32, BE32), Form(NewNumber, LE32)
+    0x88, "Move Queue Job", Form(MoveJob, BE32, LE32, BE32), Form(NewNumber, LE32), "move_queue_job"
 )
 LIST_BY_FORMS: Final = _call(0x89, "Get Queue Jobs From Form List", _FORM_LIST, _LIST)
-SERVICE_BY_FORMS: Final = _call(
-    0x8A, "Service Queue Job By Form List", _FORM_LIST, Form(OneJob, NEW_REPLY)
+SERVICE_BY_FORMS: Final = _call(  # Choice: the start position has no meaning here
+    0x8A,
+    "Service Queue Job By Form List",
+    _FORM_LIST,
+    Form(OneJob, NEW_REPLY),
+    "service_queue_job(queue, types)",
 )
 
 QUEUE_CALLS: Final = {

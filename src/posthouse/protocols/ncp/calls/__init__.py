@@ -1,1 +1,1 @@
-"""The calls of NCP: one handler for each."""
+"""The calls of NCP that are not one method of the engine: one handler for each."""

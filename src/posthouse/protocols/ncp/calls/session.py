@@ -21,7 +21,6 @@ from posthouse.wire.ncp.calls import NOTHING, Empty
 from posthouse.wire.ncp.functions import (
     CLOCK_SIZE,
     END_OF_JOB,
-    LOGOUT,
     NEGOTIATE,
     NEGOTIATE_SIZE,
     SERVER_CLOCK,
@@ -50,12 +49,6 @@ def server_clock(connection: ServiceConnection, manager: QueueManager, asked: Em
 
 def end_of_job(connection: ServiceConnection, manager: QueueManager, asked: Empty) -> Empty:
     """End of Job (0x18). Choice: what a task has open belongs to its connection and stays."""
-    return NOTHING
-
-
-def logout(connection: ServiceConnection, manager: QueueManager, asked: Empty) -> Empty:
-    """Logout (0x19): the connection stays for another login."""
-    manager.stations.logout(connection.of_station)
     return NOTHING
 
 
@@ -123,7 +116,6 @@ def station_information(
 SESSION_HANDLERS: Final = table(
     (SERVER_CLOCK, server_clock),
     (END_OF_JOB, end_of_job),
-    (LOGOUT, logout),
     (NEGOTIATE, negotiate),
     (NEGOTIATE_SIZE, negotiate_size),
     (SERVER_INFORMATION, server_information),
