@@ -10,7 +10,7 @@ import pytest
 
 import posthouse
 from posthouse.client.ncp.calls import NcpCalls
-from posthouse.qms.door import Door
+from posthouse.qms import Door
 from posthouse.qms.sessions import SessionDoor
 from tests.process.serving import Serving
 from tests.qms import walk

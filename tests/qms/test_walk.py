@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import posthouse
-from posthouse.qms.door import Door
+from posthouse.qms import Door
 from posthouse.qms.sessions import SessionDoor
 from tests.qms import walk
 

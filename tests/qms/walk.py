@@ -33,8 +33,8 @@ from posthouse.model.qms import (
     QS_CANT_ADD_JOBS,
     NWQueueJobStruct,
 )
+from posthouse.qms import Door
 from posthouse.qms import calls as nw
-from posthouse.qms.door import Door
 
 PASSWORD = "OPEN SESAME"
 Enter = Callable[[str, int], Door]

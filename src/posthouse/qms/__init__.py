@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from posthouse.client.manager import QueueManagerClient
+from posthouse.client.netware_door import Door as Door
 from posthouse.model.errors import QmsError as QmsError
 from posthouse.model.print_jobs import PrintJobStruct as PrintJobStruct
 from posthouse.model.qms import (
@@ -30,7 +31,6 @@ from posthouse.model.qms import (
 from posthouse.model.qms import NWQueueJobStruct as NWQueueJobStruct
 from posthouse.qms.bindery import Bindery as Bindery
 from posthouse.qms.calls import *  # noqa: F403
-from posthouse.qms.door import Door as Door
 from posthouse.qms.objects import Attachment as Attachment
 from posthouse.qms.objects import FileServer as FileServer
 from posthouse.qms.objects import Job as Job

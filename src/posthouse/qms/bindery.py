@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from posthouse.client.netware_door import FIRST, BinderyDoor
 from posthouse.model.bindery import (
     NWBS_LOGGED_READ,
     NWBS_SUPER_WRITE,
@@ -17,9 +18,7 @@ from posthouse.model.bindery import (
 )
 from posthouse.model.completion_codes import NO_SUCH_OBJECT, NO_SUCH_PROPERTY, NO_SUCH_SEGMENT
 from posthouse.model.errors import QmsError
-from posthouse.qms.door import BinderyDoor
 
-FIRST = 0xFFFFFFFF
 SECURITY = NWBS_LOGGED_READ | NWBS_SUPER_WRITE
 Type = int | str
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from posthouse.client.netware_door import FIRST, Door
 from posthouse.model.bindery import (
     NWBS_LOGGED_READ,
     NWBS_SUPER_WRITE,
@@ -26,7 +27,6 @@ from posthouse.model.print_jobs import (
     convert_queue_struct_to_print_struct as NWConvertQueueStructToPrintStruct,
 )
 from posthouse.model.qms import ANY_TYPE, NWQueueJobStruct, QueueStatus
-from posthouse.qms.door import Door
 
 __all__ = [
     "NWAbortServicingQueueJob",
@@ -82,7 +82,6 @@ __all__ = [
 ]
 
 SECURITY = NWBS_LOGGED_READ | NWBS_SUPER_WRITE
-FIRST = 0xFFFFFFFF  # of a scan
 
 
 # -- Creating Queues in the Bindery

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
+from posthouse.client.netware_door import Door
 from posthouse.model.bindery import (
     ACCOUNT_BALANCE,
     ACCOUNT_SERVERS,
@@ -42,7 +43,6 @@ from posthouse.model.qms import (
     pack_target_time,
 )
 from posthouse.qms.bindery import Bindery
-from posthouse.qms.door import Door
 
 PATH: Final = "SYS:SYSTEM"
 PIECE: Final = 1 << 16

@@ -13,9 +13,12 @@ from posthouse.api import bindery as tb
 from posthouse.api import jobs as tj
 from posthouse.api.types import Done
 from posthouse.client.manager import QueueManagerClient
+from posthouse.client.netware_door import FIRST
 from posthouse.model.bindery import (
     DYNAMIC,
     MEMBERS_OF_SEGMENT,
+    NWOT_USER,
+    NWOT_WILD,
     SEGMENT_SIZE,
     SET,
     AccessLevel,
@@ -44,7 +47,6 @@ from posthouse.model.qms import (
 T = TypeVar("T")
 PIECE: Final = tj.PIECE_MAX
 LIST_MAX: Final = 125  # numbers in one answer, as over NCP
-FIRST: Final = 0xFFFFFFFF  # of a scan
 
 
 def path_of(*parts: object) -> str:
@@ -115,7 +117,7 @@ class SessionDoor:
 
     # -- who
 
-    def login(self, name: str, type: int, password: str) -> None:
+    def login(self, name: str, type: int = NWOT_USER, password: str = "") -> None:
         """NWLoginToServerPlatform."""
         body = tj.LoginBody(name=name, type=str(type), password=password)
         path = path_of("stations", self.station.station, "login")
@@ -133,7 +135,7 @@ class SessionDoor:
 
     # -- objects
 
-    def create_object(self, name: str, type: int, flags: int, security: int) -> None:
+    def create_object(self, name: str, type: int, flags: int = 0, security: int = 0x31) -> None:
         """NWCreateObject."""
         dynamic = bool(flags & DYNAMIC)
         body = tb.ObjectCreateBody(name=name, type=str(type), security=security, dynamic=dynamic)
@@ -162,7 +164,9 @@ class SessionDoor:
         found = self._ask(tb.ObjectJson, "GET", path_of("bindery", "ids", id))
         return found.name, found.type_number
 
-    def scan_object(self, last_id: int, type: int, pattern: str) -> ObjectInfo:
+    def scan_object(
+        self, last_id: int = FIRST, type: int = NWOT_WILD, pattern: str = "*"
+    ) -> ObjectInfo:
         """NWScanObject."""
         after = 0 if last_id == FIRST else last_id
         query = {"type": type, "name": pattern, "after": after, "limit": 1}
@@ -206,7 +210,9 @@ class SessionDoor:
         body = tb.PropertySetBody(security=security)
         self._ask(tb.PropertyJson, "PATCH", self._property(name, type, property), body)
 
-    def scan_property(self, name: str, type: int, pattern: str, instance: int) -> PropertyInfo:
+    def scan_property(
+        self, name: str, type: int, pattern: str = "*", instance: int = FIRST
+    ) -> PropertyInfo:
         """NWScanProperty; here an instance is a place in the list of those that fit."""
         wanted = scan_pattern(pattern)
         listed = self._ask(tb.PropertyListJson, "GET", self._object(name, type, "properties"))
@@ -220,7 +226,7 @@ class SessionDoor:
         return PropertyInfo(one.property, _flags(one), one.security, at + 1, has_value, more)
 
     def read_property_value(
-        self, name: str, type: int, property: str, segment: int
+        self, name: str, type: int, property: str, segment: int = 1
     ) -> PropertyValue:
         """NWReadPropertyValue."""
         found = self._ask(tb.PropertyJson, "GET", self._property(name, type, property))
@@ -232,7 +238,13 @@ class SessionDoor:
         return PropertyValue(parts[segment - 1], segment < len(parts), _flags(found))
 
     def write_property_value(
-        self, name: str, type: int, property: str, segment: int, value: bytes, more: bool
+        self,
+        name: str,
+        type: int,
+        property: str,
+        segment: int,
+        value: bytes,
+        more: bool = False,
     ) -> None:
         """NWWritePropertyValue."""
         body = tb.PropertySetBody(value=value, segment=segment, more=more)
@@ -386,7 +398,7 @@ class SessionDoor:
         """NWDetachQueueServerFromQueue."""
         self._ask(Done, "POST", self._queue(id, "detach"))
 
-    def service_queue_job(self, id: int, job_types: Sequence[int]) -> NWQueueJobStruct:
+    def service_queue_job(self, id: int, job_types: Sequence[int] = ()) -> NWQueueJobStruct:
         """NWServiceQueueJob."""
         body = tj.ServiceBody(types=list(job_types))
         job = job_struct(self._ask(tj.JobJson, "POST", self._queue(id, "service"), body))
@@ -394,7 +406,7 @@ class SessionDoor:
         return job
 
     def finish_servicing_queue_job(
-        self, id: int, number: int, charge: int, result: str = ""
+        self, id: int, number: int, charge: int = 0, result: str = ""
     ) -> None:
         """NWFinishServicingQueueJob; `result` goes into the history and to the response queue."""
         body = tj.FinishBody(charge=charge, result=result)

@@ -1,4 +1,4 @@
-"""The table of NCP calls: every entry that names a method of the engine fits its signature."""
+"""The table of NCP calls: entries fit the engine's methods, the client's methods fit entries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from posthouse.client.ncp.calls import NcpCalls
 from posthouse.protocols.ncp.calls.jobs import JOB_HANDLERS
 from posthouse.protocols.ncp.calls.session import SESSION_HANDLERS
 from posthouse.protocols.ncp.login import LOGIN_HANDLERS
@@ -21,6 +22,11 @@ BY_ENGINE = [call for call in CALLS.values() if call.engine is not None]
 BY_HAND = SESSION_HANDLERS | LOGIN_HANDLERS | JOB_HANDLERS
 # Wider at the engine than on the wire.
 WIDER = {("tuple[int, ...]", "Collection[int] | None")}
+ASKED = {
+    name: one
+    for name, one in vars(NcpCalls).items()
+    if inspect.isfunction(one) and hasattr(one, "__wrapped__")
+}
 
 
 def method(call: NcpCall[Any, Any]) -> Callable[..., Any]:
@@ -79,3 +85,28 @@ def test_an_entry_lists_its_arguments_or_takes_all_fields() -> None:
     assert by_number["23/0x33"] == ("bindery", "delete_object", ("object_type", "name"))
     arguments = ("object_type", "name", "flags", "security")
     assert by_number["23/0x32"] == ("bindery", "create_object", arguments)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_arguments_of_the_client_fit_the_fields_of_the_request(name: str) -> None:
+    inside = inspect.getclosurevars(ASKED[name]).nonlocals
+    call, fields, absent = inside["call"], inside["names"], inside["absent"]
+    assert call.engine is None or call.engine.method == name
+    parameters = list(inspect.signature(ASKED[name]).parameters.values())[1:]
+    annotations = call.request.record.__annotations__
+    pairs = zip(fields, parameters, strict=True)
+    assert all(_words(annotations[field]) == one.annotation for field, one in pairs)
+    assert {*fields, *absent} == {*annotations}
+    returned = inspect.signature(ASKED[name]).return_annotation
+    record = call.reply.record
+    kinds = [_words(one) for one in record.__annotations__.values()]
+    by_size = {0: "None", 1: kinds[0] if kinds else ""}
+    assert returned == by_size.get(len(kinds), record.__name__)
+
+
+def test_the_client_has_its_documentation_and_signatures_from_the_door() -> None:
+    assert len(ASKED) > 30
+    assert NcpCalls.destroy_queue.__doc__ == "NWDestroyQueue."
+    assert str(inspect.signature(NcpCalls.create_queue)) == (
+        "(self, name: 'str', type: 'int', path: 'str') -> 'int'"
+    )

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from posthouse.client.ncp.link import PORT, NcpLink, Transport
-from posthouse.model.bindery import (
-    NWOT_USER,
-    AccessLevel,
-    ObjectInfo,
-    PropertyInfo,
-    PropertyValue,
-)
+from posthouse.client.netware_door import Door
+from posthouse.model.bindery import NWOT_USER
 from posthouse.model.completion_codes import NO_SUCH_MEMBER
 from posthouse.model.errors import QmsError
-from posthouse.model.qms import ANY_TYPE, JobList, NWQueueJobStruct, QueueStatus
+from posthouse.model.qms import ANY_TYPE, JobList, NWQueueJobStruct
 from posthouse.security.netware_hash import keyed_answer, password_hash
 from posthouse.wire.ncp import bindery_calls as bindery
 from posthouse.wire.ncp import functions
 from posthouse.wire.ncp import queue_calls as queues
-from posthouse.wire.ncp.calls import NOTHING
+from posthouse.wire.ncp.calls import NOTHING, NcpCall
 from posthouse.wire.ncp.forms import NAME_ENCODING
 
 READ_MAX: Final = 0xFFFF
+_MEMBER: Final = "name object_type property_name member_name member_type"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def asks(
+    declared: Callable[Concatenate[Any, P], R], call: NcpCall[Any, Any], fields: str = ""
+) -> Callable[Concatenate[NcpCalls, P], R]:
+    """A method of the door as one call: its arguments are these fields of the request.
+
+    Without `fields` they are the fields of the request, in their order. A field that the door does
+    not have (reserved bytes, directory handles) is 0. Signature, types and documentation are those
+    of the door's declaration.
+    """
+    signature, record = inspect.signature(declared), call.request.record
+    names = fields.split() or record._fields
+    absent = dict.fromkeys(set(record._fields).difference(names), 0)
+
+    def method(self: NcpCalls, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = dict(zip(names, list(bound.arguments.values())[1:], strict=True))
+        answer: R = _plain(self.link.request(call, record(**given, **absent)))
+        return answer
+
+    functools.update_wrapper(method, declared)
+    return method
+
+
+def _plain(reply: Any) -> Any:
+    """What a door returns for a reply: nothing, its only field, or the record."""
+    return None if not reply else reply[0] if len(reply) == 1 else reply
 
 
 class NcpCalls:
@@ -69,6 +98,71 @@ class NcpCalls:
         """The station that other calls and jobs show."""
         return self.link.connection
 
+    # -- one call of the table each: signature and documentation are those of the door
+
+    logout = asks(Door.logout, functions.LOGOUT)
+    get_bindery_access_level = asks(Door.get_bindery_access_level, bindery.ACCESS_LEVEL)
+    create_object = asks(
+        Door.create_object, bindery.CREATE_OBJECT, "name object_type flags security"
+    )
+    delete_object = asks(Door.delete_object, bindery.DELETE_OBJECT, "name object_type")
+    rename_object = asks(Door.rename_object, bindery.RENAME_OBJECT, "name object_type new_name")
+    scan_object = asks(Door.scan_object, bindery.SCAN_OBJECT, "last_id object_type name")
+    change_object_security = asks(
+        Door.change_object_security, bindery.OBJECT_SECURITY, "name object_type security"
+    )
+    create_property = asks(
+        Door.create_property,
+        bindery.CREATE_PROPERTY,
+        "name object_type property_name flags security",
+    )
+    delete_property = asks(
+        Door.delete_property, bindery.DELETE_PROPERTY, "name object_type property_name"
+    )
+    change_property_security = asks(
+        Door.change_property_security,
+        bindery.PROPERTY_SECURITY,
+        "name object_type property_name security",
+    )
+    scan_property = asks(
+        Door.scan_property, bindery.SCAN_PROPERTY, "name object_type property_name instance"
+    )
+    read_property_value = asks(
+        Door.read_property_value, bindery.READ_PROPERTY, "name object_type property_name segment"
+    )
+    write_property_value = asks(
+        Door.write_property_value,
+        bindery.WRITE_PROPERTY,
+        "name object_type property_name segment value more",
+    )
+    add_object_to_set = asks(Door.add_object_to_set, bindery.ADD_TO_SET, _MEMBER)
+    delete_object_from_set = asks(Door.delete_object_from_set, bindery.DELETE_FROM_SET, _MEMBER)
+    create_queue = asks(Door.create_queue, queues.CREATE_QUEUE, "name queue_type path")
+    destroy_queue = asks(Door.destroy_queue, queues.DESTROY_QUEUE)
+    read_queue_current_status = asks(Door.read_queue_current_status, queues.READ_STATUS)
+    set_queue_current_status = asks(Door.set_queue_current_status, queues.SET_STATUS)
+    close_file_and_start_queue_job = asks(Door.close_file_and_start_queue_job, queues.START_JOB)
+    remove_job_from_queue = asks(Door.remove_job_from_queue, queues.REMOVE_JOB)
+    get_queue_job_list = asks(Door.get_queue_job_list, queues.LIST_JOBS)
+    read_queue_job_entry = asks(Door.read_queue_job_entry, queues.READ_JOB)
+    change_queue_job_entry = asks(Door.change_queue_job_entry, queues.CHANGE_JOB)
+    change_queue_job_position = asks(Door.change_queue_job_position, queues.CHANGE_POSITION)
+    move_queue_job = asks(Door.move_queue_job, queues.MOVE_JOB)
+    attach_queue_server_to_queue = asks(Door.attach_queue_server_to_queue, queues.ATTACH)
+    detach_queue_server_from_queue = asks(Door.detach_queue_server_from_queue, queues.DETACH)
+    finish_servicing_queue_job = asks(Door.finish_servicing_queue_job, queues.FINISH_JOB)
+    abort_servicing_queue_job = asks(Door.abort_servicing_queue_job, queues.ABORT_JOB)
+    change_to_client_rights = asks(Door.change_to_client_rights, queues.CLIENT_RIGHTS)
+    restore_queue_server_rights = asks(Door.restore_queue_server_rights, queues.RESTORE_RIGHTS)
+    read_queue_server_current_status = asks(
+        Door.read_queue_server_current_status, queues.SERVER_STATUS
+    )
+    set_queue_server_current_status = asks(
+        Door.set_queue_server_current_status, queues.SET_SERVER_STATUS
+    )
+    file_size = asks(Door.file_size, functions.CURRENT_SIZE, "handle")
+    close_file = asks(Door.close_file, functions.CLOSE_FILE, "handle")
+
     # -- who
 
     def login(
@@ -88,10 +182,6 @@ class NcpCalls:
         verifier = password_hash(self.get_object_id(name, type), password)
         return bindery.KeyedObject(keyed_answer(key, verifier), type, name)
 
-    def logout(self) -> None:
-        """NWLogout: the connection stays."""
-        self.link.request(functions.LOGOUT, NOTHING)
-
     def verify_object_password(self, name: str, type: int, password: str) -> None:
         """NWVerifyObjectPassword, keyed."""
         self.link.request(bindery.KEYED_VERIFY, self._keyed(name, type, password))
@@ -101,25 +191,7 @@ class NcpCalls:
         asked = bindery.ChangePassword(type, name, _password(old), _password(new))
         self.link.request(bindery.CHANGE_PASSWORD, asked)
 
-    def get_bindery_access_level(self) -> AccessLevel:
-        """NWGetBinderyAccessLevel."""
-        level: AccessLevel = self.link.request(bindery.ACCESS_LEVEL, NOTHING)
-        return level
-
-    # -- objects
-
-    def create_object(self, name: str, type: int, flags: int = 0, security: int = 0x31) -> None:
-        """NWCreateObject."""
-        asked = bindery.CreateObject(flags, security, type, name)
-        self.link.request(bindery.CREATE_OBJECT, asked)
-
-    def delete_object(self, name: str, type: int) -> None:
-        """NWDeleteObject."""
-        self.link.request(bindery.DELETE_OBJECT, bindery.ObjectName(type, name))
-
-    def rename_object(self, name: str, type: int, new_name: str) -> None:
-        """NWRenameObject."""
-        self.link.request(bindery.RENAME_OBJECT, bindery.RenameObject(type, name, new_name))
+    # -- answers and requests that the door has in another form
 
     def get_object_id(self, name: str, type: int) -> int:
         """NWGetObjectID."""
@@ -128,87 +200,10 @@ class NcpCalls:
         )
         return found.object_id
 
-    def get_object_name(self, object_id: int) -> tuple[str, int]:
+    def get_object_name(self, id: int) -> tuple[str, int]:
         """NWGetObjectName: name and type."""
-        found = self.link.request(bindery.GET_OBJECT_NAME, bindery.ObjectId(object_id))
+        found = self.link.request(bindery.GET_OBJECT_NAME, bindery.ObjectId(id))
         return found.name, found.object_type
-
-    def scan_object(
-        self, last_id: int = bindery.FIRST, type: int = 0xFFFF, pattern: str = "*"
-    ) -> ObjectInfo:
-        """NWScanObject: the next one; 0xFC behind the last."""
-        found: ObjectInfo = self.link.request(
-            bindery.SCAN_OBJECT, bindery.ScanObject(last_id, type, pattern)
-        )
-        return found
-
-    def change_object_security(self, name: str, type: int, security: int) -> None:
-        """NWChangeObjectSecurity."""
-        asked = bindery.ObjectSecurity(security, type, name)
-        self.link.request(bindery.OBJECT_SECURITY, asked)
-
-    # -- properties
-
-    def create_property(
-        self, name: str, type: int, property: str, flags: int, security: int
-    ) -> None:
-        """NWCreateProperty."""
-        asked = bindery.CreateProperty(type, name, flags, security, property)
-        self.link.request(bindery.CREATE_PROPERTY, asked)
-
-    def delete_property(self, name: str, type: int, property: str) -> None:
-        """NWDeleteProperty."""
-        self.link.request(bindery.DELETE_PROPERTY, bindery.PropertyName(type, name, property))
-
-    def change_property_security(self, name: str, type: int, property: str, security: int) -> None:
-        """NWChangePropertySecurity."""
-        asked = bindery.PropertySecurity(type, name, security, property)
-        self.link.request(bindery.PROPERTY_SECURITY, asked)
-
-    def scan_property(
-        self, name: str, type: int, pattern: str = "*", instance: int = bindery.FIRST
-    ) -> PropertyInfo:
-        """NWScanProperty: the next one; 0xFB behind the last."""
-        found: PropertyInfo = self.link.request(
-            bindery.SCAN_PROPERTY, bindery.ScanProperty(type, name, instance, pattern)
-        )
-        return found
-
-    def read_property_value(
-        self, name: str, type: int, property: str, segment: int = 1
-    ) -> PropertyValue:
-        """NWReadPropertyValue: one segment of 128 bytes."""
-        value: PropertyValue = self.link.request(
-            bindery.READ_PROPERTY, bindery.ReadProperty(type, name, segment, property)
-        )
-        return value
-
-    def write_property_value(
-        self,
-        name: str,
-        type: int,
-        property: str,
-        segment: int,
-        value: bytes,
-        more: bool = False,
-    ) -> None:
-        """NWWritePropertyValue: one segment."""
-        asked = bindery.WriteProperty(type, name, segment, more, property, value)
-        self.link.request(bindery.WRITE_PROPERTY, asked)
-
-    def add_object_to_set(
-        self, name: str, type: int, property: str, member_name: str, member_type: int
-    ) -> None:
-        """NWAddObjectToSet."""
-        asked = bindery.SetMember(type, name, property, member_type, member_name)
-        self.link.request(bindery.ADD_TO_SET, asked)
-
-    def delete_object_from_set(
-        self, name: str, type: int, property: str, member_name: str, member_type: int
-    ) -> None:
-        """NWDeleteObjectFromSet."""
-        asked = bindery.SetMember(type, name, property, member_type, member_name)
-        self.link.request(bindery.DELETE_FROM_SET, asked)
 
     def is_object_in_set(
         self, name: str, type: int, property: str, member_name: str, member_type: int
@@ -223,97 +218,29 @@ class NcpCalls:
             raise
         return True
 
-    # -- queues
-
-    def create_queue(self, name: str, type: int, path: str) -> int:
-        """NWCreateQueue: the ID of the new queue."""
-        made: queues.QueueOnly = self.link.request(
-            queues.CREATE_QUEUE, queues.CreateQueue(type, name, 0, path)
-        )
-        return made.queue
-
-    def destroy_queue(self, queue: int) -> None:
-        """NWDestroyQueue."""
-        self.link.request(queues.DESTROY_QUEUE, queues.QueueOnly(queue))
-
-    def read_queue_current_status(self, queue: int) -> QueueStatus:
-        """NWReadQueueCurrentStatus."""
-        status: QueueStatus = self.link.request(queues.READ_STATUS, queues.QueueOnly(queue))
-        return status
-
-    def set_queue_current_status(self, queue: int, status: int) -> None:
-        """NWSetQueueCurrentStatus."""
-        self.link.request(queues.SET_STATUS, queues.SetQueueStatus(queue, status))
-
-    # -- jobs
-
     def create_queue_file(self, queue: int, job: NWQueueJobStruct) -> NWQueueJobStruct:
         """NWCreateQueueFile: the job as QMS filled it, with the handle of its file."""
         asked = queues.QueueJobStructure(queue, job)
         made: NWQueueJobStruct = self.link.request(queues.CREATE_JOB, asked).job
         return made._replace(job_description=job.job_description, queue_record=job.queue_record)
 
-    def close_file_and_start_queue_job(self, queue: int, number: int) -> None:
-        """NWCloseFileAndStartQueueJob."""
-        self.link.request(queues.START_JOB, queues.QueueJob(queue, number))
-
     def close_file_and_abort_queue_job(self, queue: int, number: int, handle: int) -> None:
         """NWCloseFileAndAbortQueueJob: two calls (qms-facts 3.3)."""
         self.close_file(handle)
         self.remove_job_from_queue(queue, number)
 
-    def remove_job_from_queue(self, queue: int, number: int) -> None:
-        """NWRemoveJobFromQueue."""
-        self.link.request(queues.REMOVE_JOB, queues.QueueJob(queue, number))
-
-    def get_queue_job_list(self, queue: int, start: int = 1) -> JobList:
-        """NWGetQueueJobList: at most 125 numbers, from a position on."""
-        found: JobList = self.link.request(queues.LIST_JOBS, queues.ListFrom(queue, start))
-        return found
-
     def get_queue_jobs_from_form_list(
         self, queue: int, job_types: Sequence[int], start: int = 1
     ) -> JobList:
-        """The same of some types only (0x89)."""
+        """Get Queue Jobs From Form List (0x89): jobs of some types only."""
         asked = queues.FormList(queue, start, tuple(job_types))
         found: JobList = self.link.request(queues.LIST_BY_FORMS, asked)
         return found
-
-    def read_queue_job_entry(self, queue: int, number: int) -> NWQueueJobStruct:
-        """NWReadQueueJobEntry."""
-        job: NWQueueJobStruct = self.link.request(
-            queues.READ_JOB, queues.QueueJob(queue, number)
-        ).job
-        return job
-
-    def change_queue_job_entry(self, queue: int, job: NWQueueJobStruct) -> None:
-        """NWChangeQueueJobEntry: the job is known by its number."""
-        self.link.request(queues.CHANGE_JOB, queues.QueueJobStructure(queue, job))
-
-    def change_queue_job_position(self, queue: int, number: int, position: int) -> None:
-        """NWChangeQueueJobPosition."""
-        self.link.request(queues.CHANGE_POSITION, queues.JobPosition(queue, number, position))
 
     def get_queue_job_size(self, queue: int, number: int) -> int:
         """NWGetQueueJobSize."""
         size: int = self.link.request(queues.FILE_SIZE, queues.QueueJob(queue, number)).size
         return size
-
-    def move_queue_job(self, queue: int, number: int, destination: int) -> int:
-        """Moves a job to another queue; its number there."""
-        asked = queues.MoveJob(queue, number, destination)
-        moved: queues.NewNumber = self.link.request(queues.MOVE_JOB, asked)
-        return moved.number
-
-    # -- servicing
-
-    def attach_queue_server_to_queue(self, queue: int) -> None:
-        """NWAttachQueueServerToQueue."""
-        self.link.request(queues.ATTACH, queues.QueueOnly(queue))
-
-    def detach_queue_server_from_queue(self, queue: int) -> None:
-        """NWDetachQueueServerFromQueue."""
-        self.link.request(queues.DETACH, queues.QueueOnly(queue))
 
     def service_queue_job(self, queue: int, job_types: Sequence[int] = ()) -> NWQueueJobStruct:
         """NWServiceQueueJob: the first job of one of these types, or of any; 0xD5 without one."""
@@ -325,32 +252,6 @@ class NcpCalls:
             asked = queues.ServiceJob(queue, *job_types or (ANY_TYPE,))
             job = self.link.request(queues.SERVICE_JOB, asked).job
         return job
-
-    def finish_servicing_queue_job(self, queue: int, number: int, charge: int = 0) -> None:
-        """NWFinishServicingQueueJob."""
-        self.link.request(queues.FINISH_JOB, queues.FinishJob(queue, number, charge))
-
-    def abort_servicing_queue_job(self, queue: int, number: int) -> None:
-        """NWAbortServicingQueueJob."""
-        self.link.request(queues.ABORT_JOB, queues.QueueJob(queue, number))
-
-    def change_to_client_rights(self, queue: int, number: int) -> None:
-        """NWChangeToClientRights."""
-        self.link.request(queues.CLIENT_RIGHTS, queues.QueueJob(queue, number))
-
-    def restore_queue_server_rights(self) -> None:
-        """NWRestoreQueueServerRights."""
-        self.link.request(queues.RESTORE_RIGHTS, NOTHING)
-
-    def read_queue_server_current_status(self, queue: int, server_id: int, station: int) -> bytes:
-        """NWReadQueueServerCurrentStatus: its record of 64 bytes."""
-        asked = queues.ServerStatus(queue, server_id, station)
-        record: bytes = self.link.request(queues.SERVER_STATUS, asked).record
-        return record
-
-    def set_queue_server_current_status(self, queue: int, record: bytes) -> None:
-        """NWSetQueueServerCurrentStatus: one's own record."""
-        self.link.request(queues.SET_SERVER_STATUS, queues.SetServerStatus(queue, record))
 
     # -- the file of a job
 
@@ -376,15 +277,6 @@ class NcpCalls:
     def _read(self, handle: int, offset: int, size: int) -> bytes:
         asked = functions.ReadFile(0, handle, offset, size)
         return functions.read_file_data(offset, self.link.ask(functions.READ_FILE, asked))
-
-    def file_size(self, handle: int) -> int:
-        """NWGetFileSize of a job's file."""
-        size: int = self.link.request(functions.CURRENT_SIZE, functions.OpenFile(0, handle)).size
-        return size
-
-    def close_file(self, handle: int) -> None:
-        """NWCloseFile."""
-        self.link.request(functions.CLOSE_FILE, functions.OpenFile(0, handle))
 
     # -- the server
 

@@ -1,5 +1,6 @@
 """What a station can ask of a file server: one method for each call of the document.
 
+One declaration for all ways to a file server: types and documentation are written here once.
 Over client sessions and embedded that is `posthouse.qms.sessions.SessionDoor`, over NCP
 `posthouse.client.ncp.calls.NcpCalls`. Queues are object ids, jobs their numbers, and job files
 handles, which are good on the station that got them. A refusal is a `QmsError`.
@@ -8,22 +9,31 @@ handles, which are good on the station that got them. A refusal is a `QmsError`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
-from posthouse.model.bindery import AccessLevel, ObjectInfo, PropertyInfo, PropertyValue
+from posthouse.model.bindery import (
+    NWOT_USER,
+    NWOT_WILD,
+    AccessLevel,
+    ObjectInfo,
+    PropertyInfo,
+    PropertyValue,
+)
 from posthouse.model.qms import JobList, NWQueueJobStruct, QueueStatus
+
+FIRST: Final = 0xFFFF_FFFF  # where a scan begins
 
 
 class BinderyDoor(Protocol):
     """The bindery calls (qms-facts 4.2)."""
 
-    def login(self, name: str, type: int, password: str) -> None:
+    def login(self, name: str, type: int = NWOT_USER, password: str = "") -> None:
         """NWLoginToServerPlatform: the station is this object from now on."""
 
     def logout(self) -> None:
         """The station stays, and is nobody."""
 
-    def create_object(self, name: str, type: int, flags: int, security: int) -> None:
+    def create_object(self, name: str, type: int, flags: int = 0, security: int = 0x31) -> None:
         """NWCreateObject."""
 
     def delete_object(self, name: str, type: int) -> None:
@@ -38,8 +48,10 @@ class BinderyDoor(Protocol):
     def get_object_name(self, id: int) -> tuple[str, int]:
         """NWGetObjectName: name and type."""
 
-    def scan_object(self, last_id: int, type: int, pattern: str) -> ObjectInfo:
-        """NWScanObject: the next one behind an id; 0xFC when there is none."""
+    def scan_object(
+        self, last_id: int = FIRST, type: int = NWOT_WILD, pattern: str = "*"
+    ) -> ObjectInfo:
+        """NWScanObject: the next one after an id; 0xFC when there is none."""
 
     def change_object_security(self, name: str, type: int, security: int) -> None:
         """NWChangeObjectSecurity."""
@@ -55,16 +67,24 @@ class BinderyDoor(Protocol):
     def change_property_security(self, name: str, type: int, property: str, security: int) -> None:
         """NWChangePropertySecurity."""
 
-    def scan_property(self, name: str, type: int, pattern: str, instance: int) -> PropertyInfo:
+    def scan_property(
+        self, name: str, type: int, pattern: str = "*", instance: int = FIRST
+    ) -> PropertyInfo:
         """NWScanProperty: the next one; 0xFB when there is none."""
 
     def read_property_value(
-        self, name: str, type: int, property: str, segment: int
+        self, name: str, type: int, property: str, segment: int = 1
     ) -> PropertyValue:
         """NWReadPropertyValue: one segment, from 1 on."""
 
     def write_property_value(
-        self, name: str, type: int, property: str, segment: int, value: bytes, more: bool
+        self,
+        name: str,
+        type: int,
+        property: str,
+        segment: int,
+        value: bytes,
+        more: bool = False,
     ) -> None:
         """NWWritePropertyValue."""
 
@@ -147,10 +167,10 @@ class QueueDoor(Protocol):
     def detach_queue_server_from_queue(self, id: int) -> None:
         """NWDetachQueueServerFromQueue."""
 
-    def service_queue_job(self, id: int, job_types: Sequence[int]) -> NWQueueJobStruct:
+    def service_queue_job(self, id: int, job_types: Sequence[int] = ()) -> NWQueueJobStruct:
         """NWServiceQueueJob; without types: any. 0xD5 when there is nothing to do."""
 
-    def finish_servicing_queue_job(self, id: int, number: int, charge: int) -> None:
+    def finish_servicing_queue_job(self, id: int, number: int, charge: int = 0) -> None:
         """NWFinishServicingQueueJob."""
 
     def abort_servicing_queue_job(self, id: int, number: int) -> None:
