@@ -110,3 +110,28 @@ def test_the_commands_of_the_page_work(ph: Posthouse, fail: Fail) -> None:
         done = ph(*words)
         assert (program, done.code) == ("posthouse", 0), (line, done.err)
     assert texts(ph, ORDERS) == ["a", "x"]
+
+
+def test_a_poison_policy_is_shown(ph: Posthouse) -> None:
+    name = "./private$/policy"
+    ph(
+        "queue",
+        "create",
+        name,
+        "--transactional",
+        "--max-aborts",
+        "5",
+        "--retry-delays",
+        "1, 10,60",
+    )
+    shown = ph("queue", "show", name)
+    assert "after 5 aborts to ;poison; next try after 1, 10, 60 s" in shown.out
+    changed = ph(
+        "queue", "set", name, "--poison-queue", ERROR, "--retry-delays", "", "--json"
+    ).value
+    assert (changed["poison_queue"], changed["retry_delays_s"]) == (ERROR, [])
+    assert "after 5 aborts to ./private$/error" in ph("queue", "show", name).out
+    ph("queue", "set", name, "--max-aborts", "0")
+    assert "poison" not in ph("queue", "show", name).out
+    for delays in ("x", "1,,2", "-1", ",".join("1" * 17), "999999999"):
+        assert ph("queue", "set", name, f"--retry-delays={delays}").code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,5 +68,32 @@ def test_asyncio(house: Serving) -> None:
             key = groups[0].key
             dry = await error.return_messages(group=key, dry_run=True)
             check(groups, dry, await error.return_messages(group=key))
+
+    asyncio.run(main())
+
+
+def test_a_poison_policy_from_python(house: Serving) -> None:
+    with posthouse.connect(house.home) as manager:
+        queue = manager.create_queue(
+            r".\private$\policy", transactional=True, max_aborts=2, retry_delays_s=[0]
+        )
+        queue.send("a", transactional=True)
+        for _ in range(2):
+            with suppress(RuntimeError), manager.transaction() as tx:
+                queue.receive(timeout=5, tx=tx)
+                raise RuntimeError("the handler has failed")
+        assert queue.subqueue("poison").receive(timeout=5).text == "a"
+        assert queue.set(max_aborts=0).max_aborts == 0
+
+    async def main() -> None:
+        async with posthouse.aio.connect(house.home) as manager:
+            name = r".\private$\late"
+            made = await manager.create_queue(name, transactional=True, retry_delays_s=[3600])
+            await made.send("a", transactional=True)
+            with suppress(RuntimeError):
+                async with manager.transaction() as tx:
+                    await made.receive(timeout=5, tx=tx)
+                    raise RuntimeError("the handler has failed")
+            assert (await made.properties()).retry_waiting == 1
 
     asyncio.run(main())

@@ -47,7 +47,9 @@ EVERYTHING = {
     "multicast_address": "239.1.2.3:4567",
     "base_priority": -3,
     "code_page": "1251",
+    "poison_queue": ";dead",
 }
+POLICY = {"max_aborts": 5, "retry_delays": (1, 10)}  # of transactional queues only
 
 
 @pytest.fixture
@@ -128,13 +130,15 @@ def test_what_is_not_set_has_the_documented_default(rig: PostRig) -> None:
 )
 def test_everything_asked_for_is_kept_over_a_restart(rig: PostRig) -> None:
     asked = {field.name for field in fields(QueueProperties)} - {"pathname", "transactional"}
-    assert set(EVERYTHING) == asked
+    assert {*EVERYTHING, *POLICY} == asked
     security = rig.create("model").definition.security
     rig.create("orders", security=security, **EVERYTHING)
-    rig.create("payments", transactional=True)
+    rig.create("payments", transactional=True, **POLICY)
     for _ in range(2):
         definition = rig.queue("orders").definition
         assert {name: getattr(definition, name) for name in EVERYTHING} == EVERYTHING
+        paying = rig.queue("payments").definition
+        assert {name: getattr(paying, name) for name in POLICY} == POLICY
         assert definition.pathname == r"ALPHA\private$\orders"
         assert definition.security == security
         assert rig.queue("payments").definition.transactional

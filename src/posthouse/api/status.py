@@ -131,3 +131,27 @@ class StatusJson(Part):
     damaged: int = 0  # damaged records that an operator has to decide
     clocks: list[ClockJson] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+
+class BooksJson(Part):
+    """The books of a queue: accepted is the sum of the others."""
+
+    queue: str
+    accepted: int
+    waiting: int
+    locked: int
+    received: int
+    expired: int
+    purged: int
+    rejected: int
+    moved_away: int
+    lost_express: int
+    balanced: bool
+
+
+class BooksListJson(Part):
+    """The books of queues that the caller may look at, and the number to go on after, if any."""
+
+    books: list[BooksJson]
+    balanced: bool
+    next: int | None = None

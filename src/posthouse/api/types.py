@@ -12,6 +12,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from posthouse.api.groups import GroupJson as GroupJson
+from posthouse.api.status import BooksJson as BooksJson
+from posthouse.api.status import BooksListJson as BooksListJson
 from posthouse.api.status import CountedJson as CountedJson
 from posthouse.api.status import DirectoryStatusJson as DirectoryStatusJson
 from posthouse.api.status import StatusJson as StatusJson
@@ -21,6 +23,7 @@ from posthouse.api.transfer import ConnectionJson as ConnectionJson
 from posthouse.api.transfer import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.api.transfer import OutgoingJson as OutgoingJson
 from posthouse.model.message_json import MessageJson as MessageJson
+from posthouse.model.properties import ABORTS_MAX, RETRY_DELAY_MAX_S, RETRY_DELAYS_MAX
 
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
@@ -166,6 +169,10 @@ class QueueJson(Json):
     reason: str  # why a public queue is not, or not fully, in the directory
     claimed: int = 0  # messages of a group: only its readers get them
     code_page: str = ""  # of VT_LPSTR bodies; empty: 1252
+    max_aborts: int = 0  # after them a message goes to the poison queue; 0: never
+    poison_queue: str = ""
+    retry_delays_s: list[int] = []  # that a message waits after each abort
+    retry_waiting: int = 0  # of the locked ones: those that wait for their next try
 
 
 class QueueListJson(Json):
@@ -180,6 +187,14 @@ Priority = Annotated[int, Meta(ge=-32768, le=32767)]
 Multicast = Annotated[str, Meta(max_length=32, description="A.B.C.D:PORT, empty for none")]
 CodePage = Annotated[
     str, Meta(max_length=32, description="of VT_LPSTR bodies, such as 1251; empty for 1252")
+]
+
+
+Aborts = Annotated[int, Meta(ge=0, le=ABORTS_MAX)]
+RetryDelay = Annotated[int, Meta(ge=0, le=RETRY_DELAY_MAX_S)]
+RetryDelays = Annotated[
+    list[RetryDelay],
+    Meta(max_length=RETRY_DELAYS_MAX, description="the last goes for all aborts that follow"),
 ]
 
 
@@ -198,6 +213,9 @@ class QueueCreateBody(Json):
     multicast: Multicast = ""
     type_id: Guid | None = None
     code_page: CodePage = ""
+    max_aborts: Aborts = 0
+    poison_queue: OptionalName = ""
+    retry_delays_s: RetryDelays = []
 
 
 class QueueSetBody(Json):
@@ -213,6 +231,9 @@ class QueueSetBody(Json):
     multicast: Multicast | UnsetType = UNSET
     type_id: Guid | UnsetType = UNSET
     code_page: CodePage | UnsetType = UNSET
+    max_aborts: Aborts | UnsetType = UNSET
+    poison_queue: OptionalName | UnsetType = UNSET
+    retry_delays_s: RetryDelays | UnsetType = UNSET
 
 
 class CountJson(Json):
@@ -545,35 +566,11 @@ class TransactionListJson(Json):
     transactions: list[TransactionInfoJson]
 
 
-class BooksJson(Json):
-    """The books of a queue: accepted is the sum of the others."""
-
-    queue: str
-    accepted: int
-    waiting: int
-    locked: int
-    received: int
-    expired: int
-    purged: int
-    rejected: int
-    moved_away: int
-    lost_express: int
-    balanced: bool
-
-
 class BooksParams(Json):
     """Which books to show."""
 
     after: Annotated[int, Meta(ge=0, le=U32_MAX)] = 0
     limit: Limit = PAGE_MAX
-
-
-class BooksListJson(Json):
-    """The books of queues that the caller may look at, and the number to go on after, if any."""
-
-    books: list[BooksJson]
-    balanced: bool
-    next: int | None = None
 
 
 class OnlineJson(Json):

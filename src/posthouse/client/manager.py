@@ -93,6 +93,9 @@ class QueueManagerClient:
         multicast: str = "",
         type_id: str | None = None,
         code_page: str = "",
+        max_aborts: int = 0,
+        poison_queue: str = "",
+        retry_delays_s: Sequence[int] = (),
         exist_ok: bool = False,
     ) -> Queue:
         """A new queue; with `exist_ok` also one that is there, whatever its properties."""
@@ -109,6 +112,9 @@ class QueueManagerClient:
             multicast=multicast,
             type_id=type_id,
             code_page=code_page,
+            max_aborts=max_aborts,
+            poison_queue=poison_queue,
+            retry_delays_s=list(retry_delays_s),
         )
         try:
             self._channel.run(management.create_queue(self._channel.core, body))

@@ -33,6 +33,7 @@ from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.fetching import Fetching, ReadPackets
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.messages.poison import Poison
 from posthouse.engine.messages.returning import Returning
 from posthouse.engine.messages.waiting import Waiting
 from posthouse.engine.pipelines.groups import Groups
@@ -105,6 +106,7 @@ class QueueManager(ManagerReads):
         core.sending = self.sending = Sending(core)
         core.acks = Acks(core)
         core.outcomes = Outcomes(core)
+        core.poison = self.poison = Poison(core)
         core.transactions = self.transactions = Transactions(core)
         core.transfer = self.transfer = Transfer(core)
         core.two_phase = self.two_phase = TwoPhase(core)
@@ -176,6 +178,7 @@ class QueueManager(ManagerReads):
         self.core.acks.owed.load()
         self.core.acks.shared.load()
         self.reading.load()
+        self.poison.load()
         self.moving.end_doomed()
         self.moving.empty_deleted()
         for queue in self.queues.all():
@@ -200,6 +203,7 @@ class QueueManager(ManagerReads):
             core.event("clock_step", seconds=step)
         core.now_ms, core.utc = now_ms, utc
         self.expiry.run()
+        self.poison.run()
         self.moving.go_on()
         self.groups.go_on()
         self.waiting.expire_waits()
@@ -252,6 +256,7 @@ class QueueManager(ManagerReads):
         """When the next timer is due; None: nothing is waiting for the clock."""
         deadlines = (
             self.expiry.next_deadline_ms(),
+            self.poison.next_deadline_ms(),
             self.moving.next_deadline_ms(),
             self.groups.next_deadline_ms(),
             self.waiting.next_deadline_ms(),
@@ -313,6 +318,11 @@ class QueueManager(ManagerReads):
         scope = caller.scope(str(name.with_computer(".")))
         if not caller.is_administrator or QUEUE_GENERIC_ALL & ~scope:
             raise AccessDenied(f"{caller.name} may not create {name}")
+        self.poison.check(
+            str(name.with_computer(self.core.settings.computer_name)),
+            properties.poison_queue,
+            caller,
+        )
         return self.queues.create(
             name, properties, caller, security=security, skip_directory=skip_directory
         )
@@ -327,7 +337,9 @@ class QueueManager(ManagerReads):
         """Changes properties of a queue; a queue stays transactional or not for its life."""
         queue = self._queue(name)
         self.queues.guard(queue).require(caller, SET_QUEUE_PROPERTIES)
-        self.queues.set_properties(queue, **checked_properties(queue, values))
+        checked = checked_properties(queue, values)
+        self.poison.check(queue.name, str(checked.get("poison_queue", "")), caller)
+        self.queues.set_properties(queue, **checked)
 
     def set_queue_security(self, name: Name, caller: Caller, security: bytes) -> None:
         """Replaces a queue's security descriptor, kept losslessly."""

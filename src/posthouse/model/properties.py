@@ -24,10 +24,11 @@ from posthouse.model.errors import (
     IllegalPropertyValue,
     LabelTooLong,
     PropertiesConflict,
+    QueueError,
 )
 from posthouse.model.format_names import MulticastName
 from posthouse.model.guids import NULL_GUID
-from posthouse.model.names import PathName, parse_format_name
+from posthouse.model.names import PathName, parse_format_name, parse_name
 from posthouse.model.property_ids import (
     MACHINE_MANAGEMENT_PROPERTIES,
     MACHINE_PROPERTIES,
@@ -41,8 +42,10 @@ from posthouse.model.property_ids import (
 from posthouse.model.text import excerpt, has_lone_surrogate, utf16_length
 
 __all__ = [
+    "ABORTS_MAX",
     "BASE_PRIORITY_MAX",
     "BASE_PRIORITY_MIN",
+    "DEFAULT_POISON_QUEUE",
     "INITIALIZATION_RETRY_TIMER_DURATION_S",
     "LOCAL_CONNECTION",
     "MACHINE_JOURNAL_QUOTA_DEFAULT_KIB",
@@ -53,6 +56,8 @@ __all__ = [
     "QUEUE_LABEL_LENGTH_MAX",
     "QUEUE_MANAGEMENT_PROPERTIES",
     "QUEUE_PROPERTIES",
+    "RETRY_DELAYS_MAX",
+    "RETRY_DELAY_MAX_S",
     "UNLIMITED",
     "ConnectionStatus",
     "DirectoryOperationResult",
@@ -74,6 +79,10 @@ __all__ = [
 ]
 
 UNLIMITED: Final = 0xFFFFFFFF
+ABORTS_MAX: Final = 0xFFFF
+RETRY_DELAYS_MAX: Final = 16
+RETRY_DELAY_MAX_S: Final = 604_800
+DEFAULT_POISON_QUEUE: Final = ";poison"
 QUEUE_LABEL_LENGTH_MAX: Final = 124
 BASE_PRIORITY_MIN: Final = -32768
 BASE_PRIORITY_MAX: Final = 32767
@@ -102,6 +111,12 @@ class QueueProperties:
     base_priority: int = 0
     code_page: str = ""
     """Of senders of VT_LPSTR bodies; empty: 1252. MSMQ has no such property."""
+    max_aborts: int = 0
+    """Aborts after which a message goes to the poison queue; 0: it is tried for ever."""
+    poison_queue: str = ""
+    """A subqueue, such as `;poison`, or a queue of this computer; empty: `;poison`."""
+    retry_delays: tuple[int, ...] = ()
+    """Seconds that a message waits after each abort; the last goes for all that follow."""
 
     def validate(self) -> None:
         """Raise the proper `QueueError` for the first property outside its limits."""
@@ -118,6 +133,20 @@ class QueueProperties:
         self.code_page = checked_code_page(self.code_page)
         if self.multicast_address is not None:
             self._check_multicast(self.multicast_address)
+        self._check_poison_policy()
+
+    def _check_poison_policy(self) -> None:
+        _check_number("the maximum of aborts", self.max_aborts, 0, ABORTS_MAX)
+        if len(self.retry_delays) > RETRY_DELAYS_MAX:
+            raise IllegalPropertyValue(f"a queue has at most {RETRY_DELAYS_MAX} retry delays")
+        for delay in self.retry_delays:
+            _check_number("a retry delay", delay, 0, RETRY_DELAY_MAX_S)
+        if (self.max_aborts or self.retry_delays) and not self.transactional:
+            raise PropertiesConflict(
+                "a queue that is not transactional has no aborts, and so no poison policy",
+                "Create a transactional queue.",
+            )
+        _check_poison_queue(self.poison_queue)
 
     def _check_multicast(self, address: str) -> None:
         name = parse_multicast_address(address)
@@ -135,6 +164,16 @@ def parse_multicast_address(text: str) -> MulticastName:
     if not isinstance(name, MulticastName):
         raise IllegalPropertyValue(f"{excerpt(text)} is more than one multicast address")
     return name
+
+
+def _check_poison_queue(name: str) -> None:
+    """A subqueue by its name behind a semicolon, or a path name or format name of a queue."""
+    if not name:
+        return
+    try:
+        parse_name(f".\\private$\\q{name}" if name.startswith(";") else name)
+    except QueueError as error:
+        raise IllegalPropertyValue(f"the poison queue: {error.cause}") from None
 
 
 def _check_label(label: str) -> None:

@@ -298,3 +298,41 @@ def test_rights_of_the_caller_count(tmp_path: Path) -> None:
         assert (await rig.post(path, {}, token=rig.tokens["read"])).status == 403
 
     with_api(tmp_path, work)
+
+
+# -- poison policy
+
+
+def test_a_poison_policy_is_set_shown_and_followed(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        body = {"path": ORDERS, "transactional": True, "max_aborts": 2, "retry_delays_s": [3600]}
+        made = (await rig.post("/api/v1/queues", body)).json
+        assert (made["max_aborts"], made["retry_delays_s"]) == (2, [3600])
+        await rig.send(ORDERS, label="a", delivery="transactional")
+        await rig.run(abort)
+        shown = (await rig.get(at(ORDERS))).json
+        assert (shown["messages"], shown["locked"], shown["retry_waiting"]) == (1, 1, 1)
+        assert await rig.labels(ORDERS) == []
+        nothing = (await rig.post(f"{at(ORDERS)}/receive", {})).json
+        assert "1 wait for their next try" in nothing["reason"]
+        changed = {"retry_delays_s": [], "poison_queue": ";dead", "max_aborts": 1}
+        shown = (await rig.ask("PATCH", at(ORDERS), changed)).json
+        assert {name: shown[name] for name in changed} == changed
+        await rig.send(ORDERS, label="b", delivery="transactional")
+        await rig.run(abort)
+        assert await rig.labels(f"{ORDERS};dead") == ["b"]
+        assert (await send_back(rig, f"{ORDERS};dead"))["done"] == 1
+        assert await rig.labels(ORDERS) == ["b"]
+        plain = await rig.post("/api/v1/queues", {"path": BILLS, "max_aborts": 2})
+        assert plain.json["error"]["name"] == "MQ_ERROR_PROPERTIES_CONFLICT"
+
+    with_api(tmp_path, work)
+
+
+def abort(manager: QueueManager) -> None:
+    """A receive of the first message is rolled back."""
+    source = manager.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
+    transaction = begin(manager)
+    manager.dequeue_message(source, timeout_ms=0, transaction=transaction)
+    manager.transaction_abort(transaction.identifier)
+    manager.close_queue(source)

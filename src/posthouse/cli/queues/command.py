@@ -25,6 +25,12 @@ from posthouse.cli.group import tell_groups
 from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queues import access as queue_access
 from posthouse.cli.queues.transfer import outgoing_row, tell_sequences, tell_transfer
+from posthouse.model.properties import (
+    ABORTS_MAX,
+    DEFAULT_POISON_QUEUE,
+    RETRY_DELAY_MAX_S,
+    RETRY_DELAYS_MAX,
+)
 
 NO_QUOTA = "none"
 NO_QUEUES = (
@@ -54,6 +60,23 @@ BasePriority = typer.Option(
 )
 Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
 TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
+MaxAborts = typer.Option(
+    "--max-aborts",
+    metavar="N",
+    min=0,
+    max=ABORTS_MAX,
+    help="Aborts after which a message goes to the poison queue; 0: it is tried for ever.",
+)
+PoisonQueue = typer.Option(
+    "--poison-queue",
+    metavar="NAME",
+    help="Where it goes then: a subqueue such as ;poison (which it is without), or a queue.",
+)
+RetryDelays = typer.Option(
+    "--retry-delays",
+    metavar="S,S,...",
+    help="Seconds that a message waits after each abort; the last goes on; '' for none.",
+)
 CodePage = typer.Option(
     "--code-page",
     metavar="N",
@@ -100,6 +123,9 @@ def create(
     multicast: Annotated[str, Multicast] = "",
     type_id: Annotated[str | None, TypeId] = None,
     code_page: Annotated[str, CodePage] = "",
+    max_aborts: Annotated[int, MaxAborts] = 0,
+    poison_queue: Annotated[str, PoisonQueue] = "",
+    retry_delays: Annotated[str, RetryDelays] = "",
 ) -> None:
     """Create a queue; prints its path name and its format name.
 
@@ -118,6 +144,9 @@ def create(
         multicast=multicast,
         type_id=None if type_id is None else guid(type_id),
         code_page=code_page,
+        max_aborts=max_aborts,
+        poison_queue=poison_queue,
+        retry_delays_s=_delays(retry_delays),
     )
     queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
     if remote.json:
@@ -128,6 +157,21 @@ def create(
         say(f"{queue.path}  {name}")
         if queue.kind == "public":
             complain(PUBLIC_MADE)
+
+
+def _delays(text: str) -> list[int]:
+    """Seconds separated by commas."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    if len(words) > RETRY_DELAYS_MAX or not all(_is_delay(word) for word in words):
+        raise typer.BadParameter(
+            f"retry delays are up to {RETRY_DELAYS_MAX} numbers of seconds with commas in between, "
+            f"each up to {RETRY_DELAY_MAX_S}"
+        )
+    return [int(word) for word in words]
+
+
+def _is_delay(word: str) -> bool:
+    return word.isascii() and word.isdigit() and int(word[:9]) <= RETRY_DELAY_MAX_S
 
 
 def _quota(text: str) -> int | None:
@@ -245,6 +289,7 @@ def _tell(queue: QueueJson) -> None:
             "base priority": str(queue.base_priority),
             "multicast": queue.multicast,
             "code page": queue.code_page,
+            "poison policy": _policy(queue),
             "created": queue.created_time,
             "modified": queue.modified_time,
             "messages": _held(queue),
@@ -260,8 +305,21 @@ def _tell(queue: QueueJson) -> None:
     )
 
 
+def _policy(queue: QueueJson) -> str:
+    """What becomes of a message after an abort; empty: it is available at once, for ever."""
+    parts = []
+    if queue.max_aborts:
+        target = queue.poison_queue or DEFAULT_POISON_QUEUE
+        parts.append(f"after {queue.max_aborts:,} aborts to {target}")
+    if queue.retry_delays_s:
+        parts.append(f"next try after {', '.join(map(str, queue.retry_delays_s))} s")
+    return "; ".join(parts)
+
+
 def _held(queue: QueueJson) -> str:
-    words = f"{queue.messages:,}, {queue.locked:,} of them locked"
+    words = f"{queue.messages:,}, {queue.locked - queue.retry_waiting:,} of them locked"
+    if queue.retry_waiting:
+        words += f", {queue.retry_waiting:,} waiting for their next try"
     if queue.claimed:
         words += f", {queue.claimed:,} claimed by a group (posthouse group list)"
     return words
@@ -297,6 +355,9 @@ def set_queue(
     multicast: Annotated[str | None, Multicast] = None,
     type_id: Annotated[str | None, TypeId] = None,
     code_page: Annotated[str | None, CodePage] = None,
+    max_aborts: Annotated[int | None, MaxAborts] = None,
+    poison_queue: Annotated[str | None, PoisonQueue] = None,
+    retry_delays: Annotated[str | None, RetryDelays] = None,
 ) -> None:
     """Change properties of a queue; those that are not named stay.
 
@@ -305,6 +366,8 @@ def set_queue(
     Example: posthouse queue set './private$/orders' --label 'Old orders' --quota 10240
 
     Example: posthouse queue set './private$/orders' --code-page 1251
+
+    Example: posthouse queue set './private$/bills' --max-aborts 5 --retry-delays 1,10,60
     """
     body = QueueSetBody(
         label=_given(label),
@@ -317,6 +380,9 @@ def set_queue(
         multicast=_given(multicast),
         type_id=UNSET if type_id is None else guid(type_id),
         code_page=_given(code_page),
+        max_aborts=_given(max_aborts),
+        poison_queue=_given(poison_queue),
+        retry_delays_s=UNSET if retry_delays is None else _delays(retry_delays),
     )
     if body == QueueSetBody():
         raise typer.BadParameter("name at least one property to change")

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from posthouse.engine.messages.fetching import Fetching
     from posthouse.engine.messages.moving import Moving
     from posthouse.engine.messages.outcome import Outcomes
+    from posthouse.engine.messages.poison import Poison
     from posthouse.engine.messages.waiting import Waiting
     from posthouse.engine.pipelines.groups import Groups
     from posthouse.engine.pipelines.stages import Stages
@@ -84,6 +85,8 @@ class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
     dead_letter: str = ""  # ApplicationDeadletterQueue
     in_doubt: bool = False  # decision 42: a reader that had it was lost
     host: str = ""  # that it came from, where a final answer is owed to it
+    retry_at: int = 0  # UTC seconds: before that it is not tried again
+    failed_in: str = ""  # the queue from which a poison policy took it
 
 
 encode_extra = msgspec.msgpack.Encoder().encode
@@ -222,6 +225,7 @@ class Core:
     srmp: Srmp
     stages: Stages
     outcomes: Outcomes
+    poison: Poison
     transactions: Transactions
     transfer: Transfer
     two_phase: TwoPhase

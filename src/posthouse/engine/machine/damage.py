@@ -116,6 +116,7 @@ class Damage:
         if found is None:
             return
         core.reading.release(damaged.number)
+        core.poison.release(damaged.number)
         queue, row = found
         if queue is not None and row.lookup_id and damaged.number not in core.locks:
             core.outcomes.delete(queue, damaged.number, row, NACK_QUEUE_PURGED, change)

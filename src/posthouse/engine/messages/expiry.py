@@ -35,6 +35,7 @@ class Expiry:
     def _expire(self, number: int, row: Row) -> None:
         core, queue = self.core, self.core.queues[row.queue]
         core.reading.release(number)
+        core.poison.release(number)
         if core.claims and core.groups.is_claimed(row):
             core.state.calendar.held[number] = row.expires  # until it is released
             return

@@ -71,7 +71,7 @@ class Moving:
     def check(self, source: Queue, lookup_id: int, target: Queue, before: int = 0) -> Row:
         """Every reason not to move a message, with so many bytes in front of it; its row."""
         row = self.core.reading.row(self.movable(source, lookup_id))
-        self._admit(source, row, target, before)
+        self.admit(source, row, target, before)
         return row
 
     def movable(self, source: Queue, lookup_id: int) -> int:
@@ -89,7 +89,7 @@ class Moving:
             )
         raise MessageNotFound(f"the message with lookup id {lookup_id} is not available")
 
-    def _admit(self, source: Queue, row: Row, target: Queue, before: int) -> None:
+    def admit(self, source: Queue, row: Row, target: Queue, before: int = 0) -> None:
         """Every reason why the target does not take the message."""
         if source is target:
             raise UnsupportedOperation("a message cannot be moved to where it is")
@@ -104,7 +104,14 @@ class Moving:
             raise TransactionUsage(f"the queue {target.name} is {kind}, the message the opposite")
 
     def relocate(
-        self, source: Queue, number: int, row: Row, target: Queue, reason: int, change: Change
+        self,
+        source: Queue,
+        number: int,
+        row: Row,
+        target: Queue,
+        reason: int,
+        change: Change,
+        failed_in: str = "",
     ) -> None:
         """A message changes its queue and its lookup id; the family still knows the old one."""
         core = self.core
@@ -123,6 +130,7 @@ class Moving:
         extra = core.extra(number)
         core.forget_aliases(number, row)
         extra.aliases = self._aliases(source, number, row, target, extra.aliases)
+        extra.retry_at, extra.failed_in = 0, failed_in
         data = encode_extra(extra) if extra != Extra() else b""
         core.settle(number, moved, reason, change, data)
         core.announce(target, number)
@@ -210,6 +218,7 @@ class Moving:
         """Ends a message; one that somebody holds when it is not received after all."""
         core, message_class = self.core, CLASS_OF_DOOM[doom]
         core.reading.release(number)
+        core.poison.release(number)
         lock = core.locks.get(number)
         if lock is None:
             core.outcomes.delete(queue, number, row, message_class, step)

@@ -41,8 +41,11 @@ class Returning:
     def failed_in(self, queue: Queue, number: int) -> str:
         """The queue where a message failed, as far as the queue manager has that from itself.
 
-        The parent of a subqueue. Empty where only the message can name it.
+        The queue whose poison policy took it, or the parent of a subqueue. Empty where only the
+        message can name it.
         """
+        if name := self.core.extra(number).failed_in:
+            return name
         if queue.definition.role is QueueRole.SUBQUEUE:
             return queue.root.name
         return ""

@@ -26,8 +26,11 @@ def holders(core: Core, queue: Queue) -> str:
     if count := claimed(core, queue):
         assert queue.consumer is not None
         parts.append(f"{count:,} are claimed by the group {queue.consumer.name}")
-    if queue.locked:
-        parts.append(f"{queue.locked:,} are locked by transactions or readers that have not ended")
+    waiting = core.poison.waiting_in(queue)
+    if locked := queue.locked - waiting:
+        parts.append(f"{locked:,} are locked by transactions or readers that have not ended")
+    if waiting:
+        parts.append(f"{waiting:,} wait for their next try")
     return " and ".join(parts)
 
 

@@ -20,6 +20,9 @@ _PROPERTIES = frozenset(
         "multicast_address",
         "base_priority",
         "code_page",
+        "max_aborts",
+        "poison_queue",
+        "retry_delays",
     }
 )
 

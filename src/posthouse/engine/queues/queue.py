@@ -74,6 +74,9 @@ class QueueDefinition(msgspec.Struct, omit_defaults=True):
     directory_path: str = ""
     answers_at: str = ""  # of an outgoing queue for order_queue$: the host that may have them
     code_page: str = ""  # of senders of VT_LPSTR bodies; empty: the default
+    max_aborts: int = 0  # after so many a message goes to the poison queue; 0: never
+    poison_queue: str = ""  # a subqueue, `;poison`, or a queue here; empty: the default
+    retry_delays: tuple[int, ...] = ()  # seconds before the next try, after each abort
 
 
 def new_definition(path: PathName, kind: QueueType, properties: QueueProperties) -> QueueDefinition:
@@ -94,6 +97,9 @@ def new_definition(path: PathName, kind: QueueType, properties: QueueProperties)
         multicast_address=properties.multicast_address or "",
         base_priority=properties.base_priority,
         code_page=properties.code_page,
+        max_aborts=properties.max_aborts,
+        poison_queue=properties.poison_queue,
+        retry_delays=properties.retry_delays,
     )
 
 

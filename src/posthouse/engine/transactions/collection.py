@@ -48,9 +48,9 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import ACK_RECEIVE, NACK_QUEUE_DELETED
+from posthouse.model.properties import ABORTS_MAX
 
 TRANSACTION_NUMBER_MASK = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
-ABORTS_MAX = 0xFFFF
 Also = Callable[[Change], None]  # adds to the record that ends a transaction
 
 
@@ -446,6 +446,9 @@ class Transactions:
         lock = core.unlock(queue, operation.number)
         if not lock.purged:
             row = row._replace(aborts=min(row.aborts + 1, ABORTS_MAX))
+            received = operation.kind is OperationType.DEQUEUE
+            if received and core.poison.aborted(queue, operation.number, row, lock, change):
+                return
             core.settle(operation.number, row, KEPT, change)
         core.reading.returned(queue, operation.number, row, lock, change)
         target = core.queues.get(operation.queue)

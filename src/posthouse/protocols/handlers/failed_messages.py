@@ -15,6 +15,7 @@ from posthouse.formats.decoded import Decoded
 from posthouse.formats.detect import decode
 from posthouse.formats.failures import Failure, failure_of
 from posthouse.formats.search import SEARCHED
+from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 from posthouse.model.filters import Filter
 from posthouse.model.message import Message, class_name
 from posthouse.model.message_classes import is_negative
@@ -71,6 +72,7 @@ def failed_of(found: Found) -> Failed:
         label=message.label,
         app_specific=message.application_tag,
         correlation_id=message.correlation_identifier.pack(),
+        code_page=found.code_page or DEFAULT_CODE_PAGE,
         limits=SEARCHED,
     )
     return Failed(found, message, decoded, failure_of(decoded))

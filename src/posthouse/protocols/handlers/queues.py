@@ -120,6 +120,10 @@ def describe(
         base_priority=definition.base_priority,
         multicast=definition.multicast_address,
         code_page=queue.code_page,
+        max_aborts=definition.max_aborts,
+        poison_queue=definition.poison_queue,
+        retry_delays_s=list(definition.retry_delays),
+        retry_waiting=manager.poison.waiting_in(queue),
         created_time=time_text(definition.create_time),
         modified_time=time_text(definition.modify_time),
         messages=queue.state.count,
@@ -202,6 +206,9 @@ def create_queue(
         multicast_address=body.multicast or None,
         base_priority=body.base_priority,
         code_page=body.code_page,
+        max_aborts=body.max_aborts,
+        poison_queue=body.poison_queue,
+        retry_delays=tuple(body.retry_delays_s),
     )
     queue = manager.create_queue(body.path, properties, context.caller)
     context.tell(manager, "queue_created", queue=queue.name)
@@ -223,6 +230,8 @@ def set_queue(
         "base_priority": body.base_priority,
         "multicast_address": body.multicast,
         "code_page": body.code_page,
+        "max_aborts": body.max_aborts,
+        "poison_queue": body.poison_queue,
     }
     if not isinstance(body.privacy, UnsetType):
         values["privacy_level"] = _PRIVACY.index(body.privacy)
@@ -230,6 +239,8 @@ def set_queue(
         values["quota_kib"] = _kib(body.quota_kib)
     if not isinstance(body.journal_quota_kib, UnsetType):
         values["journal_quota_kib"] = _kib(body.journal_quota_kib)
+    if not isinstance(body.retry_delays_s, UnsetType):
+        values["retry_delays"] = tuple(body.retry_delays_s)
     if not isinstance(body.type_id, UnsetType):
         values["type_guid"] = parse_guid(body.type_id)
     given = {name: value for name, value in values.items() if value is not UNSET}
