@@ -210,6 +210,12 @@ def test_the_example_in_the_help_works(
         quietly("message", "move", ORDERS, f"{ORDERS};poison", "--where", "priority < 8")
     if name == "posthouse queue create":
         quietly("queue", "delete", ORDERS)
+    if name == "posthouse queue set":
+        quietly("queue", "create", "./private$/bills", "--transactional")
+    if name in ("posthouse failures", "posthouse message return"):
+        quietly("queue", "create", "./private$/error", "--transactional")
+        quietly("send", ORDERS, "--body", "x", "--label", "order 1")
+        quietly("message", "move", ORDERS, f"{ORDERS};poison")
     if name == "posthouse peer delete":
         quietly("peer", "add", "BETA", PEER, "http://beta:8816")
     if name in ("posthouse cert export", "posthouse cert trust"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from posthouse.engine.machine.scarcities import scarcities
 from posthouse.engine.queues.empty_reads import claimed
 from posthouse.engine.queues.queue import HELD, Queue, QueueRole
 from posthouse.model.guids import format_guid
@@ -16,35 +17,6 @@ if TYPE_CHECKING:
 
 
 DISPUTED_S = 24 * 3600
-
-
-class Scarcity(NamedTuple):
-    """What runs short while no messages are taken, and what an operator can do."""
-
-    cause: str
-    remedy: str
-
-
-SCARCE: Final = {
-    "disk": Scarcity(
-        "the disk is nearly full",
-        "Free space on the disk of the home; messages that are received or purged free some, too "
-        "([store] disk_reserve is what stays free).",
-    ),
-    "memory": Scarcity(
-        "the memory for messages on their way to the disk is nearly used up",
-        "Wait until the disk has caught up, or raise [limits] unsynced and memory.",
-    ),
-}
-
-
-def scarcities(reasons: Collection[str]) -> list[Scarcity]:
-    """The same for the reasons of flow control."""
-    other = Scarcity("{} is nearly full", "Wait, or free some.")
-    return [
-        SCARCE.get(reason) or other._replace(cause=other.cause.format(reason))
-        for reason in sorted(reasons)
-    ]
 
 
 def obstacles(manager: QueueManager) -> list[str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE
 from posthouse.engine.ledger.rows import TRANSACTION_HEADER, flags_of
-from posthouse.engine.machine.health import scarcities
+from posthouse.engine.machine.scarcities import scarcities
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import (
     IllegalPropertyValue,

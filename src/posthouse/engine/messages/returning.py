@@ -18,6 +18,7 @@ from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import QueueError, UnsupportedOperation
 from posthouse.model.message import ACK_RECEIVE, Message
 from posthouse.model.message_classes import is_negative
+from posthouse.model.names import parse_name
 from posthouse.model.properties import MessageSeekAction
 from posthouse.wire.packet.glance import glance
 
@@ -37,6 +38,15 @@ class Returning:
             queue, lookup_id, MessageSeekAction.CURRENT, peek=False
         )
         return queue, number, core.reading.row(number)
+
+    def next_lookup_id(self) -> int:
+        """The first lookup identifier that no message has had: what comes later has a greater."""
+        return self.core.lookup_ids.value
+
+    def name_of(self, name: str) -> str:
+        """The name of the queue here that a name means; a name of another machine as it is."""
+        queue = self.core.registry.find_local(parse_name(name))
+        return name if queue is None else queue.name
 
     def failed_in(self, queue: Queue, number: int) -> str:
         """The queue where a message failed, as far as the queue manager has that from itself.

@@ -111,7 +111,7 @@ class FailedPages:
     def step(self) -> Steps[list[Found]]:
         """Some more messages."""
         if not self._ceiling:
-            self._ceiling = yield from at_once(lambda manager: manager.core.lookup_ids.value)
+            self._ceiling = yield from at_once(lambda manager: manager.returning.next_lookup_id())
         batch = yield from self._scan.step()
         self.scanned += len(batch)
         return batch

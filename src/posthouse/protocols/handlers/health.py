@@ -12,6 +12,7 @@ from posthouse.api.status import (
     UnreachableJson,
 )
 from posthouse.engine.machine import health
+from posthouse.engine.machine.scarcities import Scarcity, scarcities
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.message_json import time_text
@@ -23,7 +24,7 @@ class Glance(NamedTuple):
     """How the queue manager does, as far as somebody may look at its queues."""
 
     not_ready: list[str]
-    scarce: list[health.Scarcity]
+    scarce: list[Scarcity]
     dead_letters: list[CountedJson]
     unreachable: list[UnreachableJson]
     claims: list[ClaimJson]
@@ -71,7 +72,7 @@ def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Gla
     shared_and_away = bool(manager.mirroring.source) and not state.online
     return Glance(
         not_ready=health.obstacles(manager),
-        scarce=health.scarcities(manager.core.throttled),
+        scarce=scarcities(manager.core.throttled),
         dead_letters=[
             CountedJson(name=queue.name, count=queue.state.count)
             for queue in health.dead_letters(queues)

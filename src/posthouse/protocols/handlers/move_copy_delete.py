@@ -101,7 +101,7 @@ class _ByFilter:
         if self._scan.done:
             return None
         if not self._ceiling:
-            self._ceiling = yield from at_once(lambda manager: manager.core.lookup_ids.value)
+            self._ceiling = yield from at_once(lambda manager: manager.returning.next_lookup_id())
         batch = yield from self._scan.step()
         self._scan.given_back()  # each step of the work is over before the next one
         matching = yield from examined(self._scan.context, batch, self._where)

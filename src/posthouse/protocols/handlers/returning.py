@@ -28,7 +28,6 @@ from posthouse.model.errors import (
 )
 from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import Message
-from posthouse.model.names import parse_name
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context
 from posthouse.protocols.handlers.conversation import Steps, at_once
@@ -172,9 +171,7 @@ class _Return:
 
     def _target(self, work: Work, candidate: _Candidate) -> str:
         """The name of the queue that a message goes back to."""
-        name = self._body.to or self._source_of(work, candidate)
-        queue = work.manager.queues.find_local(parse_name(name))
-        return name if queue is None else queue.name
+        return work.manager.returning.name_of(self._body.to or self._source_of(work, candidate))
 
     def _source_of(self, work: Work, candidate: _Candidate) -> str:
         returning = work.manager.returning
