@@ -28,13 +28,14 @@ class DirectorySettings(Section, frozen=True):
     """The directory of machines, sites and public queues."""
 
     integrated: Annotated[
-        bool, meaning("Public queues by the embedded directory; false: a workgroup.")
+        bool,
+        meaning("Uses the directory for public queues. `false`: the machine is in a workgroup."),
     ] = True
     file: Annotated[
         FileName,
         meaning(
-            "A file that speaks for the directories of all queue managers that name it, as "
-            "`posthouse directory export` writes it; empty: each has its own."
+            "File that is the directory of all queue managers that name it, in the format of "
+            "`posthouse directory export`. Empty: each has its own directory."
         ),
     ] = ""
     refresh_s: Annotated[
@@ -42,59 +43,68 @@ class DirectorySettings(Section, frozen=True):
         within(
             0,
             DAY_S,
-            "How often a shared directory is asked for changes; 0: every "
-            f"{FILE_REFRESH_S} seconds for a file, every {LDAP_REFRESH_S} for a server.",
+            "Time between two checks of a shared directory for changes. 0: every "
+            f"{FILE_REFRESH_S} seconds for a file, every {LDAP_REFRESH_S} seconds for a server.",
         ),
     ] = 0
     lock_wait_s: Annotated[
-        int, within(1, 3600, "How long a change waits for somebody else who has locked the file.")
+        int,
+        within(
+            1, 3600, "Longest time that a change waits while another process has locked the file."
+        ),
     ] = 10
     addresses: Annotated[
         Names,
         meaning(
-            "Where other queue managers reach this one, `host` or `host:port`, as the "
-            "directory tells them; empty: as the listener of the binary protocol has it."
+            "Addresses at which other queue managers reach this one, `host` or `host:port`, "
+            "as the directory publishes them. Empty: the address of the binary protocol's "
+            "listener."
         ),
     ] = ()
     site: Annotated[
         str,
         text(
             64,
-            "The site, by name or GUID, that this queue manager is entered in while the "
-            "directory has no machine of its name yet; afterwards the directory says.",
+            "Site, by name or GUID, that this queue manager is added to if the directory has "
+            "no machine of its name. Afterwards the directory decides.",
         ),
     ] = ""
     # [MS-MQCN]: change notifications.
     notify: Annotated[
         bool,
         meaning(
-            "Tells other queue managers of a shared directory when their objects were changed"
-            " from here, so that they look at once."
+            "Notifies other queue managers of a shared directory when their objects are "
+            "changed here, so that they read the directory at once."
         ),
     ] = True
     notify_s: Annotated[
         int,
         within(
-            0, DAY_S, "How long such news of others are collected before the directory is asked."
+            0,
+            DAY_S,
+            "Time that notifications of others are collected before the directory is read.",
         ),
     ] = 60
-    notify_interval_s: Annotated[int, within(0, DAY_S, "How often that happens at most.")] = 15 * 60
-    sites_update_s: Annotated[
-        int, within(1, YEAR_S, "How often the sites are looked up again.")
-    ] = 12 * 3600
+    notify_interval_s: Annotated[int, within(0, DAY_S, "Shortest time between two such reads.")] = (
+        15 * 60
+    )
+    sites_update_s: Annotated[int, within(1, YEAR_S, "Time between two updates of the sites.")] = (
+        12 * 3600
+    )
     site_gates_update_s: Annotated[
-        int, within(1, YEAR_S, "How often the site gates are looked up again.")
+        int, within(1, YEAR_S, "Time between two updates of the site gates.")
     ] = 3600
     online_s: Annotated[
-        int, within(1, DAY_S, "How often a directory that is away is looked for.")
+        int,
+        within(1, DAY_S, "Time between two attempts to reach a directory that is not available."),
     ] = 60
     patience_s: Annotated[
         int,
         within(
             1,
             DAY_S,
-            "How long a call waits for a shared directory that neither answers nor fails, "
-            "such as one on a dead disk.",
+            "Longest time that a call waits for a shared directory that neither answers nor "
+            "fails, for example on a dead disk.",
         ),
     ] = 60
     ldap: LdapSettings = LdapSettings()

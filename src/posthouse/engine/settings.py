@@ -48,35 +48,35 @@ class QueueManagerSettings(Section, frozen=True):
     name: Annotated[
         Name,
         meaning(
-            "The computer name it answers to, kept in the home from the first start on; "
-            "empty: the kept one, in a new home the host name. `posthouse rename` changes it."
+            "Computer name of this queue manager. The home keeps the name of its first start;"
+            " if empty, that name is used, and a new home takes the host name. `posthouse "
+            "rename` changes it."
         ),
     ] = ""
-    dns_domain: Annotated[
-        Name, meaning("The domain behind the computer name, where there is one.")
-    ] = ""
-    aliases: Annotated[Names, meaning("Other computer names that mean this queue manager.")] = ()
+    dns_domain: Annotated[Name, meaning("DNS domain of the computer, if it has one.")] = ""
+    aliases: Annotated[Names, meaning("Other computer names of this queue manager.")] = ()
     addresses: Annotated[
         Names,
         meaning(
-            "Addresses that mean this queue manager in a direct name, beside those of this machine."
+            "Addresses of this queue manager in direct names, in addition to those of this machine."
         ),
     ] = ("127.0.0.1", "::1")
-    listen: Annotated[Name, meaning("Address of the listeners; `--listen` goes before it.")] = (
-        "127.0.0.1"
-    )
+    listen: Annotated[
+        Name, meaning("Address of the listeners. The option `--listen` overrides it.")
+    ] = "127.0.0.1"
     ports: Annotated[
         Literal["standard", "user", "ephemeral"],
         meaning(
-            "Ports as the documents have them, the privileged ones moved up by 10,000, or "
-            "chosen by the system; `--ports` goes before it."
+            "`standard`: the ports of the documents; `user`: privileged ports moved up by "
+            "10,000; `ephemeral`: ports chosen by the system. The option `--ports` overrides "
+            "it."
         ),
     ] = "user"
     default_access: Annotated[
         dict[str, str],
         meaning(
-            "What others than its owner may do with a new queue: `everyone`, `users`, "
-            "`anonymous` or `administrators` with a list of rights."
+            "Rights of others than the owner on a new queue: `everyone`, `users`, `anonymous`"
+            " or `administrators`, each with a list of rights."
         ),
     ] = msgspec.field(default_factory=lambda: {"everyone": "send"})
     # Choice: no machine quota; the disk reserve of the store bounds it (design, section 4).
@@ -85,29 +85,31 @@ class QueueManagerSettings(Section, frozen=True):
         size(
             0,
             QUOTA_MAX_KIB * KIB,
-            "What all messages together may take; 0: no limit but the disk reserve.",
+            "Largest size of all messages together. 0: limited only by the disk reserve.",
         ),
     ] = 0
     journal_quota: Annotated[
-        int, size(0, QUOTA_MAX_KIB * KIB, "What all journals together may take; 0: no limit.")
+        int, size(0, QUOTA_MAX_KIB * KIB, "Largest size of all journals together. 0: no limit.")
     ] = 0
     time_to_reach_queue_s: Annotated[
-        int, within(1, YEAR_S, "The longest time a message may take to its queue.")
+        int, within(1, YEAR_S, "Longest time that a message may take to reach its queue.")
     ] = TIME_TO_REACH_QUEUE_MAX
-    hardened: Annotated[bool, meaning("Takes messages of other computers over HTTPS only.")] = False
+    hardened: Annotated[bool, meaning("Accepts messages of other computers over HTTPS only.")] = (
+        False
+    )
     routing_server: Annotated[
-        bool, meaning("Passes on messages that are meant for other computers.")
+        bool, meaning("Forwards messages that are addressed to other computers.")
     ] = False
     send_insecure_nacks: Annotated[
-        bool, meaning("Sends negative acknowledgments of messages nobody signed.")
+        bool, meaning("Sends negative acknowledgments for messages without a signature.")
     ] = False
     # Decision 9
     allowed_targets: Annotated[
         Names,
         meaning(
-            "Hosts and networks that names in messages of other computers may lead to, for "
-            "acknowledgments and reports, beside the sender itself and computers of the "
-            "directory."
+            "Hosts and networks that acknowledgments and reports may be sent to when a "
+            "message of another computer asks for it, in addition to the sender and the "
+            "computers of the directory."
         ),
     ] = ()
     targets_per_peer: Annotated[
@@ -115,13 +117,14 @@ class QueueManagerSettings(Section, frozen=True):
         within(
             1,
             COUNT_MAX,
-            "How many such names one computer may bring within an hour. What a routing server"
-            " of the directory passes on counts for the computer that wrote it.",
+            "Largest number of such targets that one computer may name within an hour. A "
+            "message that a routing server of the directory forwards counts for the computer "
+            "that wrote it.",
         ),
     ] = 100
     # Of UTC against the monotonic clock.
     clock_step_s: Annotated[
-        int, within(1, DAY_S, "A jump of the system's clock worth a log line.")
+        int, within(1, DAY_S, "Smallest jump of the system clock that is logged.")
     ] = 5
 
     def faults(self) -> Iterator[Fault]:
@@ -159,37 +162,47 @@ def name_fault(name: str) -> str:
 class TransactionSettings(Section, frozen=True):
     """Transactions of clients."""
 
-    idle_s: Annotated[int, within(1, DAY_S, "A transaction left alone for so long is aborted.")] = (
-        60
-    )
+    idle_s: Annotated[
+        int, within(1, DAY_S, "Time after which an unused transaction is aborted.")
+    ] = 60
     buffer: Annotated[
         int,
-        size(64 * KIB, GIB, "A transaction larger than this is written to the log as it comes."),
+        size(
+            64 * KIB,
+            GIB,
+            "Size above which the operations of a transaction are written to the log before "
+            "it ends.",
+        ),
     ] = 8 * MIB
-    prepare_s: Annotated[int, within(1, DAY_S, "Time other queue managers have to vote.")] = 30
+    prepare_s: Annotated[int, within(1, DAY_S, "Time that other queue managers have to vote.")] = 30
     in_doubt_s: Annotated[
-        int, within(1, DAY_S, "A prepared transaction asks its coordinator after this time.")
+        int,
+        within(
+            1,
+            DAY_S,
+            "Time after which a prepared transaction asks its coordinator for the outcome.",
+        ),
     ] = 10
     peer_retry_s: Annotated[
-        int, within(1, DAY_S, "First pause before a peer is asked again; it doubles.")
+        int, within(1, DAY_S, "First pause before a peer is asked again. It doubles each time.")
     ] = 1
-    peer_retry_max_s: Annotated[int, within(1, DAY_S, "The longest such pause.")] = 300
-    enlistment_s: Annotated[int, within(1, DAY_S, "How long a transaction token is good for.")] = (
-        120
-    )
+    peer_retry_max_s: Annotated[int, within(1, DAY_S, "Longest such pause.")] = 300
+    enlistment_s: Annotated[
+        int, within(1, DAY_S, "Time for which a transaction token is valid.")
+    ] = 120
     url: Annotated[
         str,
         text(
             512,
-            "Where peers call this queue manager, as their `peer create` says it; empty: the "
-            "address of the admin endpoint.",
+            "URL at which peers call this queue manager, as in their `peer create`. Empty: "
+            "the address of the admin endpoint.",
         ),
     ] = ""
     peer_authorities: Annotated[
         FileName,
         meaning(
-            "PEM file of certificates that those of peers are checked against, beside the "
-            "system's; relative to the home."
+            "PEM file of authorities that certificates of peers are checked against, in "
+            "addition to those of the system. Relative to the home."
         ),
     ] = ""
 
@@ -201,47 +214,54 @@ class TransactionSettings(Section, frozen=True):
 class EngineLimits(Section, frozen=True):
     """What the engine reads of `[limits]`."""
 
-    waiting_reads_max: Annotated[int, within(1, COUNT_MAX, "Reads that wait for a message.")] = (
+    waiting_reads_max: Annotated[
+        int, within(1, COUNT_MAX, "Largest number of reads that wait for a message.")
+    ] = 1_000_000
+    open_handles_max: Annotated[int, within(1, COUNT_MAX, "Largest number of open queues.")] = (
         1_000_000
     )
-    open_handles_max: Annotated[int, within(1, COUNT_MAX, "Open queues.")] = 1_000_000
-    transactions_max: Annotated[int, within(1, COUNT_MAX, "Open transactions.")] = 100_000
+    transactions_max: Annotated[
+        int, within(1, COUNT_MAX, "Largest number of open transactions.")
+    ] = 100_000
     operations_max: Annotated[
-        int, within(1, COUNT_MAX, "Sends and receives of one transaction.")
+        int, within(1, COUNT_MAX, "Largest number of sends and receives in one transaction.")
     ] = 1_000_000
     outgoing_queues_max: Annotated[
-        int, within(1, COUNT_MAX, "Queues that lead to other computers.")
+        int, within(1, COUNT_MAX, "Largest number of queues to other computers.")
     ] = 100_000
     # ConnectionHistory
     history_max: Annotated[
-        int, within(1, 10_000, "Entries in the connection history of outgoing queues.")
+        int,
+        within(1, 10_000, "Number of entries kept in the connection history of an outgoing queue."),
     ] = 50
-    groups_max: Annotated[int, within(1, COUNT_MAX, "Named groups of readers, of all queues.")] = (
-        10_000
-    )
-    groups_per_user: Annotated[int, within(1, COUNT_MAX, "Of these, that one user makes.")] = 2_500
+    groups_max: Annotated[
+        int, within(1, COUNT_MAX, "Largest number of named groups of readers, in all queues.")
+    ] = 10_000
+    groups_per_user: Annotated[
+        int, within(1, COUNT_MAX, "Largest number of groups that one user may create.")
+    ] = 2_500
     # At least 10: readers renew theirs every five seconds.
     group_lease_s: Annotated[
         int,
         within(
-            10, DAY_S, "The lease of a consuming group lapses when it is not renewed for so long."
+            10, DAY_S, "Time after which the lease of a consuming group ends if it is not renewed."
         ),
     ] = 15
     stages_max: Annotated[
-        int, within(1, COUNT_MAX, "Stages of batches that are not published.")
+        int, within(1, COUNT_MAX, "Largest number of stages, which are batches not yet published.")
     ] = 100_000
-    stages_per_user: Annotated[int, within(1, COUNT_MAX, "Of these, that one user writes.")] = (
-        25_000
-    )
+    stages_per_user: Annotated[
+        int, within(1, COUNT_MAX, "Largest number of stages that one user may have.")
+    ] = 25_000
     stage_expiry_s: Annotated[
-        int, within(1, YEAR_S, "A stage is dropped that is not published for so long.")
+        int, within(1, YEAR_S, "Time after which a stage that is not published is dropped.")
     ] = DAY_S
     query_expiry_s: Annotated[
         int,
         within(
             DAY_S,
             100 * YEAR_S,
-            "The last batch of a query is forgotten that publishes none for so long.",
+            "Time after which the last published batch of an idle query is dropped.",
         ),
     ] = 400 * DAY_S
 

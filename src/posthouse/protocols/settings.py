@@ -19,34 +19,35 @@ from posthouse.protocols.memory import MEMORY_LIMIT, UNSYNCED_MAX
 
 
 class LimitSettings(EngineLimits, frozen=True):
-    """What clients together, or one of them, may take."""
+    """Limits for all clients together, and for each of them."""
 
     memory: Annotated[
         int,
         size(
             16 * MIB,
             SIZE_MAX,
-            "All buffers of all connections, with what peers have announced and not brought "
-            "yet; one address has at most a quarter. Neither the index of messages nor "
-            "`express_memory` counts.",
+            "Memory for the buffers of all connections, including data that peers have "
+            "announced but not sent yet. One address may use a quarter. The index of messages"
+            " and `express_memory` are not included.",
         ),
     ] = MEMORY_LIMIT
     unsynced: Annotated[
-        int, size(MIB, 16 * GIB, "What may wait for a sync; above it senders wait for the disk.")
+        int,
+        size(MIB, 16 * GIB, "Data that may wait for a sync. Above it, senders wait for the disk."),
     ] = UNSYNCED_MAX
-    connections_max: Annotated[int, within(1, 1_000_000, "Connections of one listener.")] = (
-        CONNECTIONS_MAX
-    )
+    connections_max: Annotated[
+        int, within(1, 1_000_000, "Largest number of connections of one listener.")
+    ] = CONNECTIONS_MAX
     connections_per_address_max: Annotated[
-        int, within(1, 1_000_000, "Connections of one listener from one address.")
+        int, within(1, 1_000_000, "Largest number of connections of one listener from one address.")
     ] = CONNECTIONS_PER_ADDRESS_MAX
     bulk_read_share_percent: Annotated[
         int,
         within(
             1,
             100,
-            "The part of the time that bulk reads, such as Spark's, and searches have while "
-            "others keep the queue manager busy, at least; 100: they wait for nobody.",
+            "Smallest part of the time for bulk reads, such as Spark's, and searches while "
+            "the queue manager is busy with other calls. 100: they never wait.",
         ),
     ] = 10
     scans_per_user: Annotated[
@@ -54,11 +55,13 @@ class LimitSettings(EngineLimits, frozen=True):
         within(
             1,
             10_000,
-            "Searches through queues, by a filter or an identifier, that one user has at a "
-            "time; more are refused.",
+            "Largest number of searches through queues, by filter or identifier, that one "
+            "user may run at a time. More are refused.",
         ),
     ] = 4
-    stop_s: Annotated[int, within(1, 600, "How long a stop waits for calls that have begun.")] = 5
+    stop_s: Annotated[
+        int, within(1, 600, "Longest time that a stop waits for calls in progress.")
+    ] = 5
 
     @property
     def bulk_read_share(self) -> float:

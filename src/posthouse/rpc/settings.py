@@ -25,35 +25,33 @@ class RpcSettings(Section, frozen=True):
         within(
             1,
             1_000_000,
-            "Calls of one connection that wait for their answers, reads that wait for a "
-            "message too.",
+            "Largest number of unanswered calls of one connection, including reads that wait "
+            "for a message.",
         ),
     ] = 16_384
     all_calls_max: Annotated[
-        int, within(1, 10_000_000, "The same for all connections together.")
+        int, within(1, 10_000_000, "Largest number of unanswered calls of all connections.")
     ] = 100_000
-    handles_max: Annotated[int, within(1, 1_000_000, "Queues that one client may have open.")] = (
-        10_000
-    )
+    handles_max: Annotated[
+        int, within(1, 1_000_000, "Largest number of queues that one client may have open.")
+    ] = 10_000
     request_max: Annotated[
         int,
-        size(
-            4 * KIB, GIB, "The largest call that is read; a token of a transaction needs 128 KiB."
-        ),
+        size(4 * KIB, GIB, "Largest call. A transaction token needs 128 KiB."),
     ] = MIB
     unsent_max: Annotated[
         int,
-        size(4 * KIB, GIB, "Answers that a client does not read, before its connection is closed."),
+        size(4 * KIB, GIB, "Size of unread answers above which a client's connection is closed."),
     ] = 256 * MIB
     bind_ms: Annotated[int, within(1, DAY_MS, "Time that a connection has to bind.")] = 30_000
-    login_ms: Annotated[
-        int, within(1, DAY_MS, "Time that a login may take, once it has begun.")
-    ] = 60_000
-    unfinished_ms: Annotated[int, within(1, DAY_MS, "Time that a call has to become whole.")] = (
+    login_ms: Annotated[int, within(1, DAY_MS, "Time allowed for a login, from its beginning.")] = (
         60_000
     )
+    unfinished_ms: Annotated[
+        int, within(1, DAY_MS, "Time allowed for a call to arrive completely.")
+    ] = 60_000
     idle_ms: Annotated[
-        int, within(1, DAY_MS, "A connection without calls and handles ends after it.")
+        int, within(1, DAY_MS, "Time after which a connection without calls and handles is closed.")
     ] = 30 * MINUTE_MS
     # Not in the file: of a PDU (clients mostly ask for 5840 or less), and of calls not yet whole.
     fragment_max: int = 64 * KIB - 16

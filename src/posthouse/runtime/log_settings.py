@@ -21,28 +21,26 @@ class LogSettings(Section, frozen=True):
 
     level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        meaning("The least important events that are written."),
+        meaning("Least important level of events that are written."),
     ] = "info"
     format: Annotated[
-        Literal["text", "json"], meaning("`key=value` for people, JSON for machines.")
+        Literal["text", "json"], meaning("`text`: `key=value`; `json`: one JSON object per line.")
     ] = "text"
     file: Annotated[
-        FileName, meaning("Where it goes, relative to the home; empty: standard error.")
+        FileName, meaning("File of the log, relative to the home. Empty: standard error.")
     ] = "logs/posthouse.log"
     size_max: Annotated[
         int,
-        size(
-            64 * KIB, SIZE_MAX, "A file of this size is set aside as `.1`, and older ones move up."
-        ),
+        size(64 * KIB, SIZE_MAX, "Size at which the file is renamed to `.1`. Older files move up."),
     ] = 16 * MIB
-    files_kept: Annotated[int, within(0, 1000, "How many old files stay.")] = 5
+    files_kept: Annotated[int, within(0, 1000, "Number of old files that are kept.")] = 5
     repeats_max: Annotated[
         int,
         within(
             0,
             1_000_000,
-            "Lines in 10 s for events of one name and address; those beyond are one line, "
-            "with `repeated`, `first` and `last`. What a user did is always written. 0: no "
-            "limit.",
+            "Largest number of lines in 10 s for events of one name and address. Further ones"
+            " become one line with `repeated`, `first` and `last`. Actions of users are "
+            "always written. 0: no limit.",
         ),
     ] = 20

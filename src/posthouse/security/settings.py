@@ -42,17 +42,17 @@ class MessageSecuritySettings(Section, frozen=True):
         bool,
         meaning(
             "Accepts MD2, MD4 and MD5 signatures, 40-bit keys and RSA keys below 1,024 bits "
-            "of others; never sends them."
+            "of others. They are never sent."
         ),
     ] = False
     hash_algorithm: Annotated[
-        HashWord, meaning("The hash of signatures where a message names none that may be used.")
+        HashWord, meaning("Hash of signatures if a message does not name an allowed one.")
     ] = "sha512"
     advanced_algorithm: Annotated[
-        AdvancedWord, meaning("The cipher for receivers that have an AES key.")
+        AdvancedWord, meaning("Cipher for receivers that have an AES key.")
     ] = "aes256"
     enhanced_algorithm: Annotated[
-        EnhancedWord, meaning("The cipher for receivers that have no AES key.")
+        EnhancedWord, meaning("Cipher for receivers without an AES key.")
     ] = "rc4"
     reject_40_bit_rc2: Annotated[
         bool, meaning("Refuses RC2 keys of the Enhanced provider of which only 40 bits are used.")
@@ -61,40 +61,43 @@ class MessageSecuritySettings(Section, frozen=True):
         int, within(1024, 4096, "Size of the RSA keys that `posthouse cert create` makes.")
     ] = 2048
     receive_key_cache_size: Annotated[
-        int, within(1, 100_000, "How many keys of received messages are remembered.")
+        int, within(1, 100_000, "Number of keys of received messages in the cache.")
     ] = 127
     send_key_cache_size: Annotated[
-        int, within(1, 100_000, "How many keys of sent messages are remembered and used again.")
+        int,
+        within(1, 100_000, "Number of keys of sent messages in the cache, which are used again."),
     ] = 53
     certificate_cache_size: Annotated[
-        int, within(1, 100_000, "How many verified certificates are remembered.")
+        int, within(1, 100_000, "Number of verified certificates in the cache.")
     ] = 53
     symmetric_key_lifetime_s: Annotated[
-        int, within(1, DAY_S, "How long a key is remembered and used again.")
+        int, within(1, DAY_S, "Time for which a key stays in the cache.")
     ] = 600
     certificate_lifetime_s: Annotated[
-        int, within(1, DAY_S, "How long a verified certificate is remembered.")
+        int, within(1, DAY_S, "Time for which a verified certificate stays in the cache.")
     ] = 1200
     signed_history_s: Annotated[
         int,
         within(
             0,
             365 * DAY_S,
-            "How long what was signed is remembered of messages in authenticated queues. A "
-            "copy under another identifier from another address is refused as a replay; 0 "
-            "refuses none.",
+            "Time for which the signatures of messages in authenticated queues are kept. A "
+            "copy under another identifier from another address is refused as a replay. 0: "
+            "copies are not refused.",
         ),
     ] = 7 * DAY_S
     signed_history_max: Annotated[
         int,
-        within(1, 10_000_000, "How many of those messages are remembered; the oldest leave first."),
+        within(
+            1, 10_000_000, "Number of those signatures that are kept. The oldest are dropped first."
+        ),
     ] = 100_000
     signed_repeats: Annotated[
         RepeatsWord,
         meaning(
             "Whether a sender may send the same signed content again under another "
-            "identifier: from the address that it came from before, or not at all. Content "
-            "that names its message under the signature is never taken twice."
+            "identifier: from the same address, or not at all. Content that includes its "
+            "message identifier under the signature is never accepted twice."
         ),
     ] = SAME_ADDRESS
 

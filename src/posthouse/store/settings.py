@@ -29,7 +29,10 @@ class StoreSettings(Section, frozen=True):
 
     damage: Annotated[
         Literal["set-aside", "refuse"],
-        meaning("What a start does with a damaged record of a message; see deploy.md."),
+        meaning(
+            "What a start does with a damaged record of a message: sets it aside, or refuses "
+            "to start. See deploy.md."
+        ),
     ] = SET_ASIDE
     # On a small disk they are shorter: see `fitted`.
     segment_size: Annotated[
@@ -37,12 +40,17 @@ class StoreSettings(Section, frozen=True):
         size(
             MIB,
             GIB,
-            "A segment of this length is sealed. A disk holds at least 64 segments: on one "
-            "smaller than 4 GiB they are shorter.",
+            "Size at which a segment of the log is sealed. A disk holds at least 64 segments:"
+            " below 4 GiB they are shorter.",
         ),
     ] = 64 * MIB
     express_memory: Annotated[
-        int, size(0, SIZE_MAX, "Express messages above this go to files, which are never synced.")
+        int,
+        size(
+            0,
+            SIZE_MAX,
+            "Memory for express messages. More of them go to files, which are never synced.",
+        ),
     ] = 256 * MIB
     # The smaller of the two counts, so that neither a small disk nor a big one loses much of its
     # use. Compaction works inside it: see `reserve`.
@@ -51,17 +59,17 @@ class StoreSettings(Section, frozen=True):
         size(
             0,
             SIZE_MAX,
-            "New messages are refused while the disk has less free; the smaller of this and "
-            "`disk_reserve_percent` counts, and at least what compaction needs: the length of"
-            " a segment and 5 MiB. 0: 5 MiB, so that the log itself can go on.",
+            "Free space on the disk below which new messages are refused. The smaller of this"
+            " and `disk_reserve_percent` counts, but at least what compaction needs: the size"
+            " of a segment and 5 MiB. 0: 5 MiB, so that the log itself can continue.",
         ),
     ] = 2 * GIB
     disk_reserve_percent: Annotated[
-        int, within(0, 50, "The same in percent of the whole disk.")
+        int, within(0, 50, "The reserve in percent of the whole disk.")
     ] = 5
     # Not less: what is written again would soon be due again.
     dead_ratio: Annotated[
-        float, within(0.25, 1.0, "A segment of which this part is dead may be compacted.")
+        float, within(0.25, 1.0, "Part of a segment that must be dead before it may be compacted.")
     ] = 0.5
     # Queues die from the front, so most segments are all dead before long without any copying;
     # those are removed at once.
@@ -70,30 +78,36 @@ class StoreSettings(Section, frozen=True):
         within(
             0,
             1000,
-            "Dead bytes that are left alone, in segments; an eighth of the log if that is more.",
+            "Dead bytes that are not compacted, in segments. An eighth of the log, if that is"
+            " more.",
         ),
     ] = 2
     # That spares the file system most of its work with new ones.
     spare_segments: Annotated[
-        int, within(0, 100, "So many files of dead segments are kept, to be written over.")
+        int, within(0, 100, "Number of files of dead segments that are kept to be overwritten.")
     ] = 2
     # Those under an eighth of the usual size.
-    small_segments: Annotated[int, within(2, 1000, "So many small segments are merged.")] = 16
+    small_segments: Annotated[
+        int, within(2, 1000, "Number of small segments that are merged together.")
+    ] = 16
     step_bytes: Annotated[
-        int, size(64 * KIB, 64 * MIB, "About how much one step of compaction copies.")
+        int,
+        size(64 * KIB, 64 * MIB, "Approximate number of bytes that one step of compaction copies."),
     ] = MIB
     checkpoint_ratio: Annotated[
         int,
         within(
             1,
             100,
-            "A checkpoint is written when the log behind the last one is so many times its size.",
+            "A checkpoint is written when the log after the last one is this many times its size.",
         ),
     ] = 4
     checkpoint_inline: Annotated[
-        int, size(0, GIB, "A larger checkpoint is written by a thread of its own.")
+        int, size(0, GIB, "Size above which a checkpoint is written by a separate thread.")
     ] = MIB
-    open_files: Annotated[int, within(16, 100_000, "Segments kept open for reading.")] = 256
+    open_files: Annotated[int, within(16, 100_000, "Number of segments kept open for reading.")] = (
+        256
+    )
     # Not in the file: given to a new store, which keeps it. Should be secret: record headers depend
     # on it, so that nobody can send a body that looks like records of ours.
     store_id: bytes = bytes(16)

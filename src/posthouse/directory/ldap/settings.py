@@ -32,64 +32,80 @@ class LdapSettings(Section, frozen=True):
     url: Annotated[
         Text,
         meaning(
-            "`ldaps://host`, `ldap://host` or `ldapi://` and a socket; several with blanks "
-            "between them are tried in turn. Needs `posthouse[ldap]`."
+            "`ldaps://host`, `ldap://host` or `ldapi://` and a socket. Several URLs, "
+            "separated by spaces, are tried in turn. Needs `posthouse[ldap]`."
         ),
     ] = ""
     domain: Annotated[
-        Text, meaning("Without `url`: the DNS domain whose servers are looked up.")
+        Text, meaning("DNS domain whose directory servers are looked up if `url` is empty.")
     ] = ""
     start_tls: Annotated[
-        bool, meaning("Connections of `ldap://` are encrypted before anything is said.")
+        bool, meaning("Encrypts connections to `ldap://` servers before anything else is sent.")
     ] = True
     ca_file: Annotated[
-        ExistingFile, meaning("Certificates that vouch for the server; empty: the system's.")
+        ExistingFile,
+        meaning(
+            "Certificates of authorities that the server's certificate is checked against. "
+            "Empty: those of the system."
+        ),
     ] = ""
     certificate_file: Annotated[
-        ExistingFile, meaning("Our certificate, for `external` over TLS.")
+        ExistingFile, meaning("Client certificate, for `external` over TLS.")
     ] = ""
-    key_file: Annotated[ExistingFile, meaning("The key of our certificate.")] = ""
+    key_file: Annotated[ExistingFile, meaning("Key of the client certificate.")] = ""
     authentication: Annotated[
         Authentication,
         meaning(
-            "How we log in: `simple` with the distinguished name `user`, SASL `plain` or "
-            "`digest` with the name `user`, `external` by certificate or socket, `gssapi` by "
-            "the Kerberos ticket of this account, or with `keytab`."
+            "Method of login: `simple` with the distinguished name `user`, SASL `plain` or "
+            "`digest` with the name `user`, `external` by certificate or socket, `gssapi` "
+            "with the Kerberos ticket of this account or with `keytab`."
         ),
     ] = "anonymous"
-    user: Annotated[Text, meaning("Who we are there.")] = ""
+    user: Annotated[Text, meaning("Name for the login.")] = ""
     password_file: Annotated[
-        ExistingFile, meaning("A file, for our eyes only, with the password on its first line.")
+        ExistingFile,
+        meaning(
+            "File with the password on its first line. Only this account should be able to read it."
+        ),
     ] = ""
     keytab: Annotated[
         ExistingFile,
         meaning(
-            "For `gssapi`: a Kerberos key table; tickets for the principal `user`, or the "
-            "first one in it, are got with that. Needs `posthouse[kerberos]`."
+            "Kerberos key table for `gssapi`. Tickets are requested for the principal `user`,"
+            " or for the first one in the table. Needs `posthouse[kerberos]`."
         ),
     ] = ""
     base: Annotated[
-        Text, meaning("Where computers stand, like `DC=example,DC=com`; empty: the server's.")
+        Text,
+        meaning(
+            "Entry under which computers are found, for example `DC=example,DC=com`. Empty: "
+            "the default of the server."
+        ),
     ] = ""
     configuration: Annotated[
-        Text, meaning("Where sites stand; empty: the server's, or `CN=Configuration`.")
+        Text,
+        meaning(
+            "Entry under which sites are found. Empty: the default of the server, or "
+            "`CN=Configuration`."
+        ),
     ] = ""
-    connect_s: Annotated[int, within(1, 300, "How long a server may take to be reached.")] = 5
-    time_limit_s: Annotated[int, within(1, 3600, "How long it may take for one answer.")] = 120
-    page_size: Annotated[int, within(1, 100_000, "Entries that are asked for at once.")] = 500
+    connect_s: Annotated[int, within(1, 300, "Time allowed to connect to a server.")] = 5
+    time_limit_s: Annotated[int, within(1, 3600, "Time allowed for one answer.")] = 120
+    page_size: Annotated[int, within(1, 100_000, "Number of entries in one page of a listing.")] = (
+        500
+    )
     entries_max: Annotated[
-        int, within(1, 10_000_000, "A listing with more entries is not taken in.")
+        int,
+        within(1, 10_000_000, "Largest number of entries in a listing. A longer one is refused."),
     ] = 1_000_000
-    listing_max: Annotated[
-        int, size(MIB, SIZE_MAX, "Bytes that a server may send for one listing.")
-    ] = 256 * MIB
+    listing_max: Annotated[int, size(MIB, SIZE_MAX, "Largest size of one listing.")] = 256 * MIB
     whole_s: Annotated[
         int,
         within(
             1,
             604_800,
-            "At least so often everything is listed, which finds what was deleted; small "
-            "directories are listed at every refresh.",
+            "Longest time between two complete listings, which find deleted entries. Small "
+            "directories are listed completely at every refresh.",
         ),
     ] = 3600
 

@@ -32,18 +32,18 @@ class ArrivalSettings(Section, frozen=True):
         within(
             1,
             1_000_000,
-            "Identifiers of received messages that are remembered, so that none is taken in twice.",
+            "Number of identifiers of received messages that are kept to detect duplicates.",
         ),
     ] = 10_000
     # [MS-MQQB] 3.1.2.8, note 47
-    message_history_s: Annotated[int, within(1, DAY_S, "How long they are remembered.")] = 30 * 60
+    message_history_s: Annotated[int, within(1, DAY_S, "Time for which they are kept.")] = 30 * 60
     sequence_ahead_s: Annotated[
         int,
         within(
             0,
             366 * DAY_S,
-            "Seconds that the clock of a sender may be ahead: a sequence of transactional "
-            "messages that begins later than this is refused. Also over HTTP.",
+            "Seconds that the clock of a sender may be ahead. A sequence of transactional "
+            "messages that begins later than this is refused, also over HTTP.",
         ),
     ] = 24 * 3600
     absent_senders_max: Annotated[
@@ -51,9 +51,10 @@ class ArrivalSettings(Section, frozen=True):
         within(
             1,
             100_000,
-            "Machines outside the directory that final acknowledgments are kept for while "
-            "they are away, about 6 KB of memory each. Beyond it the address with the most "
-            "such machines gives up acknowledgments (`answers_given_up` in the log).",
+            "Number of machines outside the directory for which final acknowledgments are "
+            "kept while they are not connected, about 6 KB of memory each. Above it, the "
+            "address with the most such machines loses acknowledgments (`answers_given_up` in"
+            " the log).",
         ),
     ] = 5_000
 
@@ -66,26 +67,29 @@ class RedirectSettings(Section, frozen=True):
     outbound: Annotated[
         UrlTable,
         meaning(
-            "Messages to these URLs are handed to the hosts of those; they keep their own URLs."
+            "Messages to the URLs on the left are sent to the hosts on the right. The "
+            "messages keep their own URLs."
         ),
     ] = field(default_factory=dict)
     # OutboundRedirectionExceptionCollection
     outbound_exceptions: Annotated[Names, meaning("URLs that are never redirected.")] = ()
     # InboundRedirectionCollection
     inbound: Annotated[
-        UrlTable, meaning("Messages that arrive for these URLs go to those queues.")
+        UrlTable,
+        meaning("Messages that arrive for the URLs on the left go to the queues on the right."),
     ] = field(default_factory=dict)
     # StreamReceiptURLReplacementCollection
     receipt_urls: Annotated[
         UrlTable,
         meaning(
-            "Receivers of streams to these URLs send their receipts to those, instead of the "
-            "address of this queue manager."
+            "Receivers of streams to the URLs on the left send their receipts to the URLs on "
+            "the right, instead of the address of this queue manager."
         ),
     ] = field(default_factory=dict)
     # DefaultStreamReceiptURLReplacement
     default_receipt_url: Annotated[
-        str, text(2048, "The same for all other streams; empty: our address.")
+        str,
+        text(2048, "Receipt URL for all other streams. Empty: the address of this queue manager."),
     ] = ""
 
     def faults(self) -> Iterator[Fault]:
@@ -106,23 +110,24 @@ class StreamSettings(Section, frozen=True):
     forwarding: Annotated[
         bool,
         meaning(
-            "Passes on messages over HTTP that are meant for other computers; needs "
+            "Forwards messages over HTTP that are addressed to other computers. Needs "
             "`[queue_manager] routing_server`."
         ),
     ] = False
     # [MC-MQSRM] 3.1.2.3, 3.1.1.3.2
     receipt_ms: Annotated[
-        int, within(1, DAY_MS, "A stream receipt waits so long for further messages.")
+        int, within(1, DAY_MS, "Time that a stream receipt waits for more messages.")
     ] = 500
     receipt_max_ms: Annotated[
-        int, within(1, DAY_MS, "The longest it waits, however many come.")
+        int, within(1, DAY_MS, "Longest time that it waits, however many messages arrive.")
     ] = 10_000
     receipts_elsewhere: Annotated[
         UrlTable,
         meaning(
-            "Senders whose stream receipts go to another host than they post from: the "
-            "address that they post from, and `host` or `host:port` of their receipt URL. "
-            "Others get them where they post from, whatever host they name."
+            "Senders whose stream receipts go to another host than the one they post from: "
+            "the address that they post from, and `host` or `host:port` of their receipt URL."
+            " For all others, receipts go to the address that they post from, whatever host "
+            "they name."
         ),
     ] = field(default_factory=dict)
     redirect: RedirectSettings = RedirectSettings()

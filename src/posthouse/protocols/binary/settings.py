@@ -31,38 +31,50 @@ class BinarySettings(ArrivalSettings, frozen=True):
     """Messages to and from other queue managers, MSMQ's binary protocol: the endpoint `binary`."""
 
     enabled: Annotated[
-        bool, meaning("Without it messages for other computers wait in their queues.")
+        bool,
+        meaning(
+            "Exchanges messages with other computers. Without it, messages for them wait in "
+            "their queues."
+        ),
     ] = True
-    port: Annotated[Port | None, meaning("Its port; left out: the one of the port set, 1801.")] = (
-        None
-    )
+    port: Annotated[
+        Port | None, meaning("Port of the listener. Default: that of the port set, 1801.")
+    ] = None
     sessions_max: Annotated[
-        int, within(1, 1_000_000, "Sessions that others have opened; more are refused.")
+        int,
+        within(
+            1, 1_000_000, "Largest number of sessions that others have opened. More are refused."
+        ),
     ] = 10_000
     links_per_caller: Annotated[
         int,
         within(
             1,
             10_000,
-            "Connections at a time that answers to one address may cause, for machines "
-            "outside the directory that have called from there and gone. Answers beyond them "
-            "wait until their machine calls again.",
+            "Largest number of connections at a time for answers to machines outside the "
+            "directory that have called from one address and disconnected. More answers wait "
+            "until their machine calls again.",
         ),
     ] = 16
     # WindowSize, note 36
-    window: Annotated[int, within(1, 65_535, "Messages that a peer may send unacknowledged.")] = 64
+    window: Annotated[
+        int, within(1, 65_535, "Number of messages that a peer may send before an acknowledgment.")
+    ] = 64
     send_batch: Annotated[
-        int, size(4 * KIB, GIB, "What is read from the store for one session at once.")
+        int, size(4 * KIB, GIB, "Size of the messages read from the store at once for one session.")
     ] = 4 * MIB
     receive_ahead: Annotated[
-        int, size(4 * KIB, GIB, "What one session may bring before it is on disk.")
+        int,
+        size(
+            4 * KIB, GIB, "Size of the messages that one session may send before they are on disk."
+        ),
     ] = 8 * MIB
     # Decision 24
     ack_from: Annotated[
         Names,
         meaning(
-            "Addresses whose order and final acknowledgments count for any queue, beside the "
-            "address that its name leads to."
+            "Addresses from which order and final acknowledgments count for any queue, in "
+            "addition to the address that the queue's name leads to."
         ),
     ] = ()
     # RoundTripDelay
@@ -71,32 +83,38 @@ class BinarySettings(ArrivalSettings, frozen=True):
         within(
             0,
             DAY_MS,
-            "For networks that are far away: added to `retry_connect_ms` and `ack_wait_ms`, "
-            "and twice to `initialization_ms`.",
+            "Round-trip time of a slow network: added to `retry_connect_ms` and "
+            "`ack_wait_ms`, and twice to `initialization_ms`.",
         ),
     ] = 0
     # 3.1.2.1, note 43
-    initialization_ms: Annotated[int, within(1, DAY_MS, "Time a session has to open.")] = MINUTE_MS
+    initialization_ms: Annotated[int, within(1, DAY_MS, "Time allowed for a session to open.")] = (
+        MINUTE_MS
+    )
     refusal_linger_ms: Annotated[
         int, within(0, DAY_MS, "Time that a refused peer has to read the answer.")
     ] = 1_000
     # 3.1.2.2, note 44
     cleanup_ms: Annotated[
-        int, within(1, DAY_MS, "A session without messages is closed after it.")
+        int, within(1, DAY_MS, "Time after which a session without messages is closed.")
     ] = 5 * MINUTE_MS
-    cleanup_routing_ms: Annotated[int, within(1, DAY_MS, "The same on a routing server.")] = (
-        2 * MINUTE_MS
-    )
-    connect_timeout_ms: Annotated[
-        int, within(1, DAY_MS, "Time for a connection to be answered.")
-    ] = 20_000
+    cleanup_routing_ms: Annotated[
+        int,
+        within(
+            1, DAY_MS, "Time after which a session without messages is closed on a routing server."
+        ),
+    ] = 2 * MINUTE_MS
+    connect_timeout_ms: Annotated[int, within(1, DAY_MS, "Time allowed to connect.")] = 20_000
     # 3.1.2.3, note 45
     retry_connect_ms: Annotated[
-        int, within(1, DAY_MS, "First pause before a computer is tried again; it doubles.")
+        int,
+        within(
+            1,
+            DAY_MS,
+            "First pause before the next attempt to connect to a computer. It doubles each time.",
+        ),
     ] = 5_000
-    retry_connect_max_ms: Annotated[int, within(1, DAY_MS, "The longest such pause.")] = (
-        5 * MINUTE_MS
-    )
+    retry_connect_max_ms: Annotated[int, within(1, DAY_MS, "Longest such pause.")] = 5 * MINUTE_MS
     # The timer of retries, while the list of next hops is not at its end (3.1.6.1).
     next_hop_ms: Annotated[
         int, within(0, DAY_MS, "Pause before the next address of the same computer is tried.")
@@ -106,8 +124,8 @@ class BinarySettings(ArrivalSettings, frozen=True):
         within(
             0,
             1_000_000,
-            "A machine of the own site that did not answer so many times in a row is tried "
-            "through routing servers of the site too; 0: never.",
+            "Failed attempts in a row after which a machine of the same site is also tried "
+            "through routing servers of the site. 0: never.",
         ),
     ] = 3
     # AckWaitTimeout, note 51
@@ -116,24 +134,26 @@ class BinarySettings(ArrivalSettings, frozen=True):
     ] = 20_000
     # 3.1.2.4, note 46
     ack_wait_direct_factor: Annotated[
-        int, within(1, 100, "So many times that for direct names.")
+        int, within(1, 100, "Multiplies `ack_wait_ms` for direct names.")
     ] = 2
     # 2.2.2.1
     ack_wait_min_ms: Annotated[
-        int, within(1, DAY_MS, "The shortest such time that a peer may ask us for.")
+        int, within(1, DAY_MS, "Shortest acknowledgment time that a peer may request.")
     ] = 20_000
-    ack_wait_max_ms: Annotated[int, within(1, DAY_MS, "The longest.")] = 120_000
+    ack_wait_max_ms: Annotated[
+        int, within(1, DAY_MS, "Longest acknowledgment time that a peer may request.")
+    ] = 120_000
     # RecoverableAckSendTimeout, 3.1.5.3.2
     recoverable_ack_min_ms: Annotated[
         int,
         within(
             1,
             DAY_MS,
-            "Shortest delay of acknowledgments of recoverable messages; eight round trips "
-            "within these limits.",
+            "Shortest delay before recoverable messages are acknowledged. The delay is eight "
+            "round trips, within these limits.",
         ),
     ] = 500
-    recoverable_ack_max_ms: Annotated[int, within(1, DAY_MS, "The longest such delay.")] = 120_000
+    recoverable_ack_max_ms: Annotated[int, within(1, DAY_MS, "Longest such delay.")] = 120_000
     # ResendTimerTable, 3.1.3.1
     resend_short_ms: Annotated[
         int,
@@ -144,28 +164,29 @@ class BinarySettings(ArrivalSettings, frozen=True):
             "is sent again: the first three times.",
         ),
     ] = 30_000
-    resend_medium_ms: Annotated[int, within(1, DAY_MS, "The next three times.")] = 5 * MINUTE_MS
-    resend_long_ms: Annotated[int, within(1, DAY_MS, "The three times behind those.")] = (
+    resend_medium_ms: Annotated[int, within(1, DAY_MS, "Wait of the next three times.")] = (
+        5 * MINUTE_MS
+    )
+    resend_long_ms: Annotated[int, within(1, DAY_MS, "Wait of the three times after those.")] = (
         30 * MINUTE_MS
     )
-    resend_final_ms: Annotated[int, within(1, 7 * DAY_MS, "Every time from then on.")] = (
+    resend_final_ms: Annotated[int, within(1, 7 * DAY_MS, "Wait of every further time.")] = (
         360 * MINUTE_MS
     )
     # OrderAckTimeout, 3.1.3.2
     order_ack_ms: Annotated[
-        int, within(1, DAY_MS, "An order acknowledgment waits so long for further messages.")
+        int, within(1, DAY_MS, "Time that an order acknowledgment waits for more messages.")
     ] = 500
     # MaximumOrderAckDelay, note 52
     order_ack_max_ms: Annotated[
-        int, within(1, DAY_MS, "The longest it waits, however many come.")
+        int, within(1, DAY_MS, "Longest time that it waits, however many messages arrive.")
     ] = 10_000
     final_ack_look_ms: Annotated[
         int,
         within(
             1,
             DAY_MS,
-            "How often a session is opened for messages that only wait to hear what became of"
-            " them.",
+            "Time between two sessions that are opened only to receive final acknowledgments.",
         ),
     ] = 5 * MINUTE_MS
     ack_quiet_ms: Annotated[
@@ -173,8 +194,8 @@ class BinarySettings(ArrivalSettings, frozen=True):
         within(
             0,
             DAY_MS,
-            "When all that came is safe and nothing more has come for so long, the peer is "
-            "told, before the document's timers say so; 0: only they do.",
+            "Time without messages after which everything on disk is acknowledged, before the"
+            " timers of the document are due. 0: only those timers.",
         ),
     ] = 10
 
@@ -215,14 +236,17 @@ class BinarySettings(ArrivalSettings, frozen=True):
 class PingSettings(Section, frozen=True):
     """Ping of the binary protocol, over UDP: the endpoint `ping`."""
 
-    answer: Annotated[bool, meaning("Answers those who ask before they connect.")] = True
-    port: Annotated[Port | None, meaning("Its port; left out: the one of the port set, 3527.")] = (
-        None
-    )
+    answer: Annotated[bool, meaning("Answers pings of computers that are about to connect.")] = True
+    port: Annotated[
+        Port | None, meaning("Port of the listener. Default: that of the port set, 3527.")
+    ] = None
     # Decision 16
     first: Annotated[
-        bool, meaning("Asks before it connects; a computer that is silent is tried again.")
+        bool,
+        meaning(
+            "Sends a ping before it connects. A computer that does not answer is tried again later."
+        ),
     ] = False
-    target_port: Annotated[int, within(1, 65_535, "The port that others are asked on.")] = 3527
+    target_port: Annotated[int, within(1, 65_535, "Port that pings are sent to.")] = 3527
     # 3.1.2.9
-    response_ms: Annotated[int, within(1, DAY_MS, "Time for the answer.")] = 1_000
+    response_ms: Annotated[int, within(1, DAY_MS, "Time allowed for the answer.")] = 1_000

@@ -28,38 +28,46 @@ class AdminSettings(Section, frozen=True):
     """The JSON API, client sessions, metrics: the endpoint `admin`."""
 
     enabled: Annotated[
-        bool, meaning("Without it there is the control socket in the home only.")
+        bool,
+        meaning("Opens this endpoint. Without it there is only the control socket in the home."),
     ] = True
     listen: Annotated[
         Name,
-        meaning("Address of the listener; off the loopback it needs a certificate or `insecure`."),
+        meaning(
+            "Address of the listener. Other than on the loopback, it needs a certificate or "
+            "`insecure`."
+        ),
     ] = "127.0.0.1"
-    port: Annotated[Port | None, meaning("Its port; left out: the one of the port set, 8816.")] = (
-        None
-    )
+    port: Annotated[
+        Port | None, meaning("Port of the listener. Default: that of the port set, 8816.")
+    ] = None
     hosts: Annotated[
         Names,
         meaning(
-            "Names this endpoint is called by, beside its address and the computer name; "
-            "requests for any other Host are refused."
+            "Host names of this endpoint, in addition to its address and the computer name. "
+            "Requests with any other Host are refused."
         ),
     ] = ()
     certificate: Annotated[
-        FileName, meaning("PEM file of its certificates, relative to the home.")
+        FileName, meaning("PEM file of the server's certificates, relative to the home.")
     ] = ""
-    private_key: Annotated[FileName, meaning("PEM file of the key, relative to the home.")] = ""
-    insecure: Annotated[bool, meaning("Allows it off the loopback without a certificate.")] = False
+    private_key: Annotated[
+        FileName, meaning("PEM file of its private key, relative to the home.")
+    ] = ""
+    insecure: Annotated[
+        bool, meaning("Allows other addresses than the loopback without a certificate.")
+    ] = False
     body_size_max: Annotated[
-        int, size(MIB, GIB, "Body of a request, or frame of a client session.")
+        int, size(MIB, GIB, "Largest body of a request, and largest frame of a client session.")
     ] = 64 * MIB
     header_timeout_s: Annotated[
-        int, within(1, 600, "Time for the header of a request to arrive.")
+        int, within(1, 600, "Time allowed for the header of a request to arrive.")
     ] = 10
-    body_timeout_s: Annotated[int, within(1, 3600, "Time for the body of a request to arrive.")] = (
-        60
-    )
+    body_timeout_s: Annotated[
+        int, within(1, 3600, "Time allowed for the body of a request to arrive.")
+    ] = 60
     idle_timeout_s: Annotated[
-        int, within(1, DAY_S, "A connection without requests is closed after it.")
+        int, within(1, DAY_S, "Time after which a connection without requests is closed.")
     ] = 75
 
     def faults(self) -> Iterator[Fault]:

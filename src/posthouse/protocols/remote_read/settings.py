@@ -30,48 +30,62 @@ LEVELS: Final[dict[MinimumAuthentication, Level]] = {
 
 
 class RemoteReadSettings(RpcSettings, frozen=True):
-    """Remote read: queues of this machine for readers on others: the endpoint `rpc`."""
+    """Remote read, for readers on other machines: the endpoint `rpc`."""
 
     enabled: Annotated[
-        bool, meaning("Without it MSMQ clients on other machines cannot read here.")
+        bool,
+        meaning(
+            "Opens this endpoint. Without it, MSMQ clients on other machines cannot read here."
+        ),
     ] = True
     port: Annotated[
         Port | None,
         meaning(
-            "Its port; left out: the one of the port set, 2103, or 11 more than that as often"
-            " as it is taken."
+            "Port of the listener. Default: that of the port set, 2103; if it is in use, the "
+            "port 11 higher, and so on."
         ),
     ] = None
     # Decision 7
     minimum_authentication: Annotated[
         MinimumAuthentication,
         meaning(
-            "What a call needs at least. With `none` everybody may call, and read where a "
-            "queue grants it to `anonymous`."
+            "Authentication level that a call needs. With `none` anyone may call, and may "
+            "read where a queue grants it to `anonymous`."
         ),
     ] = "privacy"
     keytab: Annotated[
         FileName,
         meaning(
-            "Key table of this machine, relative to the home; with it users of its Kerberos "
-            "realm log in, too. Needs the extra `kerberos`."
+            "Kerberos key table of this machine, relative to the home. With it, users of its "
+            "realm can log in too. Needs the extra `kerberos`."
         ),
     ] = ""
     # 3.1.2.2, note 11
     cleanup_ms: Annotated[
-        int, within(1, DAY_MS, "A message that was received and not ended goes back after it.")
+        int,
+        within(
+            1, DAY_MS, "Time after which a received message that is not ended returns to its queue."
+        ),
     ] = 5 * MINUTE_MS
     # 3.1.2.1, note 10
     call_timeout_ms: Annotated[
-        int, within(1, DAY_MS, "Time for opening a queue or joining a transaction.")
+        int, within(1, DAY_MS, "Time allowed to open a queue or to join a transaction.")
     ] = 5 * MINUTE_MS
     pending_max: Annotated[
         int,
-        within(1, 1_000_000, "Messages received and not ended that a reader may have of a queue."),
+        within(
+            1,
+            1_000_000,
+            "Largest number of messages of a queue that a reader has received and not ended.",
+        ),
     ] = 65_536
     read_ahead: Annotated[
         int,
-        size(4 * KIB, GIB, "What is read from the store for a client that has not taken it yet."),
+        size(
+            4 * KIB,
+            GIB,
+            "Size of the messages read from the store for a client before it has taken them.",
+        ),
     ] = 4 * MIB
 
     @property
@@ -86,11 +100,11 @@ class EpmSettings(Section, frozen=True):
     enabled: Annotated[
         bool | None,
         meaning(
-            "`true`: a start without it fails; left out: it is there where its port is free "
-            "and allowed, else the log says so."
+            "`true`: a start without it fails. Default: it is opened if its port is free and "
+            "allowed; otherwise the log has a warning."
         ),
     ] = None
     port: Annotated[
         Port | None,
-        meaning("Its port; left out: the one of the port set, 135, which needs privilege."),
+        meaning("Port of the listener. Default: that of the port set, 135, which needs privilege."),
     ] = None

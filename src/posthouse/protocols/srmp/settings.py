@@ -37,32 +37,36 @@ class HttpSettings(Section, frozen=True):
     enabled: Annotated[
         bool,
         meaning(
-            "Takes messages over HTTP. Without it and without a certificate of `[https]`, "
+            "Accepts messages over HTTP. Without it and without a certificate in `[https]`, "
             "messages for HTTP names wait in their queues."
         ),
     ] = True
-    port: Annotated[Port | None, meaning("Its port; left out: the one of the port set, 80.")] = None
+    port: Annotated[
+        Port | None, meaning("Port of the listener. Default: that of the port set, 80.")
+    ] = None
 
 
 class HttpsSettings(Section, frozen=True):
-    """The same over TLS: the endpoint `https`, where a certificate is set."""
+    """Messages over HTTPS: the endpoint `https`, opened if a certificate is set."""
 
     certificate: Annotated[
-        FileName, meaning("PEM file of its certificates, relative to the home.")
+        FileName, meaning("PEM file of the server's certificates, relative to the home.")
     ] = ""
-    private_key: Annotated[FileName, meaning("PEM file of the key, relative to the home.")] = ""
-    port: Annotated[Port | None, meaning("Its port; left out: the one of the port set, 443.")] = (
-        None
-    )
+    private_key: Annotated[
+        FileName, meaning("PEM file of its private key, relative to the home.")
+    ] = ""
+    port: Annotated[
+        Port | None, meaning("Port of the listener. Default: that of the port set, 443.")
+    ] = None
     client_verification: Annotated[
         Literal["none", "optional", "required"],
-        meaning("Whether senders have to show a certificate of `client_authorities`."),
+        meaning("Whether senders must present a certificate of `client_authorities`."),
     ] = "none"
     client_authorities: Annotated[
         FileName,
         meaning(
-            "PEM file of the certificates that those of senders are checked against, relative"
-            " to the home."
+            "PEM file of authorities that certificates of senders are checked against, "
+            "relative to the home."
         ),
     ] = ""
 
@@ -78,29 +82,41 @@ class SrmpSettings(StreamSettings, frozen=True):
     """How messages travel over HTTP and HTTPS, in both directions."""
 
     head_size_max: Annotated[
-        int, size(KIB, MIB, "First line and header fields of a request or response.")
+        int,
+        size(
+            KIB,
+            MIB,
+            "Largest size of the first line and the header fields of a request or response.",
+        ),
     ] = 16 * KIB
-    fields_max: Annotated[int, within(8, 1000, "So many header fields.")] = 64
+    fields_max: Annotated[int, within(8, 1000, "Largest number of header fields.")] = 64
     # A message of 4 MiB, its envelope and frame.
-    body_size_max: Annotated[int, size(64 * KIB, GIB, "Body of a request.")] = 5 * MIB
+    body_size_max: Annotated[int, size(64 * KIB, GIB, "Largest body of a request.")] = 5 * MIB
     answer_size_max: Annotated[
-        int, size(0, GIB, "A response with a longer body costs its connection.")
+        int, size(0, GIB, "Largest body of a response. A longer one ends the connection.")
     ] = 64 * KIB
     idle_ms: Annotated[
-        int, within(1, DAY_MS, "A connection without requests is closed after it.")
+        int, within(1, DAY_MS, "Time after which a connection without requests is closed.")
     ] = 2 * MINUTE_MS
-    request_ms: Annotated[int, within(1, DAY_MS, "Time for a whole request.")] = 2 * MINUTE_MS
+    request_ms: Annotated[
+        int, within(1, DAY_MS, "Time allowed for a request to arrive completely.")
+    ] = 2 * MINUTE_MS
     pending_max: Annotated[
-        int, within(1, 10_000, "Requests of one connection that are not answered yet.")
+        int, within(1, 10_000, "Largest number of unanswered requests of one connection.")
     ] = 64
     receive_ahead: Annotated[
-        int, size(4 * KIB, GIB, "What one connection may bring before it is on disk.")
+        int,
+        size(
+            4 * KIB,
+            GIB,
+            "Size of the messages that one connection may send before they are on disk.",
+        ),
     ] = 8 * MIB
     reverse_proxies: Annotated[
         Names,
         meaning(
-            "Addresses of proxies in front of this queue manager: the sender is who their "
-            "`X-Forwarded-For` says."
+            "Addresses of reverse proxies in front of this queue manager. The sender of their"
+            " requests is the one in `X-Forwarded-For`."
         ),
     ] = ()
     # Decision 60
@@ -108,29 +124,33 @@ class SrmpSettings(StreamSettings, frozen=True):
         str,
         text(
             255,
-            "The host in addresses that receipts are to be sent to; empty: the address of the"
-            " listener or of the connection, over TLS the computer name.",
+            "Host in the URL that receipts are sent to. Empty: the address of the listener or"
+            " of the connection; over TLS, the computer name.",
         ),
     ] = ""
     # Decision 24
     receipts_from: Annotated[
         Names,
         meaning(
-            "Addresses whose stream receipts count for any queue, beside those that its name "
-            "leads to."
+            "Addresses from which stream receipts count for any queue, in addition to those "
+            "that the queue's name leads to."
         ),
     ] = ()
     # RetransmissionTimeout, note 25
     retransmission_ms: Annotated[
-        int, within(1, DAY_MS, "First pause before what failed is sent again; it doubles.")
+        int,
+        within(
+            1, DAY_MS, "First pause before a failed request is sent again. It doubles each time."
+        ),
     ] = 20_000
     # RoundTripDelay
     round_trip_ms: Annotated[
-        int, within(0, DAY_MS, "Added to it, for networks that are far away.")
+        int,
+        within(
+            0, DAY_MS, "Round-trip time of a slow network, which is added to `retransmission_ms`."
+        ),
     ] = 0
-    retransmission_max_ms: Annotated[int, within(1, DAY_MS, "The longest such pause.")] = (
-        5 * MINUTE_MS
-    )
+    retransmission_max_ms: Annotated[int, within(1, DAY_MS, "Longest such pause.")] = 5 * MINUTE_MS
     # ResendTimerTable, 3.1.3.1
     resend_short_ms: Annotated[
         int,
@@ -141,56 +161,60 @@ class SrmpSettings(StreamSettings, frozen=True):
             "the first three times.",
         ),
     ] = 30_000
-    resend_medium_ms: Annotated[int, within(1, DAY_MS, "The next three times.")] = 5 * MINUTE_MS
-    resend_long_ms: Annotated[int, within(1, DAY_MS, "The three times behind those.")] = (
+    resend_medium_ms: Annotated[int, within(1, DAY_MS, "Wait of the next three times.")] = (
+        5 * MINUTE_MS
+    )
+    resend_long_ms: Annotated[int, within(1, DAY_MS, "Wait of the three times after those.")] = (
         30 * MINUTE_MS
     )
-    resend_final_ms: Annotated[int, within(1, 7 * DAY_MS, "Every time from then on.")] = (
+    resend_final_ms: Annotated[int, within(1, 7 * DAY_MS, "Wait of every further time.")] = (
         360 * MINUTE_MS
     )
     # Session Cleanup Timer, note 19
     cleanup_ms: Annotated[
-        int, within(1, DAY_MS, "A connection of ours without messages is closed.")
+        int,
+        within(1, DAY_MS, "Time after which an outgoing connection without messages is closed."),
     ] = 5 * MINUTE_MS
-    connect_timeout_ms: Annotated[
-        int, within(1, DAY_MS, "Time for a connection to be answered.")
-    ] = 20_000
-    response_ms: Annotated[int, within(1, DAY_MS, "Time for the response to a request.")] = (
-        MINUTE_MS
-    )
+    connect_timeout_ms: Annotated[int, within(1, DAY_MS, "Time allowed to connect.")] = 20_000
+    response_ms: Annotated[
+        int, within(1, DAY_MS, "Time allowed for the response to a request.")
+    ] = MINUTE_MS
     pipeline: Annotated[
         int,
         within(
             1,
             1000,
-            "Requests of one connection that may wait for their responses, once the first is "
-            "answered. Proxies, and peers that do not take several, get one at a time.",
+            "Largest number of requests without a response on one outgoing connection, after "
+            "the first response. Proxies, and peers that do not support it, get one request "
+            "at a time.",
         ),
     ] = 16
     send_batch: Annotated[
-        int, size(4 * KIB, GIB, "What is read from the store for one connection at once.")
+        int,
+        size(4 * KIB, GIB, "Size of the messages read from the store at once for one connection."),
     ] = 256 * KIB
     # Not in the file: messages read for one connection at once.
     send_batch_messages: int = 32
     proxy: Annotated[
-        str, text(512, "`http://host:port` of a proxy for all connections of ours; empty: none.")
+        str, text(512, "Proxy for all outgoing connections, `http://host:port`. Empty: none.")
     ] = ""
     proxy_bypass: Annotated[
-        Names, meaning("Hosts that are reached without it; domains with a dot in front.")
+        Names, meaning("Hosts that are reached without the proxy. Domains begin with a dot.")
     ] = ()
     authorities: Annotated[
         FileName,
         meaning(
-            "PEM file of certificates that those of HTTPS peers are checked against, beside "
-            "the system's; relative to the home."
+            "PEM file of authorities that certificates of HTTPS peers are checked against, in"
+            " addition to those of the system. Relative to the home."
         ),
     ] = ""
     client_certificate: Annotated[
-        FileName, meaning("PEM file of the certificate that HTTPS peers are shown if they ask.")
+        FileName,
+        meaning("PEM file of the certificate that is presented to HTTPS peers that request one."),
     ] = ""
-    client_key: Annotated[FileName, meaning("PEM file of its key.")] = ""
+    client_key: Annotated[FileName, meaning("PEM file of its private key.")] = ""
     verify: Annotated[
-        bool, meaning("Checks the certificates of HTTPS peers; false: for tests only.")
+        bool, meaning("Checks the certificates of HTTPS peers. `false` is for tests only.")
     ] = True
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import msgspec
@@ -55,7 +56,9 @@ def _section(name: str, section: type[msgspec.Struct]) -> str:
     inner = {key: kind for key, kind in kinds.items() if is_section(kind)}
     rows = [_row(key, kinds[key], getattr(defaults, key)) for key in kinds if key not in inner]
     head = ["| Setting | Default | Allowed | Meaning |", "|---|---|---|---|"]
-    own = "\n".join(["", f"## [{name}]", "", str(section.__doc__), "", *head, *rows, ""])
+    own = "\n".join(
+        ["", f"## [{name}]", "", inspect.cleandoc(str(section.__doc__)), "", *head, *rows, ""]
+    )
     return own + "".join(_section(f"{name}.{key}", kind) for key, kind in inner.items())
 
 
