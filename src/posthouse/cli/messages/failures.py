@@ -20,12 +20,13 @@ from posthouse.api.failures import (
 from posthouse.api.types import LOOKUP_IDS_MAX
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.messages.choice import LookupIds, Source, Where, count_of
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.formats.failures import KEY
 
-REFUSED = 1
 TEXT_SHOWN = 100  # characters of an exception message in the table
 ROWS_SHOWN = 100
 
@@ -110,7 +111,9 @@ def return_messages(
     lookup_ids: LookupIds = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="DEST", help="There instead of where they failed."),
+        typer.Option(
+            "--to", metavar="DEST", parser=full_name, help="There instead of where they failed."
+        ),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:

@@ -20,8 +20,10 @@ from posthouse.api.types import (
 )
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.durations import shown, whole_seconds
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.group import tell_groups
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queues import access as queue_access
 from posthouse.cli.queues.transfer import outgoing_row, tell_sequences, tell_transfer
@@ -60,6 +62,13 @@ BasePriority = typer.Option(
 )
 Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
 TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
+
+
+def _poison_queue(name: str) -> str:
+    """A subqueue of the queue itself, behind its semicolon, or a queue as it is named elsewhere."""
+    return name if name.startswith(";") else str(full_name(name))
+
+
 MaxAborts = typer.Option(
     "--max-aborts",
     metavar="N",
@@ -70,12 +79,13 @@ MaxAborts = typer.Option(
 PoisonQueue = typer.Option(
     "--poison-queue",
     metavar="NAME",
+    parser=_poison_queue,
     help="Where it goes then: a subqueue such as ;poison (which it is without), or a queue.",
 )
 RetryDelays = typer.Option(
     "--retry-delays",
-    metavar="S,S,...",
-    help="Seconds that a message waits after each abort; the last goes on; '' for none.",
+    metavar="TIME,...",
+    help="How long a message waits after each abort, such as 1s,10s,5m; '' for not at all.",
 )
 CodePage = typer.Option(
     "--code-page",
@@ -160,18 +170,12 @@ def create(
 
 
 def _delays(text: str) -> list[int]:
-    """Seconds separated by commas."""
-    words = [word.strip() for word in text.split(",")] if text else []
-    if len(words) > RETRY_DELAYS_MAX or not all(_is_delay(word) for word in words):
-        raise typer.BadParameter(
-            f"retry delays are up to {RETRY_DELAYS_MAX} numbers of seconds with commas in between, "
-            f"each up to {RETRY_DELAY_MAX_S}"
-        )
-    return [int(word) for word in words]
-
-
-def _is_delay(word: str) -> bool:
-    return word.isascii() and word.isdigit() and int(word[:9]) <= RETRY_DELAY_MAX_S
+    """Durations separated by commas, in whole seconds."""
+    parts = text.split(",") if text else []
+    if len(parts) > RETRY_DELAYS_MAX:
+        raise typer.BadParameter(f"a queue has at most {RETRY_DELAYS_MAX} retry delays")
+    parse = whole_seconds(RETRY_DELAY_MAX_S)
+    return [parse(part) for part in parts]
 
 
 def _quota(text: str) -> int | None:
@@ -312,7 +316,7 @@ def _policy(queue: QueueJson) -> str:
         target = queue.poison_queue or DEFAULT_POISON_QUEUE
         parts.append(f"after {queue.max_aborts:,} aborts to {target}")
     if queue.retry_delays_s:
-        parts.append(f"next try after {', '.join(map(str, queue.retry_delays_s))} s")
+        parts.append(f"next try after {', '.join(map(shown, queue.retry_delays_s))}")
     return "; ".join(parts)
 
 
@@ -367,7 +371,7 @@ def set_queue(
 
     Example: posthouse queue set './private$/orders' --code-page 1251
 
-    Example: posthouse queue set './private$/bills' --max-aborts 5 --retry-delays 1,10,60
+    Example: posthouse queue set './private$/bills' --max-aborts 5 --retry-delays 1s,10s,5m
     """
     body = QueueSetBody(
         label=_given(label),
