@@ -45,6 +45,8 @@ NAMED: Final = {
     "big5": "big5",
     "euc-kr": "cp949",
 }
+# Neither a byte order mark nor characters of two or four bytes begin like this.
+_PLAIN_START: Final = re.compile(rb"[\t\n\r -~]{2}")
 _CONTROLS: Final = re.compile("[\0-\x08\x0e-\x19\x1b\x7f]")
 PADDING: Final = " \t\r\n\0\ufeff"
 
@@ -59,6 +61,8 @@ class Text(NamedTuple):
 
 def read_text(body: bytes) -> Text | None:
     """The body as text, or None where its bytes are not text."""
+    if _PLAIN_START.match(body):
+        return _unmarked(body)
     for mark, name, codec in _BOMS:
         if body.startswith(mark):
             text = decoded(body[len(mark) :], codec)

@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element
 
 from posthouse.formats.decoded import ExceptionInfo, Meaning
 from posthouse.formats.headers.names import type_name
+from posthouse.formats.headers.plain import plain_headers
 from posthouse.formats.limits import FormatError, Limits
 from posthouse.formats.values import guid_text
 from posthouse.formats.xml_tree import XSI, local, parse, root_at
@@ -58,6 +59,9 @@ def is_version_2(label: str) -> bool:
 def read_headers(extension: bytes, limits: Limits) -> tuple[dict[str, str | None], str | None]:
     """The headers, and what is wrong with them; a key that comes twice keeps its first value."""
     data = extension.removeprefix(_BOM).lstrip(_BLANK)
+    plain = plain_headers(data, limits)
+    if plain is not None:
+        return plain, None
     back = _BACK if b"&#" in data and _STAND_IN.search(data) is None else {}
     root = _document(data, bool(back), limits)
     headers: dict[str, str | None] = {}
