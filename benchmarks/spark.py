@@ -15,6 +15,8 @@ from typing import NamedTuple
 from benchmarks.figures import Column, Goal, Outcome, Row, Table, hundredths, tenths, thousands
 from benchmarks.run import Run
 from benchmarks.spark_beside import Senders, measure_archive, measure_senders
+from benchmarks.spark_decoded import COLUMNS as DECODED
+from benchmarks.spark_decoded import STOCKS, Found, decoded_rows, measure_decoded
 from benchmarks.spark_drivers import SETTINGS, SIZES, Bench, Dose, doses
 from benchmarks.spark_work import Done, Work
 
@@ -113,7 +115,7 @@ WORDS = {"session": "of session()", "defaults": "Spark's defaults"}
 def measure(run: Run) -> Outcome:
     """All tables."""
     rounds = run.dose(3, 1)
-    steps = 4 + rounds * (len(doses(run)) * len(CASES) + 2)
+    steps = 4 + rounds * (len(doses(run)) * len(CASES) + 2) + len(STOCKS)
     with (
         run.bar(NAME, steps) as bar,
         run.place.fresh(NAME) as folder,
@@ -124,14 +126,17 @@ def measure(run: Run) -> Outcome:
         rates = measure_rates(bench, rounds)
         latency = measure_latency(bench, rounds)
         senders = measure_senders(bench, rounds)
+        decoded = measure_decoded(bench, rounds)
         archive = measure_archive(bench)
     tables = [
         Table(NAME, "rates", "spark: rows a second, two cores", RATES, list(rate_rows(rates))),
         Table(NAME, "latency", "spark: a batch of one row", LATENCY, list(latency_rows(latency))),
         Table(NAME, "senders", "spark: senders beside a pipeline", SENDERS, senders.rows()),
+        Table(NAME, "decoded", "spark: what is in messages", DECODED, decoded_rows(decoded)),
         Table(NAME, "archive", "spark: `posthouse pipeline archive`", ARCHIVE, [archive]),
     ]
-    return Outcome(tables, goals(rates, latency, senders, archive))
+    found = goals(rates, latency, senders, archive) + decoded_goals(decoded)
+    return Outcome(tables, found)
 
 
 # -- rates
@@ -253,3 +258,12 @@ def _goal(
     name: str, value: float, required: float, aim: float | None = None, unit: str = ""
 ) -> Goal:
     return Goal(NAME, name, value, required, aim, unit=unit)
+
+
+def decoded_goals(found: Found) -> list[Goal]:
+    """Decoding at half the rate of raw rows, for each kind of message into Parquet."""
+    return [
+        _goal(f"decoded beside raw, to Parquet: {row['format']}", float(row["ratio"] or 0), 0.5)
+        for row in decoded_rows(found)
+        if row["target"] == "parquet"
+    ]

@@ -84,6 +84,8 @@ class Worker:
         """What is read, all columns of it."""
         if work.source == "posthouse":
             reader = self.spark.read.format("posthouse").options(**self.access(work.name))
+            if work.decode:
+                reader = reader.option("decode", True).option("bodyJson", work.decode)
             return reader.option("minPartitions", PARTITIONS).load()
         if work.source == "parquet":
             return self.spark.read.parquet(self.path(work.name))

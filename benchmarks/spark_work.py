@@ -36,6 +36,7 @@ class Work(NamedTuple):
     batches: int = 0  # of a stream; 0: no stream
     skipped: int = 1  # batches of a stream that do not count
     consume: bool = False
+    decode: str = ""  # contents too, with body_json as `variant` or `string`
     seconds: float = 0.0  # repeat it so long
 
 

@@ -59,7 +59,7 @@ def _entries(text: str) -> dict[str, str | None]:
         raise _NotPlain
     headers: dict[str, str | None] = {}
     for key, value, odd in found:
-        if odd or not key:
+        if odd:
             raise _NotPlain
         headers[_text(key)] = _text(value)
     if len(headers) != len(found):
