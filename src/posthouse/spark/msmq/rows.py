@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from posthouse.client.message import Message
 from posthouse.model.message_columns import DECODED_NAMES
-from posthouse.spark.rows.decoded import values_of
+from posthouse.spark.rows.decoded import as_text, as_variant, values_of
 
 ROWS_MAX: Final = 1024
 BYTES_MAX: Final = 8 << 20
@@ -49,11 +49,12 @@ def batches(messages: Iterable[Message], queue: str, host: str, shape: Shape) ->
 def _row(message: Message, queue: str, host: str, shape: Shape) -> dict[str, Any]:
     shown = message.to_json()
     names = shape.schema.names
-    row: dict[str, Any] = _content(message, names, shape.as_text)
+    content = _content(message, names, shape.as_text)
+    row: dict[str, Any] = {}
     for name in names:
-        if name in row:
-            continue
-        if name == "queue_manager":
+        if name in content:
+            row[name] = content[name]
+        elif name == "queue_manager":
             row[name] = host
         elif name == "queue":
             row[name] = queue
@@ -66,13 +67,12 @@ def _row(message: Message, queue: str, host: str, shape: Shape) -> dict[str, Any
     return row
 
 
-def _content(message: Message, names: Sequence[str], as_text: bool) -> dict[str, Any]:
+def _content(message: Message, names: Sequence[str], texts: bool) -> dict[str, Any]:
     """The columns of what is in the message, where some are asked for."""
-    wanted = tuple(name for name in names if name in _DECODED)
-    found = message.decoded() if wanted else None
-    return (
-        {} if found is None else dict(zip(wanted, values_of(found, wanted, as_text), strict=True))
-    )
+    if not _DECODED.intersection(names):
+        return {}
+    values = values_of(message.decoded(), as_text if texts else as_variant)
+    return dict(zip(DECODED_NAMES, values, strict=True))
 
 
 def _transaction(shown: Any) -> dict[str, Any] | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +36,7 @@ from posthouse.spark.reports.counting import (
     count,
     with_content,
 )
+from posthouse.spark.reports.report import Report
 from posthouse.spark.rows.values import Values, rows_of
 from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import write_parquet, write_values
@@ -84,13 +84,13 @@ class Resent(NamedTuple):
     error: str
 
 
-class DeadLetters:
+class DeadLetters(Report):
     """Dead letters, counted; `close` frees what Spark holds of them."""
 
     def __init__(self, messages: DataFrame) -> None:
-        self._shaped = with_shapes(with_content(messages)).persist()
-        self.clusters = clusters_of(count_shapes(self._shaped))
-        self.letters = with_clusters(self._shaped, self.clusters).select(*_LETTERS)
+        super().__init__(with_shapes(with_content(messages)))
+        self.clusters = clusters_of(count_shapes(self._kept))
+        self.letters = with_clusters(self._kept, self.clusters).select(*_LETTERS)
 
     @cached_property
     def tables(self) -> dict[str, list[Values]]:
@@ -101,28 +101,13 @@ class DeadLetters:
             "by_queue": self._counted("destination"),
             "by_hour": self._by_hour(),
             "clusters": [_cluster_row(cluster) for cluster in self.clusters],
-            **content_tables(self._shaped),
+            **content_tables(self._kept),
         }
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def messages(self) -> int:
         """How many there are."""
         return sum(row["messages"] for row in self.tables["by_reason"])
-
-    def close(self) -> None:
-        """Nothing is kept from now on."""
-        self._shaped.unpersist()
 
     def write(self, folder: Path) -> None:
         """The tables as Parquet, one file each, and `letters`: the cluster of every message."""
@@ -152,10 +137,10 @@ class DeadLetters:
         return _resend(http, by_queue, dry_run=dry_run, progress=progress)
 
     def _counted(self, *keys: str) -> list[Values]:
-        return rows_of(count(self._shaped, *keys))
+        return rows_of(count(self._kept, *keys))
 
     def _by_hour(self) -> list[Values]:
-        hours = self._shaped.withColumn("hour", F.date_trunc("hour", "arrived_time"))
+        hours = self._kept.withColumn("hour", F.date_trunc("hour", "arrived_time"))
         rows = rows_of(count(hours, "hour", "class_code"))
         for row in rows:
             row["reason"] = reason_of(row.pop("class_code")).word

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NORMAL, REPORT
 from posthouse.model.message_columns import DECODED_NAMES
+from posthouse.spark.reports.report import Report
 from posthouse.spark.rows.values import Values, rows_of
 from posthouse.spark.schema import message_schema
 from posthouse.spark.sql.decoding import decode_message
@@ -42,11 +42,12 @@ _TYPE: Final = ("message_type", "exception_type")
 _KNOWN: Final = ("source", "destination", "sent", "arrived", "received", *_TYPE)
 
 
-class Latencies:
+class Latencies(Report):
     """Journeys of messages, and their times by route, and by route and hour."""
 
     def __init__(self, messages: DataFrame) -> None:
-        self.journeys = journeys(messages).persist()
+        super().__init__(journeys(messages))
+        self.journeys = self._kept
         self._frames = {
             "by_route": _times(self.journeys, "source", "destination").limit(ROWS_MAX),
             "by_hour": _times(self.journeys, "source", "destination", "hour").limit(ROWS_MAX),
@@ -56,25 +57,10 @@ class Latencies:
             name: rows_of(frame) for name, frame in self._frames.items()
         }
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @property
     def messages(self) -> int:
         """How many messages are known."""
         return sum(row["messages"] for row in self.tables["by_route"])
-
-    def close(self) -> None:
-        """Nothing is kept from now on."""
-        self.journeys.unpersist()
 
     def write(self, folder: Path) -> None:
         """The tables as Parquet, and the journeys, message by message."""

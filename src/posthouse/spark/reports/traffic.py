@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +25,7 @@ from posthouse.spark.reports.counting import (
     count,
     with_content,
 )
+from posthouse.spark.reports.report import Report
 from posthouse.spark.rows.values import Values, rows_of
 from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import write_values
@@ -39,35 +39,24 @@ SCHEMAS: Final = {
 }
 
 
-class Traffic:
+class Traffic(Report):
     """Messages, counted by what they are; `close` frees what Spark holds of them."""
 
     def __init__(self, messages: DataFrame) -> None:
         normal = messages.where(F.col("class_code") == NORMAL)
-        self._found = with_content(normal).select(*_COLUMNS, *CONTENT).persist()
+        super().__init__(with_content(normal).select(*_COLUMNS, *CONTENT))
 
     @cached_property
     def tables(self) -> dict[str, list[Values]]:
         """Rows by the names of SCHEMAS, the most frequent first; counted when asked for."""
-        hours = self._found.withColumn("hour", F.date_trunc("hour", "sent_time"))
+        hours = self._kept.withColumn("hour", F.date_trunc("hour", "sent_time"))
         by_hour = rows_of(count(hours, "hour", "format"))
         return {
-            "by_queue": rows_of(count(self._found, "queue")),
-            "by_format": rows_of(count(self._found, "format")),
-            **content_tables(self._found),
+            "by_queue": rows_of(count(self._kept, "queue")),
+            "by_format": rows_of(count(self._kept, "format")),
+            **content_tables(self._kept),
             "by_hour": sorted(by_hour, key=lambda row: (str(row["hour"]), row["format"])),
         }
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def messages(self) -> int:
@@ -78,10 +67,6 @@ class Traffic:
     def unread(self) -> int:
         """How many could not be read."""
         return sum(row["messages"] for row in self.tables["unreadable"])
-
-    def close(self) -> None:
-        """Nothing is kept from now on."""
-        self._found.unpersist()
 
     def write(self, folder: Path) -> None:
         """The tables as Parquet, one file each."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -64,97 +63,74 @@ def _octets(digits: str) -> bytes:
         return b""
 
 
-def _headers(found: Decoded) -> list[tuple[str, str | None]] | None:
-    return None if found.meaning is None else list(found.meaning.headers.items())
-
-
-def _message_type(found: Decoded) -> str | None:
-    return None if found.meaning is None else found.meaning.message_type
-
-
-def _exception_type(found: Decoded) -> str | None:
-    exception = found.exception or (found.meaning and found.meaning.exception)
-    return exception.type if exception else None
-
-
-def _exception_message(found: Decoded) -> str | None:
-    exception = found.exception or (found.meaning and found.meaning.exception)
-    return exception.message if exception else None
+def values_of(found: Decoded, as_json: AsJson | None) -> tuple[Any, ...]:
+    """The values of all columns of contents; without `as_json` the body is left out."""
+    meaning, exception = found.meaning, found.exception
+    headers = message_type = None
+    if meaning is not None:
+        exception = exception or meaning.exception
+        headers, message_type = list(meaning.headers.items()), meaning.message_type
+    return (
+        found.format,
+        headers,
+        message_type,
+        None if as_json is None or _is_unread(found) else as_json(found.value),
+        None if exception is None else exception.type,
+        None if exception is None else exception.message,
+        found.error,
+    )
 
 
 def _is_unread(found: Decoded) -> bool:
     """Whether the value is the bytes themselves, which the column `body` has."""
-    body = found.body or found
-    return found.error is not None or body.format in _UNREAD
+    return found.error is not None or (found.body or found).format in _UNREAD
 
 
-def _variant(found: Decoded) -> dict[str, bytes] | None:
-    return None if _is_unread(found) else variant_of(found.value)._asdict()
+def as_variant(value: Any) -> dict[str, bytes]:
+    """A value as Arrow has a VARIANT."""
+    packed, metadata = variant_of(value)
+    return {"value": packed, "metadata": metadata}
 
 
-def json_text(found: Decoded) -> str | None:
-    """The value as JSON text."""
-    return None if _is_unread(found) else _encode(found.value).decode()
+def as_text(value: Any) -> str:
+    """A value as JSON text."""
+    return _encode(value).decode()
 
 
-Getter = Callable[[Decoded], Any]
-GETTERS: Final[dict[str, Getter]] = {
-    "format": lambda found: found.format,
-    "headers": _headers,
-    "message_type": _message_type,
-    "body_json": _variant,
-    "exception_type": _exception_type,
-    "exception_message": _exception_message,
-    "decode_error": lambda found: found.error,
-}
+AsJson = Callable[[Any], Any]
 _TYPES: Final[dict[str, Any]] = {"headers": _HEADERS, "body_json": VARIANT}
-assert tuple(GETTERS) == DECODED_NAMES
-
-
-@cache
-def getters(names: tuple[str, ...], as_text: bool) -> tuple[Getter, ...]:
-    """What makes the values of some columns; `as_text`: JSON values are texts."""
-    made = GETTERS | ({"body_json": json_text} if as_text else {})
-    return tuple(made[name] for name in names)
-
-
-def values_of(found: Decoded, names: tuple[str, ...], as_text: bool) -> list[Any]:
-    """The values of some columns for one message."""
-    return [get(found) for get in getters(names, as_text)]
 
 
 class Decoding:
     """The columns of a read, of which some are made of others."""
 
-    def __init__(self, columns: Sequence[str], as_text: bool) -> None:
+    def __init__(self, columns: Sequence[str], texts: bool) -> None:
         self._columns = tuple(columns)
-        self._names = tuple(name for name in columns if name in GETTERS)
-        self._as_text = as_text
-        plain = [name for name in columns if name not in GETTERS]
+        self._texts = texts
+        self._as_json: AsJson | None = None
+        if "body_json" in columns:
+            self._as_json = as_text if texts else as_variant
+        plain = [name for name in columns if name not in DECODED_NAMES]
         self.fetched = [*plain, *(name for name in SOURCES if name not in plain)]
         """The columns to read."""
 
     def applied(self, batch: pa.RecordBatch, code_page: Callable[[], str]) -> pa.RecordBatch:
         """The batch with all columns; `code_page` is asked for where a body needs one."""
-        rows = map(
-            Row._make, zip(*(batch.column(name).to_pylist() for name in SOURCES), strict=True)
-        )
-        made = dict(zip(self._names, self._values(rows, code_page), strict=True))
+        sources = (batch.column(name).to_pylist() for name in SOURCES)
+        rows = [
+            values_of(
+                decoded_row(row, code_page() if row[1] == VT_LPSTR else ""),
+                self._as_json,
+            )
+            for row in map(Row._make, zip(*sources, strict=True))
+        ]
+        made = dict(zip(DECODED_NAMES, zip(*rows, strict=True), strict=False))
         arrays = [
-            self._array(name, made[name]) if name in made else batch.column(name)
+            self._array(name, made.get(name, ())) if name in DECODED_NAMES else batch.column(name)
             for name in self._columns
         ]
         return pa.RecordBatch.from_arrays(arrays, names=list(self._columns))
 
-    def _values(self, rows: Iterator[Row], code_page: Callable[[], str]) -> list[list[Any]]:
-        columns: list[list[Any]] = [[] for _ in self._names]
-        pairs = list(zip(columns, getters(self._names, self._as_text), strict=True))
-        for row in rows:
-            found = decoded_row(row, code_page() if row.body_type == VT_LPSTR else "")
-            for values, get in pairs:
-                values.append(get(found))
-        return columns
-
-    def _array(self, name: str, values: list[Any]) -> Any:
-        kind = pa.string() if name == "body_json" and self._as_text else None
+    def _array(self, name: str, values: Sequence[Any]) -> Any:
+        kind = pa.string() if name == "body_json" and self._texts else None
         return pa.array(values, kind or _TYPES.get(name, pa.string()))

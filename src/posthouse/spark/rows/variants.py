@@ -22,8 +22,12 @@ _INTEGERS: Final = (
 )
 _NUMBER: Final = struct.Struct("<Bd")
 _SHORT_TEXT_MAX: Final = 63
+_SHORT: Final = [bytes((size << 2 | 1,)) for size in range(_SHORT_TEXT_MAX + 1)]
+_LONG: Final = bytes((_LONG_TEXT,))
 _BYTE_MAX: Final = 0xFF
-_KEYS_KEPT: Final = 1024  # that have at most so many
+_KEPT_MAX: Final = 256  # sets of names, which messages of one kind share
+_NAMES_MAX: Final = 64
+_NAMES_SIZE_MAX: Final = 4096
 METADATA_EMPTY: Final = b"\x01\x00\x00"
 
 
@@ -40,7 +44,13 @@ def variant_of(value: Any) -> Variant:
     packed = _packed(value, keys)
     if not keys:
         return Variant(packed, METADATA_EMPTY)
-    return Variant(packed, _metadata(tuple(keys)))
+    names = tuple(keys)
+    return Variant(packed, (_kept_metadata if _are_few(names) else _metadata)(names))
+
+
+def _are_few(names: tuple[str, ...]) -> bool:
+    """Whether they are worth keeping: senders choose how many names there are, and how long."""
+    return len(names) <= _NAMES_MAX and sum(map(len, names)) <= _NAMES_SIZE_MAX
 
 
 def _packed(value: Any, keys: dict[str, int]) -> bytes:
@@ -61,9 +71,10 @@ def _packed(value: Any, keys: dict[str, int]) -> bytes:
 
 def _text(value: str) -> bytes:
     data = value.encode("utf-8", "replace")
-    if len(data) <= _SHORT_TEXT_MAX:
-        return bytes((len(data) << 2 | 1,)) + data
-    return bytes((_LONG_TEXT,)) + len(data).to_bytes(4, "little") + data
+    size = len(data)
+    if size <= _SHORT_TEXT_MAX:
+        return _SHORT[size] + data
+    return _LONG + size.to_bytes(4, "little") + data
 
 
 def _integer(value: int) -> bytes:
@@ -77,20 +88,19 @@ def _integer(value: int) -> bytes:
 
 def _object(value: dict[str, Any], keys: dict[str, int]) -> bytes:
     """Header, ids of the names, offsets, values; by the order of the names, as readers expect."""
-    offsets, parts, at = [], [], 0
-    names = sorted(value, key=None if all(map(str.isascii, value)) else _utf_16)
-    ids = []
-    for name in names:
-        number = keys.get(name)
-        if number is None:
-            number = keys[name] = len(keys)
-        ids.append(number)
-        part = _packed(value[name], keys)
+    offsets, parts, ids, at = [0], [], [], 0
+    names = tuple(value)
+    for name in (_kept_order if _are_few(names) else _in_order)(names):
+        ids.append(keys.setdefault(name, len(keys)))
+        item = value[name]
+        part = _text(item) if type(item) is str else _packed(item, keys)
         parts.append(part)
-        offsets.append(at)
         at += len(part)
-    offsets.append(at)
-    count, id_size, offset_size = len(names), _size(max(ids, default=0)), _size(at)
+        offsets.append(at)
+    count = len(parts)
+    if count <= _BYTE_MAX and at <= _BYTE_MAX and len(keys) <= _BYTE_MAX:
+        return bytes((2, count, *ids, *offsets)) + b"".join(parts)
+    id_size, offset_size = _size(max(ids, default=0)), _size(at)
     is_large = count > _BYTE_MAX
     header = (is_large << 4 | (id_size - 1) << 2 | (offset_size - 1)) << 2 | 2
     return b"".join(
@@ -102,6 +112,10 @@ def _object(value: dict[str, Any], keys: dict[str, int]) -> bytes:
             *parts,
         )
     )
+
+
+def _in_order(names: tuple[str, ...]) -> list[str]:
+    return sorted(names, key=None if all(map(str.isascii, names)) else _utf_16)
 
 
 def _array(parts: list[bytes]) -> bytes:
@@ -132,7 +146,6 @@ def _numbers(values: list[int], size: int) -> bytes:
     return b"".join([value.to_bytes(size, "little") for value in values])
 
 
-@lru_cache(_KEYS_KEPT)
 def _metadata(keys: tuple[str, ...]) -> bytes:
     """Version 1; number of names, where each begins, the names."""
     names = [key.encode("utf-8", "replace") for key in keys]
@@ -143,3 +156,7 @@ def _metadata(keys: tuple[str, ...]) -> bytes:
     size = _size(max(at, len(names)))
     count = len(names).to_bytes(size, "little")
     return b"".join((bytes((1 | (size - 1) << 6,)), count, _numbers(offsets, size), *names))
+
+
+_kept_order: Final = lru_cache(_KEPT_MAX)(_in_order)
+_kept_metadata: Final = lru_cache(_KEPT_MAX)(_metadata)

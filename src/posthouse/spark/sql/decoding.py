@@ -14,8 +14,9 @@ from pyspark.sql.types import StringType
 
 from posthouse.formats import Decoded
 from posthouse.model.message_columns import DECODED_NAMES
-from posthouse.spark.rows.decoded import Row, decoded_row, values_of
-from posthouse.spark.schema import BODY_JSON, VALUE_TYPE, message_schema
+from posthouse.spark.rows.decoded import Row, as_text, decoded_row, values_of
+from posthouse.spark.rows.variants import variant_of
+from posthouse.spark.schema import VALUE_TYPE, message_schema
 
 DECODE_MESSAGE: Final = "decode_message"
 DECODE_TEXT: Final = "decode_text"
@@ -53,8 +54,8 @@ def decode_message(
         _text(correlation_id),
     )
     found = decoded_row(row, _text(code_page))
-    values = dict(zip(DECODED_NAMES, values_of(found, DECODED_NAMES, _AS_TEXT), strict=True))
-    return tuple(_of_spark(name, value) for name, value in values.items())
+    values = values_of(found, as_text if _AS_TEXT else _as_value)
+    return tuple(dict(value) if isinstance(value, list) else value for value in values)
 
 
 def decode_text(
@@ -68,17 +69,11 @@ def decode_text(
     return found.text
 
 
-def _of_spark(name: str, value: Any) -> Any:
-    """A value as Spark takes it from a function: maps are dictionaries, variants its own class."""
-    if value is None:
-        return None
-    if name == "headers":
-        return dict(value)
-    if name == BODY_JSON and not _AS_TEXT:
-        from pyspark.sql.types import VariantVal
+def _as_value(value: Any) -> Any:
+    """A value as Spark takes a VARIANT from a function."""
+    from pyspark.sql.types import VariantVal
 
-        return VariantVal(**value)
-    return value
+    return VariantVal(*variant_of(value))
 
 
 def _octets(value: Any) -> bytes:
