@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple
@@ -38,6 +37,7 @@ from posthouse.protocols.handlers.refusals import (
     error_json,
     status_of,
 )
+from posthouse.protocols.handlers.repeated_names import refuse_repeated_names
 from posthouse.security.access import Caller
 
 QUERY_FIELDS_MAX = 16
@@ -267,19 +267,10 @@ def _content(route: Route, body: bytes) -> Any:
         raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
     try:
         decoded = _decoded(route, body)
-        # Numbers are not looked at: very long ones are more than Python reads.
-        json.loads(body, object_pairs_hook=_without_repeats, parse_int=str, parse_float=str)
+        refuse_repeated_names(body)
         return decoded
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body: {error}") from None
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> None:
-    """A name that comes twice: one reader takes the first value, another the last."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twice = next(name for at, name in enumerate(names) if name in names[:at])
-        raise BadRequest(f"the body: {excerpt(twice)} is there twice")
 
 
 def _decoded(route: Route, body: bytes) -> Any:
