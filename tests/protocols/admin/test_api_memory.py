@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from posthouse.model.message import Message
@@ -88,5 +89,35 @@ def test_a_request_that_waits_too_long_is_refused_and_takes_nothing(
         other.leave()
         assert rig.admin.memory.used == 0
         assert (await rig.labels()) == ["large"]
+
+    with_api(tmp_path, work)
+
+
+def waits_for_room() -> bool:
+    """Whether some request of this process waits for memory."""
+    names = {getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
+    return any(name.startswith("Rooms.room") for name in names)
+
+
+@pytest.mark.parametrize("name", ["receive", "receive one"])  # a GET would be sent again
+def test_a_request_whose_client_has_gone_does_not_wait_on(tmp_path: Path, name: str) -> None:
+    async def work(rig: ApiRig) -> None:
+        other, lookup_id, fetched = await filled(rig)
+        asked: asyncio.Future[Any] = asyncio.ensure_future(ASKED[name](rig, lookup_id))
+        while not rig.admin.memory.delayed:
+            await rig.run(lambda manager: None)
+        assert waits_for_room()
+        for connection in list(rig.server.open):
+            connection.transport.abort()
+        with pytest.raises(aiohttp.ClientError):
+            await asked
+        for _ in range(1000):
+            if not waits_for_room():
+                break
+            await rig.run(lambda manager: None)
+        assert not waits_for_room()
+        other.leave()
+        assert (rig.admin.memory.used, fetched) == (0, [])
+        assert len((await rig.get(f"{at()}/messages")).json["messages"]) == 1
 
     with_api(tmp_path, work)

@@ -14,9 +14,9 @@ import pytest
 from posthouse.api.route import ARROW
 from posthouse.model.roles import Role
 from posthouse.protocols.arrow import stage_rows
-from posthouse.protocols.http import request_streams as inflow
+from posthouse.protocols.http import rooms
 from posthouse.protocols.http.settings import AdminSettings
-from posthouse.protocols.memory import RECEIVE
+from posthouse.protocols.memory import RECEIVE, SEND, SMALL_REQUEST, Holder
 from posthouse.wire.packet.message import deserialize
 from tests.engine.settings import engine_settings
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
@@ -340,7 +340,7 @@ def test_a_full_queue_refuses_a_stage_and_keeps_nothing_of_it(
 def test_an_upload_waits_for_memory_and_gives_up_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inflow, "ROOM_WAIT_S", 0.1)
+    monkeypatch.setattr(rooms, "ROOM_WAIT_S", 0.1)
 
     async def work(rig: ApiRig) -> None:
         await rig.create()
@@ -351,6 +351,36 @@ def test_an_upload_waits_for_memory_and_gives_up_in_the_end(
         assert (refused.status, "memory" in cause(refused)) == (507, True)
         other.leave()
         assert (await put(rig, stream(table(rows)))).json["messages"] == 3
+        await settled(rig)
+
+    with_api(tmp_path, work)
+
+
+def test_an_upload_that_waits_for_memory_holds_little_and_is_woken(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        rows, memory = [{"body": bytes(2_000_000)}] * 3, rig.admin.memory
+        other = memory.open("elsewhere", lambda reason: None, lambda: None)
+        other.take(SEND, memory.limit // 2)
+        upload: asyncio.Future[Any] = asyncio.ensure_future(put(rig, stream(table(rows))))
+        while not memory.delayed:
+            await rig.run(lambda manager: None)
+        (waiting,) = (one for of in memory._waiting.values() for one in of)
+        asked, may_begin = list[int](), memory.has_room_for
+
+        def noted(holder: Holder, size: int) -> bool:
+            asked.append(size)
+            return may_begin(holder, size)
+
+        memory.has_room_for = noted  # type: ignore[method-assign]
+        for _ in range(200):
+            await rig.run(lambda manager: None)
+        assert asked == []  # it does not ask again and again
+        assert 0 < memory.bytes[RECEIVE] <= SMALL_REQUEST
+        assert waiting.wanted > 6_000_000
+        other.leave()
+        assert (await upload).json["messages"] == 3
+        assert len(asked) >= 1
         await settled(rig)
 
     with_api(tmp_path, work)

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from posthouse.protocols.http.server import AdminDoor
 
 HEADER_MAX: Final = 8192
-FEW: Final = 64  # connections; of so many aiohttp may keep more at a time
 TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
@@ -59,7 +58,7 @@ def _nothing() -> None:
 
 
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
-Call = tuple[Conversation[Any], Holder]
+Call = tuple[Conversation[Any], Rooms]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -106,13 +105,11 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back.
 
-        Few also for HTTP on many connections: what aiohttp keeps of a body that is not asked for
-        is not counted.
+        Few also for HTTP: what aiohttp keeps of a body that is not asked for is not counted.
         """
         admin, memory = self.admin, self.admin.memory
         has_room = 4 * memory.used < memory.limit
-        is_counted = self.session is not None or len(self.door.open) <= FEW
-        return admin.buffer if has_room and is_counted else admin.small_buffer
+        return admin.buffer if has_room and self.session is not None else admin.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes for whoever has the connection."""
@@ -200,9 +197,9 @@ class Connection(asyncio.BufferedProtocol):
         self._holder = self._answers = None
         session.lost()
         session.detach()
-        for call, holder in list(self._calls.values()):
+        for call, rooms in list(self._calls.values()):
             call.cancel()
-            holder.leave()
+            rooms.leave()
 
     # -- timers
 
@@ -334,7 +331,8 @@ class Connection(asyncio.BufferedProtocol):
         self, caller: Caller, role: str, method: str, target: str, body: bytes, done: Done
     ) -> None:
         """The API for the CALL frames of the session; what waits ends with it."""
-        asked, holder = object(), self.admin.memory.open(self._address, self._too_much, _nothing)
+        holder = self.admin.memory.open(self._address, self._too_much, _nothing)
+        asked, rooms = object(), Rooms(self.admin.memory, holder)
 
         def finished(status: int, content: bytes) -> None:
             self._calls.pop(asked, None)
@@ -349,12 +347,12 @@ class Connection(asyncio.BufferedProtocol):
             target,
             body,
             finished,
-            Rooms(self.admin.memory, holder),
+            rooms,
             association=self.session,
             address=self._address,
         )
         if call is not None and not call.ended:
-            self._calls[asked] = call, holder
+            self._calls[asked] = call, rooms
 
     def _write(self, frames: list[bytes]) -> None:
         self.transport.writelines(frames)

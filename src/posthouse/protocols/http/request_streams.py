@@ -11,10 +11,9 @@ from aiohttp import web
 from posthouse.protocols.arrow.ipc_frames import Frame, IpcFrames
 from posthouse.protocols.handlers.conversation import Outside, Resume
 from posthouse.protocols.handlers.refusals import BadRequest
+from posthouse.protocols.http.rooms import granted
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
 
-ROOM_WAIT_S: Final = 30.0
-ROOM_LOOK_S: Final = 0.02
 PORTIONS_MAX: Final = 4  # made at a time, of some 8 MiB each; more would not be faster
 
 
@@ -104,12 +103,11 @@ class Incoming:
             reading.exception()  # nobody is going to ask for it
 
     async def _read(self) -> Frame | None:
-        content = self._request.content
         while not self._ready and not self._frames.ended:
             await self._wait_for_room()
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    data = await content.readany()
+                    data = await self._piece()
             except TimeoutError:
                 raise BadRequest("the body did not come in time") from None
             except (web.RequestPayloadError, web.PayloadAccessError, ConnectionError):
@@ -136,20 +134,22 @@ class Incoming:
             self._holder.take(RECEIVE, size)
             self._held += size
 
+    async def _piece(self) -> bytes:
+        """What has come; little of it before the size of a large message is known."""
+        content = self._request.content
+        return await (content.readany() if self._begun else content.read(SMALL_REQUEST))
+
     async def _wait_for_room(self) -> None:
         """Before a message grows large; what has begun comes to its end.
 
         A stream that waits too long is refused.
         """
-        loop, holder, missing = asyncio.get_running_loop(), self._holder, self._frames.missing
-        if self._begun or missing <= SMALL_REQUEST:
+        holder, missing = self._holder, self._frames.missing
+        if self._begun or missing <= SMALL_REQUEST or holder.gone:
             return
-        end = loop.time() + ROOM_WAIT_S
-        size = holder.bytes[RECEIVE] + missing
-        while not (holder.gone or holder.may_begin(size, int(loop.time() * 1000))):
-            if loop.time() > end:
-                raise self._memory.refusal("body", "Try again.")
-            await asyncio.sleep(ROOM_LOOK_S)
+        size, time = holder.bytes[RECEIVE] + missing, asyncio.get_running_loop().time
+        if not await granted(holder, lambda: holder.may_begin(size, int(time() * 1000))):
+            raise self._memory.refusal("body", "Try again.")
         self._begun = True
 
     def _end_message(self) -> None:

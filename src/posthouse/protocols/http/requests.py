@@ -210,6 +210,7 @@ class HttpFace:
     ) -> HttpAnswer | web.StreamResponse:
         """The API's answer; both bodies are on the account for memory until it is written."""
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
+        rooms = Rooms(self._memory, holder)
         incoming: Incoming | None = None
         try:
             method = "GET" if request.method == "HEAD" else request.method
@@ -217,7 +218,6 @@ class HttpFace:
                 body, incoming = b"", await self._incoming(request, holder)
             else:
                 body = await self._body(request, holder, media_of(method, path)[0])
-            rooms = Rooms(self._memory, holder)
             flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(
                 identity,
@@ -238,7 +238,7 @@ class HttpFace:
                 raise self._memory.refusal("answer", "Ask for less, or try again.")
             holder.take(SEND, size)
         except BaseException:
-            holder.leave()
+            rooms.leave()
             raise
         finally:
             if incoming is not None:

@@ -12,30 +12,41 @@ from posthouse.protocols.memory import Holder, Loan, MemoryAccount
 ROOM_WAIT_S: Final = 30.0
 
 
+async def granted(holder: Holder, ask: Callable[[], bool]) -> bool:
+    """Whether `ask` was granted within half a minute. Those who wait are served in turn."""
+    found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def look() -> None:
+        if not found.done() and (holder.gone or ask()):
+            found.set_result(None)
+
+    holder.resume = look
+    look()
+    try:
+        async with asyncio.timeout(ROOM_WAIT_S):
+            await found
+    except TimeoutError:
+        return False
+    else:
+        return True
+    finally:
+        found.cancel()
+        holder.wait_no_more()
+
+
 async def room_for(
     memory: MemoryAccount, holder: Holder, size: int, take: Callable[[int], None], remedy: str
 ) -> None:
-    """Ends when there was room for these bytes, and `take` has put them on the account.
+    """Ends when there was room for these bytes, and `take` has put them on the account."""
 
-    Those who wait are served in turn. After half a minute the request is refused.
-    """
-    granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def ask() -> bool:
+        if not holder.may_answer(size):
+            return False
+        take(size)
+        return True
 
-    def ask() -> None:
-        if not granted.done() and (holder.gone or holder.may_answer(size)):
-            take(size)
-            granted.set_result(None)
-
-    holder.resume = ask
-    ask()
-    try:
-        async with asyncio.timeout(ROOM_WAIT_S):
-            await granted
-    except TimeoutError:
-        raise memory.refusal("answer", remedy) from None
-    finally:
-        granted.cancel()
-        holder.wait_no_more()
+    if not await granted(holder, ask):
+        raise memory.refusal("answer", remedy)
 
 
 class Rooms:
@@ -54,6 +65,12 @@ class Rooms:
     def end(self) -> None:
         """The answer is there, or is not wanted."""
         self._loan.end()
+
+    def leave(self) -> None:
+        """Whoever asked is gone: nothing waits, and nothing is held."""
+        for task in list(self._running):
+            task.cancel()
+        self._holder.leave()
 
     def room(self, size: int) -> Outside:
         """A step that waits until there is memory for these bytes, and has them then."""

@@ -60,6 +60,7 @@ from posthouse.security.access import Caller
 from posthouse.store.log import LogStore
 
 READ_BUFFER: Final = 256 << 10
+KEPT_UNCOUNTED: Final = 16 << 10  # aiohttp keeps twice that and one read of a body not asked for
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
@@ -219,7 +220,7 @@ class AdminDoor(ABC):
             keepalive_timeout=self.admin.settings.idle_timeout_s,
             max_line_size=LINE_MAX,
             max_field_size=HEADER_MAX,
-            read_bufsize=SMALL_REQUEST,  # kept before anything is counted; twice that at most
+            read_bufsize=KEPT_UNCOUNTED,
         )
         handler.face = self.face
         return handler
