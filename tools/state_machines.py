@@ -27,7 +27,8 @@ HEAD: Final = """\
 What has a state changes it by the events of a table and in no other way
 (`posthouse.model.transitions`). This page is printed from those tables by
 `python -m tools.state_machines`; change the table, not the page. Numbers are sections of the
-document that each part names.
+document that each part names. Conversations that go through these states are in
+[tests/transcripts](../tests/transcripts/README.md).
 """
 
 
