@@ -85,8 +85,8 @@ class Enterprise:
                 addresses=(f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}",),
             )
         yield QueueManager(
-            identifier=self.home.manager.identifier,
-            computer_name=self.home.manager.core.settings.computer_name,
+            identifier=self.home.manager.machine.identifier,
+            computer_name=self.home.manager.machine.settings.computer_name,
             site_identifier_list=(self.sites[0],),
         )
         for at, guid in enumerate(self.queues):
@@ -110,7 +110,7 @@ class Enterprise:
         pathname = f"MACHINE{at % len(self.machines)}\\queue{at}"
         manager = self.home.manager
         return manager.directory.service.known(
-            Queue, equals("pathname", pathname), manager.core.now_ms
+            Queue, equals("pathname", pathname), manager.machine.now_ms
         ).value
 
     def hops(self) -> object:
@@ -126,7 +126,7 @@ LOOKUPS: dict[str, Callable[[Enterprise], object]] = {
 
 
 def _enter(manager: Engine, values: list[DirectoryObject]) -> None:
-    service, core = manager.directory.service, manager.core
+    service, core = manager.directory.service, manager.ledger
     for value in values:
         if value.identifier == core.guid:
             service.write_directory(value, core.now_ms, core.utc)

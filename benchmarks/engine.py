@@ -115,7 +115,7 @@ class Bench:
         """A turn locks a batch and hands it over, the next one ends it: one call a message."""
         handle = self.plain.receive
         begins: list[Call] = [
-            lambda m: m.dequeue_message(handle, timeout_ms=0, two_phase=True)
+            lambda m: m.messages.dequeue_message(handle, timeout_ms=0, two_phase=True)
         ] * BATCH
         for _ in range(count // BATCH):
             answers = self.home.turn(*begins)
@@ -125,7 +125,7 @@ class Bench:
     def _end(self, answer: Answer) -> Call:
         assert isinstance(answer.value, Read)
         lookup_id, handle = answer.value.lookup_id, self.plain.receive
-        return lambda m: m.dequeue_message_end(handle, lookup_id, positive=True)
+        return lambda m: m.messages.dequeue_message_end(handle, lookup_id, positive=True)
 
     # -- transactions
 
@@ -151,15 +151,15 @@ class Bench:
         identifier = self._transactions.to_bytes(16, "little")
 
         def call(manager: QueueManager) -> object:
-            transaction = manager.create_transaction(identifier)
+            transaction = manager.transactions.create_transaction(identifier)
             result: object
             if batch is None:
                 size = TRANSACTION_SIZE
-                result = manager.dequeue_messages(handles.receive, size, transaction)
+                result = manager.messages.dequeue_messages(handles.receive, size, transaction)
             else:
-                result = manager.send_packets(handles.send, batch, transaction)
-            manager.transactions.prepare(identifier)
-            manager.transaction_commit(identifier)
+                result = manager.messages.send_packets(handles.send, batch, transaction)
+            manager.transactions.collection.prepare(identifier)
+            manager.transactions.transaction_commit(identifier)
             return result
 
         return call

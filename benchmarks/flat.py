@@ -111,7 +111,9 @@ class OutgoingBacklog(Backlog):
 
     def _connect(self, manager: QueueManager) -> Sender:
         caller = self.home.administrator
-        self._send: OpenQueueDescriptor = manager.open_queue(FAR, QueueAccessType.SEND, caller)
+        self._send: OpenQueueDescriptor = manager.queues.open_queue(
+            FAR, QueueAccessType.SEND, caller
+        )
         return manager.transfer.begin_sending(self._send.target().number)
 
     def take(self, count: int) -> int:

@@ -77,7 +77,7 @@ class Home:
     def create(self, path: str, *, transactional: bool = False) -> Handles:
         """A new queue, opened."""
         properties = QueueProperties(transactional=transactional)
-        self.driver.run(lambda m: m.create_queue(path, properties, self.administrator))
+        self.driver.run(lambda m: m.queues.create_queue(path, properties, self.administrator))
         return self.open(path)
 
     def open(self, path: str) -> Handles:
@@ -87,7 +87,7 @@ class Home:
         )
 
     def _open(self, path: str, access: QueueAccessType) -> OpenQueueDescriptor:
-        return self.driver.run(lambda m: m.open_queue(path, access, self.administrator))
+        return self.driver.run(lambda m: m.queues.open_queue(path, access, self.administrator))
 
     def decide(self, calls: Sequence[Call], *, keep: bool) -> Turn:
         """A turn up to its append; the answers come after a sync."""
@@ -116,7 +116,7 @@ class Home:
 
     def waiting(self, path: str) -> int:
         """Messages in a queue."""
-        queue = self.driver.run(lambda m: m.queue_properties(path, self.administrator))
+        queue = self.driver.run(lambda m: m.queues.queue_properties(path, self.administrator))
         return books_of(queue).waiting
 
     def close(self) -> None:
@@ -127,12 +127,12 @@ class Home:
 
 def send_call(handles: Handles, packets: list[bytes]) -> Call:
     """Sends packets in one call."""
-    return lambda manager: manager.send_packets(handles.send, packets)
+    return lambda manager: manager.messages.send_packets(handles.send, packets)
 
 
 def receive_call(handles: Handles, count: int) -> Call:
     """Receives up to so many messages in one call."""
-    return lambda manager: manager.dequeue_messages(handles.receive, count)
+    return lambda manager: manager.messages.dequeue_messages(handles.receive, count)
 
 
 def batches(packets: list[bytes], size: int, count: int) -> Iterable[list[bytes]]:

@@ -243,7 +243,9 @@ class House:
         for path in (PLAIN, STEADY):
             properties = QueueProperties(transactional=path == STEADY)
             self.run(
-                lambda m, p=path, q=properties: m.create_queue(p, q, self.admin, security=security)
+                lambda m, p=path, q=properties: m.queues.create_queue(
+                    p, q, self.admin, security=security
+                )
             )
 
     def run(self, call: Callable[..., Any]) -> None:
@@ -332,15 +334,15 @@ class House:
         message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
 
         def enqueue(manager: QueueManager) -> None:
-            queue = manager.open_queue(path, QueueAccessType.SEND, self.admin)
+            queue = manager.queues.open_queue(path, QueueAccessType.SEND, self.admin)
             if path == PLAIN:
-                manager.enqueue_message_to_an_open_queue(queue, message)
+                manager.messages.enqueue_message_to_an_open_queue(queue, message)
             else:
                 uow = self.chance.randbytes(16)
-                transaction = manager.create_transaction(uow)
-                manager.enqueue_message_to_an_open_queue(queue, message, transaction)
-                manager.transaction_commit(uow)
-            manager.close_queue(queue)
+                transaction = manager.transactions.create_transaction(uow)
+                manager.messages.enqueue_message_to_an_open_queue(queue, message, transaction)
+                manager.transactions.transaction_commit(uow)
+            manager.queues.close_queue(queue)
 
         self.desk.decide(enqueue, ignore)
 
@@ -380,14 +382,14 @@ class House:
         if place is not None:
             group = place.group
             self.remote.know(group, "192.0.2.7")
-            self.desk.decide(lambda m: m.create_transaction(UOW, group), ignore)
+            self.desk.decide(lambda m: m.transactions.create_transaction(UOW, group), ignore)
 
     def decide(self, which: int, values: list[int]) -> None:
         """Its end."""
         if which & 1:
-            self.desk.decide(lambda manager: manager.transaction_commit(UOW), ignore)
+            self.desk.decide(lambda manager: manager.transactions.transaction_commit(UOW), ignore)
         else:
-            self.desk.decide(lambda manager: manager.transaction_abort(UOW), ignore)
+            self.desk.decide(lambda manager: manager.transactions.transaction_abort(UOW), ignore)
 
     def settle(self, which: int, values: list[int]) -> None:
         """Everything is answered."""
@@ -449,9 +451,9 @@ class House:
         assert not self.driver.failed
         assert self.remote.figures[1:5] == (0, 0, 0, 0), self.remote.figures
         assert len(self.groups) == 0
-        assert not self.manager.core.locks
+        assert not self.manager.ledger.locks
         for queue in self.manager.queues.all():
-            assert all(books.balanced for books in lines_of(self.manager.core, queue))
+            assert all(books.balanced for books in lines_of(self.manager.ledger, queue))
 
 
 def ignore(answer: Answer) -> None:

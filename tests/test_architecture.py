@@ -326,14 +326,30 @@ def test_no_test_sleeps() -> None:
 
 # The parts of the engine that others call: attribute of QueueManager, file and class of its facade.
 FACADES: dict[str, tuple[str, str]] = {
-    "poison": ("engine/messages/poison.py", "Poison"),
+    "queues": ("engine/queues/facade.py", "QueuesFacade"),
+    "messages": ("engine/messages/facade.py", "MessagesFacade"),
+    "transactions": ("engine/transactions/facade.py", "TransactionsFacade"),
+    "transfer": ("engine/transfer/facade.py", "TransferFacade"),
+    "directory": ("engine/directory/facade.py", "DirectoryFacade"),
+    "machine": ("engine/machine/facade.py", "MachineFacade"),
+    "accounts": ("engine/accounts/accounts.py", "Accounts"),
+    "certificates": ("engine/accounts/certificates.py", "Certificates"),
+    "tokens": ("engine/accounts/tokens.py", "Tokens"),
+    "groups": ("engine/pipelines/groups.py", "Groups"),
+    "stages": ("engine/pipelines/stages.py", "Stages"),
+    "jobs": ("engine/jobs/queues.py", "JobQueues"),
+    "bindery": ("engine/jobs/bindery/calls.py", "Bindery"),
+    "stations": ("engine/jobs/bindery/stations.py", "Stations"),
+    "sessions": ("engine/sessions/resumable.py", "ClientSessions"),
     "returning": ("engine/messages/returning.py", "Returning"),
+    "poison": ("engine/messages/poison.py", "Poison"),
 }
+# What they give that is a value: its own fields may be read.
+VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
 # Modules in which `manager` is something else: a queue manager as its clients see it.
 OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
 ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/courier.py"}
-# Ratchets, until both are 0: they may only go down.
-REACHES_MAX = 592
+# A ratchet, until it is 0: it may only go down.
 KNOT_MAX = 78
 
 Chain = tuple[str, ...]
@@ -356,14 +372,16 @@ def source_class(name: str, file: str) -> ast.ClassDef:
 
 
 def public_methods(name: str, file: str) -> set[str]:
-    """Methods and properties of a class, those of its bases in the engine included."""
+    """Methods, properties and declared attributes of a class, with those of its bases."""
     found = source_class(name, file)
     tree = next(module for module in modules() if module.name == file)
-    methods = {
-        node.name
+    names = [
+        node.name if isinstance(node, ast.FunctionDef) else node.target.id
         for node in found.body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-    }
+        if isinstance(node, ast.FunctionDef)
+        or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
+    ]
+    methods = {name for name in names if not name.startswith("_")}
     bases = {base.id for base in found.bases if isinstance(base, ast.Name)}
     for _, dotted in tree.imports():
         *path, base = dotted.split(".")
@@ -396,7 +414,7 @@ def doors(facade: str) -> set[str]:
 
 def past_the_manager(chain: Chain) -> Chain:
     """What follows on the last `manager` of a chain."""
-    places = [at for at, name in enumerate(chain) if name in ("manager", "_manager")]
+    places = [at for at, name in enumerate(chain) if name in ("manager", "_manager", "m")]
     return chain[places[-1] + 1 :] if places else ()
 
 
@@ -418,7 +436,8 @@ def is_reach(rest: Chain) -> bool:
         return False
     if rest[0] not in FACADES:
         return True
-    return len(rest) > 2 or (len(rest) == 2 and rest[1] not in doors(rest[0]))
+    deeper = len(rest) > 2 and rest[:2] not in VALUES
+    return deeper or (len(rest) >= 2 and rest[1] not in doors(rest[0]))
 
 
 def reaches(module: Module) -> list[str]:
@@ -449,7 +468,7 @@ def uses_the_engine(module: Module) -> bool:
 
 def test_only_facades_of_the_engine_are_called() -> None:
     found = [line for module in modules() if uses_the_engine(module) for line in reaches(module)]
-    assert len(found) <= REACHES_MAX, "\n".join(found)
+    assert found == []
 
 
 def engine_imports() -> dict[str, set[str]]:
@@ -549,6 +568,7 @@ class Facade(Base):
     def call(self): ...
     @property
     def value(self): ...
+    bound: Callable
 """
 ENGINE = {
     "engine/manager.py": MANAGER,
@@ -561,7 +581,7 @@ ENGINE = {
     ("text", "count"),
     [
         ("manager.part.call(); desk.manager.part.value; self._manager.part.old()", 0),
-        ("manager.start(); manager.part.call().anything.at_all", 0),
+        ("m.part.bound(); manager.start(); manager.part.call().anything.at_all", 0),
         ("manager.core", 1),
         ("self.manager.core.x", 1),
         ("manager.part.inner", 1),

@@ -29,7 +29,7 @@ def orders(ph: Posthouse, server: Serving) -> Iterator[list[int]]:
 
 
 def _claim(manager: QueueManager) -> list[int]:
-    queue = manager._queue(ORDERS.replace("/", "\\"))
+    queue = manager.queues._local(ORDERS.replace("/", "\\"))
     ids = [place.lookup_id for place, _ in queue.state.order.forward()]
     group = manager.groups.lease(queue, "archive", GroupMode.CONSUME, "night run")
     manager.groups.claim(group, 1, ClaimRange(ids[1], 0, "0123abcd"))
@@ -37,7 +37,7 @@ def _claim(manager: QueueManager) -> list[int]:
 
 
 def _end_lease(manager: QueueManager) -> None:
-    group = manager._queue(ORDERS.replace("/", "\\")).groups["archive"]
+    group = manager.queues._local(ORDERS.replace("/", "\\")).groups["archive"]
     manager.groups.end_lease(group, group.definition.epoch)
 
 

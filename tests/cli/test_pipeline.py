@@ -68,7 +68,7 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
 
 
 def test_tasks_get_a_token_that_ends_with_the_command(server: Serving) -> None:
-    server.ask(lambda manager: setattr(manager.two_phase.coordinator, "url", server.url))
+    server.ask(lambda manager: setattr(manager.transactions.coordinator, "url", server.url))
     with Remote(server.home, None, None, json=False) as remote:
         before = len(remote.client.call("GET", "/tokens")["tokens"])
         with reached(remote, "operate") as place:
@@ -93,7 +93,7 @@ def test_an_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_queue_manager_without_an_admin_endpoint_is_of_no_use(server: Serving) -> None:
-    server.ask(lambda manager: setattr(manager.two_phase.coordinator, "url", ""))
+    server.ask(lambda manager: setattr(manager.transactions.coordinator, "url", ""))
     with (
         Remote(server.home, None, None, json=False) as remote,
         pytest.raises(ServiceNotAvailable, match="no admin endpoint"),

@@ -27,10 +27,12 @@ def prepared(server: Serving) -> str:
     """A transaction that waits for a coordinator, with one message in it."""
 
     def prepare(manager: QueueManager) -> str:
-        descriptor = manager.open_queue(ORDERS, QueueAccessType.SEND, Caller.administrator())
-        transaction = manager.create_transaction(uuid.uuid4().bytes)
-        manager.enqueue_message_to_an_open_queue(descriptor, Message(body=b"x"), transaction)
-        manager.transactions.prepare_for(b"coordinator", transaction.identifier)
+        descriptor = manager.queues.open_queue(ORDERS, QueueAccessType.SEND, Caller.administrator())
+        transaction = manager.transactions.create_transaction(uuid.uuid4().bytes)
+        manager.messages.enqueue_message_to_an_open_queue(
+            descriptor, Message(body=b"x"), transaction
+        )
+        manager.transactions.collection.prepare_for(b"coordinator", transaction.identifier)
         return format_guid(transaction.identifier)
 
     return server.ask(prepare)

@@ -43,7 +43,7 @@ class ReadingHouse(Serving):
     async def _listen_for_managers(self, desk: Loop) -> Any:
         door = await super()._listen_for_managers(desk)
         self.faults = []
-        desk.manager.two_phase.coordinator.url = self.url
+        desk.manager.transactions.coordinator.url = self.url
         self.coordination = Coordination(desk, Log(LogStream(io.StringIO())), timeout_s=5)
         self.coordination.start()
         settings = RemoteReadSettings(minimum_authentication="none")
@@ -54,9 +54,9 @@ class ReadingHouse(Serving):
 
     def trust(self, other: ReadingHouse, name: str) -> None:
         """Shares transactions with another one."""
-        guid = other.ask(lambda m: m.identifier)
+        guid = other.ask(lambda m: m.machine.identifier)
         key = bytes.fromhex(KEY[4:])
-        self.ask(lambda m: m.two_phase.peers.add(name, guid, other.url, key))
+        self.ask(lambda m: m.transactions.add_peer(name, guid, other.url, key))
 
     def break_readers(self) -> None:
         """Every remote reader loses its connection."""
@@ -70,7 +70,7 @@ class ReadingHouse(Serving):
     def grant_all(self, path: str) -> None:
         administrator = Caller.administrator()
         security = default_queue_descriptor(administrator.sid, ((EVERYONE, QUEUE_GENERIC_ALL),))
-        self.ask(lambda m: m.set_queue_security(path, administrator, security))
+        self.ask(lambda m: m.queues.set_queue_security(path, administrator, security))
 
 
 class _Doors:

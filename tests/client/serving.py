@@ -94,7 +94,7 @@ class Serving:
         self.binary_port = int(
             (await door.start(self._address, self.binary_port)).rpartition(":")[2]
         )
-        await desk.run(lambda manager: manager.add_own_port(self.binary_port))
+        await desk.run(lambda manager: manager.queues.add_own_port(self.binary_port))
         return door
 
     def break_sessions(self) -> None:

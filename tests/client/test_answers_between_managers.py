@@ -76,13 +76,13 @@ def rejected(pair: Neighbours, kind: bool) -> Sending:
 
     def reject(manager: QueueManager) -> None:
         caller = Caller.administrator()
-        descriptor = manager.open_queue(queue.name, QueueAccessType.RECEIVE, caller)
-        read = manager.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
+        descriptor = manager.queues.open_queue(queue.name, QueueAccessType.RECEIVE, caller)
+        read = manager.messages.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
         assert read is not None
-        manager.dequeue_message_end(
+        manager.messages.dequeue_message_end(
             descriptor, read.lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
         )
-        manager.close_queue(descriptor)
+        manager.queues.close_queue(descriptor)
 
     return Sending(pair.name_of(queue), lambda: (queue.peek(timeout=60), pair.there.ask(reject)))
 

@@ -195,7 +195,7 @@ def test_a_refused_end_is_told() -> None:
     pair = filled(3)
     consuming = consumer(pair)
     take(pair, consuming)
-    pair.rig.run(lambda m: m.delete_queue(ORDERS, pair.rig.admin))
+    pair.rig.run(lambda m: m.queues.delete_queue(ORDERS, pair.rig.admin))
     with pytest.raises(QueueNotAvailable, match="deleted"):
         pair.run(consuming.done())
 

@@ -38,11 +38,11 @@ GUID = bytes(range(16))
 def qm(server: Serving) -> Iterator[posthouse.QueueManagerClient]:
     with posthouse.connect(server.home) as qm:
         yield qm
-    server.ask(lambda m: [m.two_phase.commit_by_hand(j.identifier, "test") for j in decided(m)])
+    server.ask(lambda m: [m.transactions.commit_by_hand(j.identifier, "test") for j in decided(m)])
 
 
 def decided(m: Any) -> list[Any]:
-    return list(m.two_phase.coordinator.decided())
+    return list(m.transactions.decided())
 
 
 def unconfirmed(server: Serving) -> list[str]:
@@ -167,7 +167,7 @@ def test_a_commit_that_the_queue_manager_refuses_is_rolled_back(
     tx = qm.transaction(join=[connection]).begin()
     queue.send(b"paid", tx=tx)
     identifier = tx.handle.identifier
-    server.ask(lambda m: m.transaction_abort(identifier))
+    server.ask(lambda m: m.transactions.transaction_abort(identifier))
     with pytest.raises(TransactionSequence):
         tx.commit()
     check(qm, path, database, done=False)
@@ -401,7 +401,7 @@ def test_a_client_that_dies_at_any_step_leaves_nothing_that_recovery_does_not_se
             waiting = unconfirmed(server)
             assert waiting == [] or not told, "a known database makes up for lost confirmations"
             server.ask(
-                lambda m: [m.two_phase.commit_by_hand(j.identifier, "test") for j in decided(m)]
+                lambda m: [m.transactions.commit_by_hand(j.identifier, "test") for j in decided(m)]
             )
     assert len(outcomes) >= 10
     assert outcomes == sorted(outcomes), "nothing before the decision, everything after it"

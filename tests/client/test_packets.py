@@ -226,7 +226,7 @@ def test_what_an_application_does_not_set_is_stored_with_the_documents_default(
     opened = rig.open("orders", SEND)
     packet = maker().packet(b"", DEFAULTS, transactional)
     transaction = rig.begin() if transactional else None
-    rig.run(lambda m: m.sending.send_packets(opened, [packet], transaction))
+    rig.run(lambda m: m.messages.sending.send_packets(opened, [packet], transaction))
     if transaction is not None:
         rig.commit(transaction)
     (message,) = rig.messages("orders")

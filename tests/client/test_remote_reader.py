@@ -513,7 +513,11 @@ def test_a_connection_that_breaks_before_the_end_costs_nothing(peer: Peer) -> No
     peer.before[START] = lose
     with reading(peer) as (manager, queue):
         message = queue.receive(5)
-        assert (message.body, message.in_doubt, manager.in_doubt) == (b"one!", False, 0)
+        assert (message.body, message.in_doubt, manager.in_doubt) == (
+            b"one!",
+            False,
+            0,
+        )
     assert peer.connections == 2
     assert len(peer.asked(START)) == 2
 
@@ -696,7 +700,9 @@ def test_a_transaction_is_known_by_what_its_coordinator_calls_it(
         posthouse.connect(here.home) as near,
         reading(peer, via=near, peer="FAR") as (manager, queue),
     ):
-        here.ask(lambda m: m.two_phase.peers.add("FAR", b"f" * 16, "http://127.0.0.1:1", b"k" * 32))
+        here.ask(
+            lambda m: m.transactions.add_peer("FAR", b"f" * 16, "http://127.0.0.1:1", b"k" * 32)
+        )
         for lookup_id in (100, 101):
             tx = near.transaction().begin()
             queue.lookup(lookup_id, receive=True, tx=tx)

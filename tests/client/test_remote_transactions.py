@@ -35,7 +35,11 @@ def settled(both: Houses) -> None:
 
     def quiet() -> bool:
         return all(
-            house.ask(lambda m: not m.transactions.open and not m.two_phase.coordinator.joints)
+            house.ask(
+                lambda m: (
+                    not m.transactions.collection.open and not m.transactions.coordinator.joints
+                )
+            )
             for house in (both.here, both.there)
         )
 
@@ -245,7 +249,7 @@ def test_what_a_lost_reader_had_says_so_to_whoever_reads_it_next(both: Houses) -
     again = queue.receive(10)
     assert (again.body, again.in_doubt, again.abort_count) == (b"one", True, 0)
     assert again.lookup_id == handed_out.lookup_id
-    assert both.there.ask(lambda m: m.core.refusals["message_in_doubt"])
+    assert both.there.ask(lambda m: m.machine.refusals["message_in_doubt"])
 
 
 def test_a_message_that_its_reader_gave_back_is_in_no_doubt(both: Houses) -> None:

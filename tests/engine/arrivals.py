@@ -64,7 +64,7 @@ class PeerRig(PostRig):
     def take(self, *packets: bytes, peer: Peer = PEER) -> Verdict:
         """The packets arrive in one batch; what became of them is durable."""
         looks = glance_all(list(packets))
-        return self.run(lambda m: m.receive_packets(peer, list(packets), looks))
+        return self.run(lambda m: m.transfer.receive_packets(peer, list(packets), looks))
 
     def take_each(self, *packets: bytes, peer: Peer = PEER) -> None:
         """The packets arrive one by one."""

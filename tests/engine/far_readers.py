@@ -28,7 +28,7 @@ class FarReaders(Readers):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.client = Client()
-        self.run(lambda m: m.two_phase.peers.add("COORDINATOR", COORDINATOR, URL, KEY))
+        self.run(lambda m: m.transactions.add_peer("COORDINATOR", COORDINATOR, URL, KEY))
 
     def reader(self, name: str = "q", **options: Any) -> OpenQueueDescriptor:
         options.setdefault("association", self.client)
@@ -52,9 +52,9 @@ class FarReaders(Readers):
 
     def call(self, verb: Verb, identifier: bytes = UOW) -> Reply:
         """The coordinator calls."""
-        us, now = self.manager.identifier, self.clock.utc_seconds
+        us, now = self.manager.machine.identifier, self.clock.utc_seconds
         text = sign_call(PeerCall(verb, COORDINATOR, us, identifier, now, bytes(8)), KEY)
-        return check_reply(text, self.run(lambda m: m.two_phase.called(text)), KEY)
+        return check_reply(text, self.run(lambda m: m.transactions.called(text)), KEY)
 
     def commit_from_afar(self, identifier: bytes = UOW) -> None:
         assert self.call(Verb.PREPARE, identifier) is Reply.PREPARED

@@ -64,7 +64,7 @@ class ForeignRig(AnswerRig):
         self.run(lambda m: m.directory.service.write_directory(value, *self._now(m)))
 
     def _now(self, manager: Any) -> tuple[int, int]:
-        return manager.core.now_ms, manager.core.utc
+        return manager.machine.now_ms, manager.machine.utc
 
     def belong(self, *sites: bytes, **attributes: Any) -> None:
         """ALPHA is in these sites from now on."""
@@ -82,10 +82,12 @@ class ForeignRig(AnswerRig):
     def hand_over(self, message_class: int, name: str = CONNECTOR) -> bytes:
         """What a connector does with the first message: reads it, and says what became of it."""
         reader = self.reader(name)
-        read = self.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+        read = self.driver.read(
+            lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True)
+        )
         assert read is not None
         self.run(
-            lambda m: m.dequeue_message_end(
+            lambda m: m.messages.dequeue_message_end(
                 reader, read.read.lookup_id, positive=True, message_class=message_class
             )
         )
@@ -93,7 +95,7 @@ class ForeignRig(AnswerRig):
         return read.message.body
 
     def queue(self, name: str) -> Queue:
-        return self.manager._queue(name) if "=" in name else super().queue(name)
+        return self.manager.queues._local(name) if "=" in name else super().queue(name)
 
     # -- messages of others
 

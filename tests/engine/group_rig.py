@@ -90,6 +90,6 @@ class GroupRig(Rig):
     def purge(self, name: str = "q") -> int:
         reader = self.open(name, RECEIVE)
         try:
-            return self.run(lambda m: m.purge_queue(reader))
+            return self.run(lambda m: m.queues.purge_queue(reader))
         finally:
             self.close(reader)

@@ -50,7 +50,7 @@ class JobRig(Rig):
 
     def _boot(self, state: Any) -> None:
         super()._boot(state)
-        self.manager.accounts.certificates.key_file = lambda: b"s" * 32
+        self.manager.certificates.key_file = lambda: b"s" * 32
         self.begin_stations()
 
     def begin_stations(self) -> None:
@@ -77,7 +77,7 @@ class JobRig(Rig):
         return self.run(lambda m: getattr(m.bindery, method)(*args, **kw))
 
     def jobs(self, method: str, *args: Any, **kw: Any) -> Any:
-        return self.run(lambda m: getattr(m.job_queues, method)(*args, **kw))
+        return self.run(lambda m: getattr(m.jobs, method)(*args, **kw))
 
     def station(self) -> Station:
         return self.run(lambda m: m.stations.begin("test"))
@@ -151,27 +151,27 @@ class JobRig(Rig):
 
     def numbers(self, queue: int | None = None) -> list[int]:
         """Job numbers in queue order."""
-        return [job.entry.number for job in self.manager.job_queues.queues[queue or self.q].jobs()]
+        return [job.entry.number for job in self.manager.jobs.queues[queue or self.q].jobs()]
 
     def outcomes(self) -> dict[int, str]:
         """What became of jobs, by number."""
-        return {row.number: row.outcome for row in self.manager.job_queues.history.rows()}
+        return {row.number: row.outcome for row in self.manager.jobs.history.rows()}
 
     @contextmanager
     def completion(self, code: int) -> Iterator[None]:
         """The block is refused with this completion code, and nothing changes."""
-        before = self.manager.core.state.dump()
+        before = self.manager.ledger.state.dump()
         with pytest.raises(QmsError) as caught:
             yield
         assert caught.value.completion == code, caught.value
         assert caught.value.cause
         assert caught.value.remedy
-        assert self.manager.core.state.dump() == before
+        assert self.manager.ledger.state.dump() == before
 
     def check(self) -> None:
         """Books balance, positions are dense, every chunk belongs to a job."""
         self.check_books()
-        core, queues = self.manager.core, self.manager.job_queues
+        core, queues = self.manager.ledger, self.manager.jobs
         files = core.queues[JOB_FILES]
         for books in lines_of(core, files):
             assert books.balanced

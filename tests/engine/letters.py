@@ -47,21 +47,21 @@ class PostRig(Rig):
 
     @property
     def guid(self) -> bytes:
-        return self.manager.identifier
+        return self.manager.machine.identifier
 
     def delete(self, name: str, caller: Caller | None = None, **options: Any) -> None:
-        self.run(lambda m: m.delete_queue(_path(name), caller or self.admin, **options))
+        self.run(lambda m: m.queues.delete_queue(_path(name), caller or self.admin, **options))
 
     def purge(self, name: str) -> None:
         descriptor = self.open(name, RECEIVE)
-        self.run(lambda m: m.purge_queue(descriptor))
+        self.run(lambda m: m.queues.purge_queue(descriptor))
         self.close(descriptor)
 
     def set(self, name: str, caller: Caller | None = None, **values: Any) -> None:
-        self.run(lambda m: m.set_queue(_path(name), caller or self.admin, **values))
+        self.run(lambda m: m.queues.set_queue(_path(name), caller or self.admin, **values))
 
     def set_security(self, name: str, security: bytes, caller: Caller | None = None) -> None:
-        self.run(lambda m: m.set_queue_security(_path(name), caller or self.admin, security))
+        self.run(lambda m: m.queues.set_queue_security(_path(name), caller or self.admin, security))
 
     def security(self, name: str) -> SecurityDescriptor:
         return unpack_descriptor(self.queue(name).definition.security)
@@ -89,7 +89,7 @@ class PostRig(Rig):
         sequence = message.transactional_message_sequence_identifier
         assert sequence is not None
         place = int(sequence), message.transaction_sequence_number
-        identifier, transfer = message.identifier, manager.transfer
+        identifier, transfer = message.identifier, manager.transfer.outgoing
         assert transfer.order_acknowledged(*place)
         transfer.final_acknowledged(ACK_RECEIVE, identifier.guid, identifier.ordinal, *place)
 
@@ -126,18 +126,18 @@ class PostRig(Rig):
             message.transaction_sequence_number = ordinal
         flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if authenticated else 0)
         queue, packet = self.queue(name), serialize(message)
-        return self.run(lambda m: m.sending.enqueue(queue, packet, flags=flags))
+        return self.run(lambda m: m.messages.sending.enqueue(queue, packet, flags=flags))
 
     def reject(self, name: str) -> None:
         """An application reads the first message and rejects it."""
         descriptor = self.open(name, RECEIVE)
         delivery = self.driver.read(
-            lambda m: m.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
+            lambda m: m.messages.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
         )
         assert delivery is not None
         lookup_id = delivery.read.lookup_id
         self.run(
-            lambda m: m.dequeue_message_end(
+            lambda m: m.messages.dequeue_message_end(
                 descriptor, lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
             )
         )

@@ -55,7 +55,7 @@ class Machine(Rig):
         self._boot(state)
         self.up = True
         self.driver.on_asks = self._send
-        self.manager.two_phase.coordinator.url = self.url
+        self.manager.transactions.coordinator.url = self.url
         self.world.network.bind(Address(self.name, PORT), self._received)
         self._arm()
 
@@ -129,11 +129,11 @@ class Machine(Rig):
         else:
             reply, _, asked = text[1:].partition(" ")
             ask = self.world.asks[asked]
-            self._quietly(lambda m: m.two_phase.answered(ask, reply))
+            self._quietly(lambda m: m.transactions.answered(ask, reply))
 
     def _asked(self, text: str, sender: str) -> None:
         try:
-            reply = self.act(lambda m: m.two_phase.called(text))
+            reply = self.act(lambda m: m.transactions.called(text))
         except (Died, QueueError):
             return
         self._datagram(sender, f"!{reply} {text}")
@@ -164,9 +164,9 @@ class World:
         for other in others:
             key = self.random.randbytes(32)
             for one, two in ((alpha, other), (other, alpha)):
-                guid, url = two.manager.identifier, two.url
+                guid, url = two.manager.machine.identifier, two.url
                 one.run(
-                    lambda m, n=two.name, g=guid, u=url, k=key: m.two_phase.peers.add(n, g, u, k)  # type: ignore[misc]
+                    lambda m, n=two.name, g=guid, u=url, k=key: m.transactions.add_peer(n, g, u, k)  # type: ignore[misc]
                 )
 
     def dies_now(self, machine: Machine) -> bool:
@@ -184,9 +184,9 @@ class World:
         alpha.send("orders", b"of ALPHA", tx=transaction)
         for other in others:
             token = alpha.run(
-                lambda m, n=other.name: m.two_phase.coordinator.token(transaction, n)  # type: ignore[misc]
+                lambda m, n=other.name: m.transactions.coordinator.token(transaction, n)  # type: ignore[misc]
             )
-            part = other.run(lambda m, t=token: m.two_phase.participant.enlist(t, self))  # type: ignore[misc]
+            part = other.run(lambda m, t=token: m.transactions.enlist(t, self))  # type: ignore[misc]
             other.send("orders", f"of {other.name}".encode(), tx=part)
         return transaction
 
@@ -199,7 +199,7 @@ class World:
 
         with contextlib.suppress(Died):
             self.machines[0].act(
-                lambda m: m.two_phase.coordinator.commit(transaction.identifier, waiter=told)
+                lambda m: m.transactions.commit(transaction.identifier, waiter=told)
             )
 
     def settle(self) -> None:
@@ -216,10 +216,10 @@ class World:
         outcomes = set()
         for machine in self.machines:
             assert machine.up
-            assert machine.manager.in_doubt() == []
-            assert machine.manager.two_phase.coordinator.joints == {}
-            assert machine.manager.core.state.of_table(12) == []
-            assert len(machine.manager.two_phase.asks._retries) == 0
+            assert machine.manager.transactions.in_doubt() == []
+            assert machine.manager.transactions.coordinator.joints == {}
+            assert machine.manager.ledger.state.of_table(12) == []
+            assert len(machine.manager.transactions.asks._retries) == 0
             outcomes.add(machine.bodies("orders") == [f"of {machine.name}".encode()])
             assert machine.bodies("orders") in ([], [f"of {machine.name}".encode()])
             machine.check_books()

@@ -103,10 +103,12 @@ class Paper:
             self.end_turn()
 
     def create(self, path: str, **properties: Any) -> Queue:
-        return self.run(lambda m: m.create_queue(path, QueueProperties(**properties), self.admin))
+        return self.run(
+            lambda m: m.queues.create_queue(path, QueueProperties(**properties), self.admin)
+        )
 
     def open(self, path: str, access: QueueAccessType) -> OpenQueueDescriptor:
-        return self.run(lambda m: m.open_queue(path, access, self.admin))
+        return self.run(lambda m: m.queues.open_queue(path, access, self.admin))
 
     def end_turn(self) -> None:
         records = self.manager.take_effects().records
@@ -121,13 +123,13 @@ class Paper:
 
     def bodies(self, path: str) -> list[bytes]:
         """The bodies of a queue in queue order; none if there is no such queue."""
-        queue = self.manager._queue(path)
+        queue = self.manager.queues._local(path)
         numbers = [number for _, number in queue.state.order.forward()]
         return [deserialize(self.packets[number]).body for number in numbers]
 
     def check(self) -> None:
         """What holds at any time: the log says what the engine believes, and the books balance."""
-        core = self.manager.core
+        core = self.manager.ledger
         assert self._known(facts(core.state)) == self._known(facts(replay(self.log)))
         for queue in self.manager.queues.all():
             for books in lines_of(core, queue):
@@ -141,7 +143,7 @@ class Paper:
 
     def _check_transactions(self) -> None:
         """Locks, pending messages and room are those of open transactions and of stages."""
-        core, reserved = self.manager.core, dict.fromkeys(self.manager.core.queues, 0)
+        core, reserved = self.manager.ledger, dict.fromkeys(self.manager.ledger.queues, 0)
         sent, locked = set[int](), set[int]()
         for operation in [o for t in core.transactions.open.values() for o in t.operations]:
             sending = operation.kind is OperationType.ENQUEUE
@@ -164,6 +166,6 @@ class Paper:
 
     def _known(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Without the books of deleted queues, which the log forgets at the next start only."""
-        known = self.manager.core.queues
+        known = self.manager.ledger.queues
         facts["queues"] = {n: q for n, q in facts["queues"].items() if n in known}
         return facts

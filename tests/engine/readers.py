@@ -54,7 +54,7 @@ class Readers(Rig):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.run(lambda m: m.core.lookup_ids.skip_to(FIRST_LOOKUP_ID))
+        self.run(lambda m: m.ledger.lookup_ids.skip_to(FIRST_LOOKUP_ID))
 
     def fill(self, *bodies: bytes, name: str = "q", **attributes: Any) -> None:
         """Recoverable messages, in this order; in one transaction where the queue wants that."""
@@ -81,7 +81,7 @@ class Readers(Rig):
 
     def available(self, name: str = "q") -> list[bytes]:
         """The bodies a reader could get now, in queue order."""
-        queue, reading = self.queue(name), self.manager.reading
+        queue, reading = self.queue(name), self.manager.messages.reading
         return [
             deserialize(self.store.read(number)).body
             for _, number in queue.state.order.forward()
@@ -91,21 +91,25 @@ class Readers(Rig):
     def hold(self, source: OpenQueueDescriptor, **options: Any) -> Delivery:
         """Dequeue Message Begin of a message that is there."""
         options.setdefault("timeout_ms", 0)
-        delivery = self.driver.read(lambda m: m.dequeue_message(source, **options, two_phase=True))
+        delivery = self.driver.read(
+            lambda m: m.messages.dequeue_message(source, **options, two_phase=True)
+        )
         assert delivery is not None
         return delivery
 
     def end(self, source: OpenQueueDescriptor, lookup_id: int, **options: Any) -> None:
         """Dequeue Message End, positive unless told otherwise."""
         options.setdefault("positive", True)
-        self.run(lambda m: m.dequeue_message_end(source, lookup_id, **options))
+        self.run(lambda m: m.messages.dequeue_message_end(source, lookup_id, **options))
 
     def cursor(self, source: OpenQueueDescriptor) -> Cursor:
-        return self.run(lambda m: m.open_cursor(source))
+        return self.run(lambda m: m.messages.open_cursor(source))
 
     def peek_next(self, source: OpenQueueDescriptor, cursor: Cursor, **options: Any) -> Delivery:
         options.setdefault("timeout_ms", 0)
-        delivery = self.driver.read(lambda m: m.peek_next_message(source, cursor, **options))
+        delivery = self.driver.read(
+            lambda m: m.messages.peek_next_message(source, cursor, **options)
+        )
         assert delivery is not None
         return delivery
 
@@ -116,7 +120,7 @@ class Readers(Rig):
         target: OpenQueueDescriptor,
         tx: Transaction | None = None,
     ) -> None:
-        self.run(lambda m: m.move_message(source, lookup_id, target, tx))
+        self.run(lambda m: m.messages.move_message(source, lookup_id, target, tx))
 
     def move_between(
         self, text: bytes, source: str, target: str, tx: Transaction | None = None
@@ -130,16 +134,16 @@ class Readers(Rig):
 
     def purge(self, name: str = "q") -> int:
         descriptor = self.open(name, RECEIVE)
-        found = self.run(lambda m: m.purge_queue(descriptor))
+        found = self.run(lambda m: m.queues.purge_queue(descriptor))
         self.close(descriptor)
         return found
 
     def delete(self, name: str = "q") -> None:
         path = f".\\private$\\{name}"
-        self.run(lambda m: m.delete_queue(path, self.admin))
+        self.run(lambda m: m.queues.delete_queue(path, self.admin))
 
     def cancel(self, source: OpenQueueDescriptor, tag: object, *error: QueueError) -> None:
-        self.run(lambda m: m.cancel_waiting_message_read_request(source, tag, *error))
+        self.run(lambda m: m.messages.cancel_waiting_message_read_request(source, tag, *error))
 
     def waiting(self, name: str = "q") -> int:
         """How many reads wait in the queue."""
@@ -151,13 +155,13 @@ class Readers(Rig):
         if rights:
             security = security.grant(USER, parse_rights(rights))
         path = f".\\private$\\{name}"
-        self.run(lambda m: m.set_queue_security(path, self.admin, security.pack()))
+        self.run(lambda m: m.queues.set_queue_security(path, self.admin, security.pack()))
 
     # -- what must not change
 
     def picture(self) -> tuple[object, ...]:
         """Everything durable, and what only lives with the process."""
-        core = self.manager.core
+        core = self.manager.ledger
         return (
             core.state.dump(),
             {n: (k.transaction, k.holder, k.purged, k.expired) for n, k in core.locks.items()},
@@ -169,7 +173,7 @@ class Readers(Rig):
     @contextmanager
     def refuses(self, error: type[QueueError], code: int) -> Iterator[None]:
         """One error with its code, a cause and a remedy; a counter rises, nothing else changes."""
-        before, counted = self.picture(), self.manager.core.refusals[error.name]
+        before, counted = self.picture(), self.manager.machine.refusals[error.name]
         with pytest.raises(error) as caught:
             yield
         assert type(caught.value) is error
@@ -177,7 +181,7 @@ class Readers(Rig):
         assert caught.value.cause
         assert caught.value.remedy
         assert self.picture() == before
-        assert self.manager.core.refusals[error.name] == counted + 1
+        assert self.manager.machine.refusals[error.name] == counted + 1
 
 
 def readers(*bodies: bytes, transactional: bool = False, **properties: Any) -> Readers:

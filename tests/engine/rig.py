@@ -157,7 +157,7 @@ class Rig:
     @contextmanager
     def refused(self, code: int, match: str | None = None) -> Iterator[None]:
         """The block is refused with this code, cause and remedy; it is counted, nothing changes."""
-        core = self.manager.core
+        core = self.manager.ledger
         before, counted = core.state.dump(), core.refusals.total()
         with pytest.raises(QueueError, match=match) as caught:
             yield
@@ -176,7 +176,7 @@ class Rig:
         path = name if "\\" in name else f".\\private$\\{name}"
         security = properties.pop("security", None)
         return self.run(
-            lambda m: m.create_queue(
+            lambda m: m.queues.create_queue(
                 path, QueueProperties(**properties), caller or self.admin, security=security
             )
         )
@@ -191,17 +191,17 @@ class Rig:
     ) -> OpenQueueDescriptor:
         path = name if "\\" in name or "=" in name else f".\\private$\\{name}"
         return self.run(
-            lambda m: m.open_queue(
+            lambda m: m.queues.open_queue(
                 path, access, caller or self.admin, share=share, association=association
             )
         )
 
     def close(self, descriptor: OpenQueueDescriptor) -> None:
-        self.run(lambda m: m.close_queue(descriptor))
+        self.run(lambda m: m.queues.close_queue(descriptor))
 
     def queue(self, name: str) -> Queue:
         path = name if "\\" in name else f".\\private$\\{name}"
-        return self.manager._queue(path)
+        return self.manager.queues._local(path)
 
     # -- messages
 
@@ -220,7 +220,9 @@ class Rig:
             message.delivery_guarantee = RECOVERABLE
         descriptor = self.open(to) if isinstance(to, str) else to
         try:
-            return self.run(lambda m: m.enqueue_message_to_an_open_queue(descriptor, message, tx))
+            return self.run(
+                lambda m: m.messages.enqueue_message_to_an_open_queue(descriptor, message, tx)
+            )
         finally:
             if isinstance(to, str):
                 self.close(descriptor)
@@ -237,7 +239,7 @@ class Rig:
     ) -> Delivery:
         options.setdefault("timeout_ms", 0)
         descriptor = self.open(source, access) if isinstance(source, str) else source
-        delivery = self.driver.read(lambda m: getattr(m, method)(descriptor, **options))
+        delivery = self.driver.read(lambda m: getattr(m.messages, method)(descriptor, **options))
         if isinstance(source, str):
             self.close(descriptor)
         assert delivery is not None
@@ -255,7 +257,7 @@ class Rig:
 
         self.driver.begin_turn()
         self.driver.decide(
-            lambda m: getattr(m, method)(source, token=answers.append, **options), first
+            lambda m: getattr(m.messages, method)(source, token=answers.append, **options), first
         )
         self.driver.end_turn()
         self.driver.sync()
@@ -266,20 +268,20 @@ class Rig:
         self, source: OpenQueueDescriptor, lookup_id: int, *args: Any, **kw: Any
     ) -> Delivery:
         delivery = self.driver.read(
-            lambda m: m.read_message_by_lookup_identifier(source, lookup_id, *args, **kw)
+            lambda m: m.messages.read_message_by_lookup_identifier(source, lookup_id, *args, **kw)
         )
         assert delivery is not None
         return delivery
 
     def begin(self, name: str = "t1", owner: object = None) -> Transaction:
         identifier = name.encode().ljust(16, b".")
-        return self.run(lambda m: m.create_transaction(identifier, owner))
+        return self.run(lambda m: m.transactions.create_transaction(identifier, owner))
 
     def commit(self, tx: Transaction) -> None:
-        self.run(lambda m: m.transaction_commit(tx.identifier))
+        self.run(lambda m: m.transactions.transaction_commit(tx.identifier))
 
     def abort(self, tx: Transaction) -> None:
-        self.run(lambda m: m.transaction_abort(tx.identifier))
+        self.run(lambda m: m.transactions.transaction_abort(tx.identifier))
 
     # -- looking
 
@@ -293,11 +295,11 @@ class Rig:
         return [message.body for message in self.messages(name)]
 
     def reads(self, name: str) -> list[Read]:
-        queue, reading = self.queue(name), self.manager.reading
+        queue, reading = self.queue(name), self.manager.messages.reading
         return [reading.read_of(n, reading.row(n)) for _, n in queue.state.order.forward()]
 
     def check_books(self) -> None:
         """Every queue's books balance, durable and express lines apart."""
         for queue in self.manager.queues.all():
-            for books in lines_of(self.manager.core, queue):
+            for books in lines_of(self.manager.ledger, queue):
                 assert books.balanced, (queue.name, books)

@@ -36,7 +36,7 @@ def transactional_packet(**attributes: Any) -> bytes:
 
 def arrives(rig: Rig, queue: Queue, packet: bytes, flags: int = FLAG_REMOTE) -> int:
     """Enqueue Message for a packet that a peer sent."""
-    return rig.run(lambda m: m.sending.enqueue(queue, packet, flags=flags))
+    return rig.run(lambda m: m.messages.sending.enqueue(queue, packet, flags=flags))
 
 
 def size_of(body: bytes) -> int:

@@ -48,7 +48,9 @@ class SessionRig(PostRig):
 
     def order_ack(self, sequence_id: int, number: int, peer: Peer | None = None) -> bool:
         peer = peer or Peer(FAR_GUID, "10.0.0.2")
-        return self.run(lambda m: m.transfer.order_acknowledged_by(peer, sequence_id, number))
+        return self.run(
+            lambda m: m.transfer.outgoing.order_acknowledged_by(peer, sequence_id, number)
+        )
 
     def final_ack(self, message: Message, message_class: int, peer: Peer | None = None) -> bool:
         """The answer about a message that was sent."""
@@ -56,7 +58,7 @@ class SessionRig(PostRig):
         identifier, sequence = message.identifier, sequence_of(message)
         number = message.transaction_sequence_number
         return self.run(
-            lambda m: m.transfer.final_acknowledged_by(
+            lambda m: m.transfer.outgoing.final_acknowledged_by(
                 peer, message_class, identifier.guid, identifier.ordinal, sequence, number
             )
         )

@@ -50,9 +50,9 @@ def run_of(
         seen = glance(packet)
         expires = NEVER
         if seen.time_to_be_received != INFINITE:
-            expires = manager.core.utc + seen.time_to_be_received
+            expires = manager.machine.utc + seen.time_to_be_received
         wants, flags = wants_of(seen), flags_of(seen, 0)
-        row = row_of(seen, target.queue, manager.core.utc, expires, flags, wants)
+        row = row_of(seen, target.queue, manager.machine.utc, expires, flags, wants)
         head = pack_arrival(number + at, row, span_of(seen), upload.caller.sid)
         records.append((MESSAGE, number + at, head, packet))
         rows.append(head[8:52])
@@ -84,9 +84,9 @@ def packet_of(
     """As a writer of a stage makes it."""
     transactional = options.pop("transactional", target.transactional)
     message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE, **options)
-    message.identifier = MessageId(manager.core.guid, ordinal)
-    message.source_machine_identifier = manager.core.guid
-    message.sent_time = manager.core.utc
+    message.identifier = MessageId(manager.machine.identifier, ordinal)
+    message.source_machine_identifier = manager.machine.identifier
+    message.sent_time = manager.machine.utc
     message.destination_queue_format_name = target.format_name
     if transactional:
         message.transaction_identifier = 7

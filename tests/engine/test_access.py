@@ -342,7 +342,7 @@ WHILE_OPEN: list[tuple[str, QueueAccessType, int, Operation]] = [
     ("send", SEND, WRITE_MESSAGE, lambda rig, d: rig.send(d, b"x")),
     ("receive", RECEIVE, DELETE_MESSAGE, lambda rig, d: rig.receive(d)),
     ("peek", PEEK, PEEK_MESSAGE, lambda rig, d: rig.peek(d)),
-    ("purge", RECEIVE, RECEIVE_MESSAGE, lambda rig, d: rig.run(lambda m: m.purge_queue(d))),
+    ("purge", RECEIVE, RECEIVE_MESSAGE, lambda rig, d: rig.run(lambda m: m.queues.purge_queue(d))),
     (
         "lookup",
         PEEK,
@@ -354,14 +354,14 @@ WHILE_OPEN: list[tuple[str, QueueAccessType, int, Operation]] = [
         RECEIVE,
         RECEIVE_MESSAGE,
         lambda rig, d: rig.driver.read(
-            lambda m: m.dequeue_message(d, timeout_ms=0, two_phase=True)
+            lambda m: m.messages.dequeue_message(d, timeout_ms=0, two_phase=True)
         ),
     ),
     (
         "many",
         RECEIVE,
         RECEIVE_MESSAGE,
-        lambda rig, d: rig.driver.read_many(lambda m: m.dequeue_messages(d, 5)),
+        lambda rig, d: rig.driver.read_many(lambda m: m.messages.dequeue_messages(d, 5)),
     ),
 ]
 
@@ -402,14 +402,14 @@ def test_a_read_that_waits_is_not_served_once_its_right_is_gone(rig: PostRig) ->
 def test_a_cursor_and_a_move_need_their_rights_each_time(rig: PostRig) -> None:
     rig.grant("orders", BOB, RECEIVE_MESSAGE)
     reader, target = rig.open("orders", RECEIVE, BOB), rig.open("orders;sub", MOVE, BOB)
-    cursor = rig.run(lambda m: m.open_cursor(reader))
+    cursor = rig.run(lambda m: m.messages.open_cursor(reader))
     rig.send("orders", b"second")
     lookup_id = rig.peek(reader, cursor=cursor).read.lookup_id
     rig.deny("orders", BOB, PEEK_MESSAGE)
     for call in (
         lambda: rig.peek(reader, cursor=cursor),
-        lambda: rig.run(lambda m: m.peek_next_message(reader, cursor, timeout_ms=0)),
-        lambda: rig.run(lambda m: m.move_message(reader, lookup_id, target)),
+        lambda: rig.run(lambda m: m.messages.peek_next_message(reader, cursor, timeout_ms=0)),
+        lambda: rig.run(lambda m: m.messages.move_message(reader, lookup_id, target)),
     ):
         with rig.refused(AccessDenied.code):
             call()
@@ -469,9 +469,9 @@ def test_packets_are_held_to_the_same(rig: PostRig) -> None:
     )
     packets, sender = [serialize(message)], rig.open("orders", SEND, BOB)
     with rig.refused(AccessDenied.code):
-        rig.run(lambda m: m.send_packets(sender, packets))
+        rig.run(lambda m: m.messages.send_packets(sender, packets))
     rig.grant("closed", BOB, WRITE_MESSAGE)
-    rig.run(lambda m: m.send_packets(sender, packets))
+    rig.run(lambda m: m.messages.send_packets(sender, packets))
     assert len(rig.messages("closed")) == 1
 
 
@@ -484,7 +484,7 @@ def test_packets_are_held_to_the_same(rig: PostRig) -> None:
         (SET_QUEUE_PROPERTIES, lambda rig: rig.set("orders", BOB, label="bobs")),
         (
             GET_QUEUE_PROPERTIES,
-            lambda rig: rig.run(lambda m: m.queue_properties(r".\private$\orders", BOB)),
+            lambda rig: rig.run(lambda m: m.queues.queue_properties(r".\private$\orders", BOB)),
         ),
         (
             CHANGE_QUEUE_PERMISSIONS,

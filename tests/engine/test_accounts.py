@@ -32,7 +32,7 @@ def granted_to(rig: Rig, name: str, rights: str) -> Caller:
     queue = rig.create("orders")
     descriptor = unpack_descriptor(queue.definition.security)
     security = descriptor.grant(caller.sid, parse_rights(rights)).pack()
-    rig.run(lambda m: m.set_queue_security(r".\private$\orders", rig.admin, security))
+    rig.run(lambda m: m.queues.set_queue_security(r".\private$\orders", rig.admin, security))
     return caller
 
 
@@ -53,14 +53,14 @@ def test_a_sid_is_never_given_again(rig: Rig) -> None:
 
 def test_a_name_in_use_is_refused_and_nothing_changes(rig: Rig) -> None:
     add(rig, "maria")
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     with pytest.raises(IllegalUser, match="exists"):
         add(rig, "MARIA")
     with pytest.raises(IllegalUser):
         add(rig, "everyone")
     assert rig.manager.accounts.find("maria").name == "maria"
     # Only the counter of identities may have moved.
-    assert len(rig.manager.core.state.dump()) == len(before)
+    assert len(rig.manager.ledger.state.dump()) == len(before)
 
 
 def test_an_unknown_user_is_refused(rig: Rig) -> None:
@@ -161,7 +161,7 @@ def test_stale_callers_are_remembered_as_long_as_somebody_has_them(rig: Rig) -> 
         rig.manager.accounts.caller("maria")
         account = msgspec.structs.replace(account, created_s=number)
         rig.run(lambda m, a=account: m.accounts.replace(a))  # type: ignore[misc]
-    assert len(rig.manager.core.stale_origins) == 1
+    assert len(rig.manager.ledger.stale_origins) == 1
     with rig.refused(AccessDenied.code, "log in again"):
         rig.send(descriptor, b"too late")
     del caller
@@ -171,6 +171,8 @@ def test_stale_callers_are_remembered_as_long_as_somebody_has_them(rig: Rig) -> 
     with rig.refused(AccessDenied.code, "log in again"):
         rig.open("orders", SEND, narrowed)
     del narrowed
-    rig.run(lambda m: m.set_queue(r".\private$\orders", rig.admin, label="new"))  # a new guard
+    rig.run(
+        lambda m: m.queues.set_queue(r".\private$\orders", rig.admin, label="new")
+    )  # a new guard
     gc.collect()
-    assert len(rig.manager.core.stale_origins) == 0
+    assert len(rig.manager.ledger.stale_origins) == 0

@@ -135,17 +135,17 @@ def test_the_answer_goes_to_the_source_whoever_brought_the_message(rig: PeerRig)
 
 def test_no_answer_is_made_that_has_nowhere_to_go(rig: PeerRig) -> None:
     """Neither an order nor a final acknowledgment; an address that it called from is enough."""
-    rig.manager.transfer.is_connected = lambda guid: False
+    rig.manager.transfer.outgoing.is_connected = lambda guid: False
     asked = {"destination_queue_format_name": ledger(rig), "negative_journaling_requested": True}
     rig.take(rig.transactional(1, 0, **asked))
     assert not send_order_ack(rig)
-    rig.run(lambda m: m.moving.purge(rig.queue("ledger")))
+    rig.run(lambda m: m.messages.moving.purge(rig.queue("ledger")))
     assert rig.manager.queues.find_outgoing(order_queue_of(FAR_GUID)) is None
-    assert rig.manager.core.refusals["answer_to_unknown_machine"] == 2
+    assert rig.manager.machine.refusals["answer_to_unknown_machine"] == 2
     rig.run(lambda m: m.transfer.reached(FAR_GUID, "192.0.2.7", None))
     rig.take(rig.transactional(2, 1, **asked))
     assert send_order_ack(rig)
-    rig.run(lambda m: m.moving.purge(rig.queue("ledger")))
+    rig.run(lambda m: m.messages.moving.purge(rig.queue("ledger")))
     assert len(owed(rig)) == 2
 
 
@@ -166,7 +166,7 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_and_counted() -> None:
     rig.take(asked)
     assert not send_order_ack(rig)
     rig.receive("ledger")
-    assert rig.manager.core.refusals["acknowledgment_dropped"] == 2
+    assert rig.manager.machine.refusals["acknowledgment_dropped"] == 2
     assert rig.bodies("ledger") == []
 
 
@@ -199,7 +199,7 @@ def test_no_quota_refuses_an_answer(rig: PeerRig) -> None:
     """Without it the sender would keep, and send again, what is long received."""
     name = ledger(rig)
     rig.take(rig.transactional(1, 0, destination_queue_format_name=name, final_ack_required=True))
-    rig.run(lambda m: m.begin_flow_control("disk"))
+    rig.run(lambda m: m.machine.begin_flow_control("disk"))
     rig.receive("ledger")
     assert send_order_ack(rig)
     assert [out.recoverable for out in owed(rig)] == [True, False]
@@ -245,7 +245,7 @@ def test_the_final_answer_is_in_the_record_that_ends_the_message(rig: PeerRig) -
     name = ledger(rig)
     rig.take(rig.transactional(1, 0, destination_queue_format_name=name, final_ack_required=True))
     reader = rig.open("ledger", RECEIVE)
-    effects = rig.decide(lambda m: m.dequeue_message(reader, timeout_ms=0))
+    effects = rig.decide(lambda m: m.messages.dequeue_message(reader, timeout_ms=0))
     changes = [unpack_change(record[2]) for record in effects.records if record[0] == CHANGE]
     (ending,) = [change for change in changes if change.ends]
     assert len(ending.settles) == 1  # the acknowledgment becomes a message
@@ -319,6 +319,6 @@ def test_only_news_about_addresses_are_written(rig: PeerRig) -> None:
 def test_a_port_of_ours_is_ours_in_names(rig: PeerRig) -> None:
     name = r"DIRECT=TCP:127.0.0.1:2801\private$\ledger"
     assert rig.open(name).target().outgoing is not None
-    rig.run(lambda m: m.add_own_port(2801))
+    rig.run(lambda m: m.queues.add_own_port(2801))
     assert rig.open(name).target() is rig.queue("ledger")
     assert rig.open(name.replace("2801", "2802")).target().outgoing is not None

@@ -32,9 +32,9 @@ def sent(rig: PostRig, administration: str, *, packets: bool, acks: int = ACK_PO
     )
     descriptor = rig.open(FAR)
     if packets:
-        rig.run(lambda m: m.send_packets(descriptor, [serialize(message)] * 2))
+        rig.run(lambda m: m.messages.send_packets(descriptor, [serialize(message)] * 2))
     else:
-        rig.run(lambda m: m.enqueue_message_to_an_open_queue(descriptor, message))
+        rig.run(lambda m: m.messages.enqueue_message_to_an_open_queue(descriptor, message))
     queue, _ = rig.outgoing()
     found = [deserialize(rig.store.read(number)) for _, number in queue.state.order.forward()]
     assert {(m.body, m.label) for m in found} == {(b"content", "label")}
@@ -93,9 +93,9 @@ def test_its_sender_must_be_allowed_to_write_there(packets: bool) -> None:
     descriptor = rig.open(FAR, caller=ALICE)
     with rig.refused(0xC00E0025):
         if packets:
-            rig.run(lambda m: m.send_packets(descriptor, [serialize(message)]))
+            rig.run(lambda m: m.messages.send_packets(descriptor, [serialize(message)]))
         else:
-            rig.run(lambda m: m.enqueue_message_to_an_open_queue(descriptor, message))
+            rig.run(lambda m: m.messages.enqueue_message_to_an_open_queue(descriptor, message))
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.15/5", "MS-MQQB 3.1.5.11/1")
@@ -120,5 +120,5 @@ def carry(source: PostRig, queue: Queue, target: PostRig) -> None:
     """Everything in an outgoing queue arrives at the other side."""
     packets = [source.store.read(number) for _, number in queue.state.order.forward()]
     peer = Peer(source.guid, "192.0.2.1")
-    verdict = target.run(lambda m: m.receive_packets(peer, packets, glance_all(packets)))
+    verdict = target.run(lambda m: m.transfer.receive_packets(peer, packets, glance_all(packets)))
     assert verdict == Verdict(len(packets))

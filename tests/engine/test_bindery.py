@@ -495,7 +495,7 @@ def test_accounts_of_older_stores_become_users_with_the_next_start(rig: JobRig) 
         one, change = objects.of_sid(sid), Change()
         assert one is not None
         objects.delete(one, change)
-        manager.core.commit(change)
+        manager.ledger.commit(change)
 
     rig.run(forget)
     rig.restart()

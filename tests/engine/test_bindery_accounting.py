@@ -49,7 +49,7 @@ def serve(rig: JobRig, charge: int, server: str = "SRV1") -> Any:
     rig.attach(server)
     rig.jobs("service_queue_job", rig.server(server), rig.q)
     rig.finish(number, server, charge=charge)
-    return rig.manager.job_queues.history.rows()[-1]
+    return rig.manager.jobs.history.rows()[-1]
 
 
 def test_a_charge_goes_from_the_client_to_the_server(rig: JobRig) -> None:

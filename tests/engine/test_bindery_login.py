@@ -137,7 +137,7 @@ def test_only_the_sealed_hash_of_a_password_is_kept(rig: JobRig) -> None:
     hashes = [
         password_hash(objects.get(*who).id, pw) for who, pw in ((SERVER, "SECRET"), (ANNA, "PASS"))
     ]
-    everything = rig.manager.core.state.dump()
+    everything = rig.manager.ledger.state.dump()
     for secret in (b"SECRET", b"Secret", b"PASS", b"Pass", *hashes):
         assert secret not in everything
     rig.restart()
@@ -159,7 +159,7 @@ def test_accounts_log_in_only_if_they_have_the_door(rig: JobRig) -> None:
 
 
 def test_with_another_key_file_nobody_logs_in_and_the_log_says_why(rig: JobRig) -> None:
-    rig.manager.accounts.certificates.key_file = lambda: b"t" * 32
+    rig.manager.certificates.key_file = lambda: b"t" * 32
     rig.events.clear()
     with rig.completion(0xDC):
         knock(rig, *SERVER, "SECRET")

@@ -50,7 +50,7 @@ def end(rig: PostRig, way: str) -> None:
     else:
         source, target = rig.open("orders", RECEIVE), rig.open("orders;sub", MOVE)
         lookup_id = rig.peek(source).read.lookup_id
-        rig.run(lambda m: m.move_message(source, lookup_id, target))
+        rig.run(lambda m: m.messages.move_message(source, lookup_id, target))
         rig.close(source)
 
 
@@ -63,7 +63,7 @@ def test_a_message_is_counted_once_by_its_end(rig: PostRig, way: str, recoverabl
     assert books(rig) == {"accepted": 1, way: 1}
     rig.advance(100)
     assert books(rig) == {"accepted": 1, way: 1}
-    lines = lines_of(rig.manager.core, rig.queue("orders"))
+    lines = lines_of(rig.manager.ledger, rig.queue("orders"))
     assert [line.accepted for line in lines] == ([1, 0] if recoverable else [0, 1])
 
 
@@ -126,7 +126,7 @@ def test_a_refused_message_is_in_no_books(rig: PostRig) -> None:
 def test_a_deleted_queue_takes_its_books_along(rig: PostRig) -> None:
     rig.send("orders", b"x")
     rig.delete("orders")
-    assert not any("orders" in name for name in machine_books(rig.manager.core))
+    assert not any("orders" in name for name in machine_books(rig.manager.ledger))
     rig.create("orders")
     assert books(rig) == {}
 
@@ -136,7 +136,7 @@ def test_after_a_crash_the_express_line_begins_anew(rig: PostRig) -> None:
         rig.send("orders", body, recoverable=False)
     rig.receive("orders")
     rig.send("orders", b"durable")
-    state = State.load(rig.manager.core.state.dump())
+    state = State.load(rig.manager.ledger.state.dump())
     queue = rig.queue("orders")
     assert state.drop_express() == {queue.number: 2}
     queue.state = state.queue(queue.number)
@@ -149,7 +149,7 @@ def test_after_a_crash_the_express_line_begins_anew(rig: PostRig) -> None:
 
 def test_every_queue_is_in_the_books_of_the_machine(rig: PostRig) -> None:
     rig.send(FAR, b"x")
-    names = set(machine_books(rig.manager.core))
+    names = set(machine_books(rig.manager.ledger))
     assert {r"ALPHA\private$\orders", r"ALPHA\private$\orders;journal", FAR} <= names
     assert {rf"ALPHA\system$;{word}" for word in ("journal", "deadletter", "deadxact")} <= names
     assert len(names) == len(rig.manager.queues.all())

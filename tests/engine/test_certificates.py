@@ -56,7 +56,7 @@ def rig() -> Rig:
 
 
 def unlock(rig: Rig, seal: bytes = SEAL) -> Certificates:
-    certificates = rig.manager.accounts.certificates
+    certificates = rig.manager.certificates
     certificates.key_file = lambda: seal
     return certificates
 
@@ -73,13 +73,13 @@ def maria(rig: Rig) -> bytes:
 def publish(rig: Rig) -> None:
     keys = {AES_PROVIDER: private_key("alpha"), ENHANCED_PROVIDER: private_key("beta")}
     signing = {AES_PROVIDER: private_key("gamma"), ENHANCED_PROVIDER: private_key("own")}
-    rig.run(lambda m: m.accounts.certificates.publish(keys, certificate("gamma"), signing))
+    rig.run(lambda m: m.certificates.publish(keys, certificate("gamma"), signing))
 
 
 def test_registered_certificates_and_their_keys_outlive_a_restart(rig: Rig) -> None:
     sid = maria(rig)
     rig.run(
-        lambda m: m.accounts.certificates.register(
+        lambda m: m.certificates.register(
             sid, certificate("alice"), private_key("alice"), internal=True
         )
     )
@@ -96,25 +96,23 @@ def test_registered_certificates_and_their_keys_outlive_a_restart(rig: Rig) -> N
 def test_the_log_holds_no_private_key_in_the_clear(rig: Rig) -> None:
     sid = maria(rig)
     key = private_key("alice")
-    rig.run(lambda m: m.accounts.certificates.register(sid, certificate("alice"), key))
+    rig.run(lambda m: m.certificates.register(sid, certificate("alice"), key))
     prime = key.private_numbers().p.to_bytes(64, "big")
-    values = rig.manager.core.state.definitions.values()
+    values = rig.manager.ledger.state.definitions.values()
     assert not any(prime in value for value in values)
-    (registration,) = rig.manager.accounts.certificates.of_user(sid)
+    (registration,) = rig.manager.certificates.of_user(sid)
     assert registration.sealed_key
 
 
 def test_with_another_key_file_private_keys_are_gone_and_the_operator_is_told(rig: Rig) -> None:
     sid = maria(rig)
     publish(rig)
-    rig.run(
-        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
-    )
+    rig.run(lambda m: m.certificates.register(sid, certificate("alice"), private_key("alice")))
     certificates = restarted(rig, b"t" * 32)
     assert certificates.signer(sid) is None
     assert certificates.private_key(AES_PROVIDER) is None
     assert certificates.signer(sid) is None  # told once
-    names = [event.name for event in rig.manager.core.effects.events]
+    names = [event.name for event in rig.manager.ledger.effects.events]
     assert names.count("private_key_unreadable") == 2
 
 
@@ -123,9 +121,7 @@ def test_second_internal_certificate_and_the_same_one_twice_are_refused(rig: Rig
     sid = maria(rig)
 
     def register(name: str, *, internal: bool) -> None:
-        rig.run(
-            lambda m: m.accounts.certificates.register(sid, certificate(name), internal=internal)
-        )
+        rig.run(lambda m: m.certificates.register(sid, certificate(name), internal=internal))
 
     register("alice", internal=True)
     with pytest.raises(QueueError) as refused:
@@ -134,14 +130,14 @@ def test_second_internal_certificate_and_the_same_one_twice_are_refused(rig: Rig
     with pytest.raises(InvalidParameter):
         register("alice", internal=False)
     register("bob", internal=False)
-    assert len(rig.manager.accounts.certificates.of_user(sid)) == 2
+    assert len(rig.manager.certificates.of_user(sid)) == 2
 
 
 def test_certificates_and_trusted_machines_have_an_end(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("posthouse.engine.accounts.certificates.CERTIFICATES_MAX", 1)
-    certificates = rig.manager.accounts.certificates
+    certificates = rig.manager.certificates
     sids = [rig.run(lambda m, name=name: m.accounts.add(name)).sid for name in ("maria", "otto")]
     rig.run(lambda m: certificates.register(sids[0], certificate("alice")))
     with pytest.raises(InsufficientResources, match="there are 1 certificates"):
@@ -155,14 +151,12 @@ def test_certificates_and_trusted_machines_have_an_end(
 
 def test_withdrawn_certificate_proves_nothing_from_then_on(rig: Rig) -> None:
     sid = maria(rig)
-    rig.run(
-        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
-    )
-    certificates = rig.manager.accounts.certificates
+    rig.run(lambda m: m.certificates.register(sid, certificate("alice"), private_key("alice")))
+    certificates = rig.manager.certificates
     packet = certificates.security.sign(serialize(Message(body=b"x")), sid)
     assert certificates.security.open(packet, glance(packet), 0).authenticated
     (registration,) = certificates.of_user(sid)
-    rig.run(lambda m: m.accounts.certificates.withdraw(registration))
+    rig.run(lambda m: m.certificates.withdraw(registration))
     assert not certificates.security.open(packet, glance(packet), 0).authenticated
     certificates = restarted(rig)
     assert certificates.users() == []
@@ -170,7 +164,7 @@ def test_withdrawn_certificate_proves_nothing_from_then_on(rig: Rig) -> None:
 
 def test_certificates_go_with_their_user(rig: Rig) -> None:
     sid = maria(rig)
-    rig.run(lambda m: m.accounts.certificates.register(sid, certificate("alice")))
+    rig.run(lambda m: m.certificates.register(sid, certificate("alice")))
     rig.run(lambda m: m.accounts.remove("maria"))
     assert restarted(rig).users() == []
     assert rig.manager.accounts.of_sid(sid) is None
@@ -180,11 +174,11 @@ def test_certificates_go_with_their_user(rig: Rig) -> None:
 def test_published_keys_are_one_for_each_provider_and_open_what_is_sealed_for_us(rig: Rig) -> None:
     publish(rig)
     certificates = restarted(rig)
-    own = certificates.machine(rig.manager.core.guid)
+    own = certificates.machine(rig.manager.machine.identifier)
     assert own is not None
     names = [key.provider_name for key in own.provider_keys]
     assert names == [AES_PROVIDER, ENHANCED_PROVIDER]
-    guid = rig.manager.core.guid
+    guid = rig.manager.machine.identifier
     message = Message(
         body=b"secret",
         privacy_level=5,
@@ -225,7 +219,7 @@ def test_the_directory_shows_one_signing_key_for_each_provider_beside_the_encryp
 
 def test_private_signing_keys_are_sealed_for_signing(rig: Rig) -> None:
     publish(rig)
-    own = rig.manager.accounts.certificates.machine(rig.manager.core.guid)
+    own = rig.manager.certificates.machine(rig.manager.machine.identifier)
     assert own is not None
     owner = b"signing:" + own.guid + AES_PROVIDER.encode()
     opened = open_private_key(own.sealed_signing_keys[AES_PROVIDER], SEAL, owner)
@@ -238,32 +232,32 @@ def test_private_signing_keys_are_sealed_for_signing(rig: Rig) -> None:
 
 def test_keys_of_other_queue_managers_are_trusted_and_distrusted(rig: Rig) -> None:
     blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
-    rig.run(lambda m: m.accounts.certificates.trust(BETA, "BETA", certificate("beta"), blob))
+    rig.run(lambda m: m.certificates.trust(BETA, "BETA", certificate("beta"), blob))
     certificates = restarted(rig)
     assert certificates.public_keys(BETA) == (provider_key(AES_PROVIDER, "beta"),)
     (found,) = certificates.certificates_of_machine(BETA)
     assert found.certificate == certificate("beta")
     assert [one.name for one in certificates.machines()] == ["BETA"]
-    rig.run(lambda m: m.accounts.certificates.distrust(certificates.machines()[0]))
+    rig.run(lambda m: m.certificates.distrust(certificates.machines()[0]))
     assert restarted(rig).public_keys(BETA) == ()
-    own = rig.manager.core.guid
-    assert rig.manager.accounts.certificates.machine(BETA) is None
+    own = rig.manager.machine.identifier
+    assert rig.manager.certificates.machine(BETA) is None
     with pytest.raises(InvalidParameter):
-        rig.run(lambda m: m.accounts.certificates.trust(own, "ME", b"x", b""))
+        rig.run(lambda m: m.certificates.trust(own, "ME", b"x", b""))
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/12", "MS-MQQB 3.1.7.1.5/3")
 def test_certificates_and_keys_of_the_directory_count_too(rig: Rig) -> None:
     service = rig.manager.directory.service
-    rig.manager.accounts.certificates.directory = service
+    rig.manager.certificates.directory = service
     user = with_certificate(objects.User(security_identifier=STRANGER), certificate("bob"), BETA)
     blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
     machine = objects.QueueManager(
         identifier=BETA, computer_name="BETA", public_encryption_key_list=blob
     )
-    rig.run(lambda m: service.create_directory_object(user, m.core.now_ms, m.core.utc))
-    rig.run(lambda m: service.create_directory_object(machine, m.core.now_ms, m.core.utc))
-    certificates = rig.manager.accounts.certificates
+    rig.run(lambda m: service.create_directory_object(user, m.machine.now_ms, m.machine.utc))
+    rig.run(lambda m: service.create_directory_object(machine, m.machine.now_ms, m.machine.utc))
+    certificates = rig.manager.certificates
     (found,) = certificates.certificates_of(STRANGER)
     assert found.certificate == certificate("bob")
     assert certificates.public_keys(BETA) == (provider_key(AES_PROVIDER, "beta"),)
@@ -284,7 +278,7 @@ def verified(
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/26", "MS-MQQB 3.1.5.8.3/27")
 def test_proven_sender_is_his_account_with_its_groups(rig: Rig) -> None:
     sid = maria(rig)
-    sender = rig.manager.accounts.certificates.sender(
+    sender = rig.manager.certificates.sender(
         verified(authenticated=True, sender_type=1, sender_id=sid)
     )
     assert sender is rig.manager.accounts.caller("maria")
@@ -297,14 +291,12 @@ def test_disabled_sender_is_denied(rig: Rig) -> None:
     account = msgspec.structs.replace(rig.manager.accounts.find("maria"), disabled=True)
     rig.run(lambda m: m.accounts.replace(account))
     with pytest.raises(AccessDenied):
-        rig.manager.accounts.certificates.sender(
-            verified(authenticated=True, sender_type=1, sender_id=sid)
-        )
+        rig.manager.certificates.sender(verified(authenticated=True, sender_type=1, sender_id=sid))
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/26")
 def test_proven_stranger_is_himself_and_an_unproven_one_everyone_at_most(rig: Rig) -> None:
-    certificates = rig.manager.accounts.certificates
+    certificates = rig.manager.certificates
     proven = certificates.sender(verified(authenticated=True, sender_type=1, sender_id=STRANGER))
     assert proven.authenticated
     assert STRANGER in proven.groups
@@ -320,16 +312,16 @@ def test_proven_stranger_is_himself_and_an_unproven_one_everyone_at_most(rig: Ri
 
 
 def test_the_same_sender_gives_the_same_caller_until_certificates_change(rig: Rig) -> None:
-    certificates = rig.manager.accounts.certificates
+    certificates = rig.manager.certificates
     message = verified(sender_type=1, sender_id=STRANGER)
     first = certificates.sender(message)
     assert certificates.sender(message) is first
-    rig.run(lambda m: m.accounts.certificates.register(STRANGER, certificate("bob")))
+    rig.run(lambda m: m.certificates.register(STRANGER, certificate("bob")))
     assert certificates.sender(message) is not first
 
 
 def test_senders_that_are_remembered_are_limited(rig: Rig) -> None:
-    certificates = rig.manager.accounts.certificates
+    certificates = rig.manager.certificates
     for number in range(3000):
         certificates.sender(verified(sender_type=1, sender_id=make_sid(5, 21, number)))
     assert len(certificates._senders) <= 1024
@@ -340,14 +332,14 @@ def test_senders_that_are_remembered_are_limited(rig: Rig) -> None:
 
 def asking(rig: Rig, name: str, **options: Unpack[SendOptions]) -> bytes:
     """A packet as a client of ours makes it for a queue here."""
-    destination = f"DIRECT=OS:{rig.manager.core.settings.computer_name}\\private$\\{name}"
+    destination = f"DIRECT=OS:{rig.manager.machine.settings.computer_name}\\private$\\{name}"
     maker = PacketMaker(destination, "alpha", protection=True)
     return maker.packet(b"<order/>", packet_options(options), False)
 
 
 def open_for(rig: Rig, name: str, user: str) -> OpenQueueDescriptor:
     caller = rig.manager.accounts.caller(user)
-    return rig.run(lambda m: m.open_queue(f".\\private$\\{name}", SEND, caller))
+    return rig.run(lambda m: m.queues.open_queue(f".\\private$\\{name}", SEND, caller))
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.1.4/1")
@@ -355,18 +347,16 @@ def test_client_that_asks_for_it_is_signed_for_and_counts_as_authenticated(rig: 
     sid = maria(rig)
     queue = rig.create("orders", authentication=True)
     granted = unpack_descriptor(queue.definition.security).grant(sid, parse_rights("send"))
-    rig.run(lambda m: m.set_queue_security(r".\private$\orders", rig.admin, granted.pack()))
+    rig.run(lambda m: m.queues.set_queue_security(r".\private$\orders", rig.admin, granted.pack()))
     descriptor = open_for(rig, "orders", "maria")
     with pytest.raises(MessageNotAuthenticated):
-        rig.run(lambda m: m.send_packets(descriptor, [asking(rig, "orders")]))
+        rig.run(lambda m: m.messages.send_packets(descriptor, [asking(rig, "orders")]))
     with pytest.raises(CertificateNotProvided):
-        rig.run(lambda m: m.send_packets(descriptor, [asking(rig, "orders", sign=True)]))
-    certificates = rig.manager.accounts.certificates
-    rig.run(
-        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
-    )
-    rig.run(lambda m: m.send_packets(descriptor, [asking(rig, "orders", sign=True)]))
-    reader = rig.run(lambda m: m.open_queue(r".\private$\orders", RECEIVE, rig.admin))
+        rig.run(lambda m: m.messages.send_packets(descriptor, [asking(rig, "orders", sign=True)]))
+    certificates = rig.manager.certificates
+    rig.run(lambda m: m.certificates.register(sid, certificate("alice"), private_key("alice")))
+    rig.run(lambda m: m.messages.send_packets(descriptor, [asking(rig, "orders", sign=True)]))
+    reader = rig.run(lambda m: m.queues.open_queue(r".\private$\orders", RECEIVE, rig.admin))
     packet = bytes(rig.receive(reader).packet)
     view = Packet(packet)
     assert view.security is not None
@@ -378,5 +368,5 @@ def test_client_that_asks_for_it_is_signed_for_and_counts_as_authenticated(rig: 
 def test_packet_that_asks_for_nothing_is_left_alone(rig: Rig) -> None:
     caller = rig.admin
     packet = asking(rig, "orders", encrypt=True)
-    signed = rig.manager.accounts.certificates.signed(packet, glance(packet), caller)
+    signed = rig.manager.certificates.signed(packet, glance(packet), caller)
     assert signed == (packet, glance(packet), 0)

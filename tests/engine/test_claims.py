@@ -185,13 +185,13 @@ def test_claims_that_make_no_sense_are_refused(
 def test_a_group_that_version_1_kept_is_read(rig: GroupRig) -> None:
     """Its claim begins at its position, and has no stream."""
     epoch, ids = rig.claimed(3, 2)
-    (key, value), *_ = rig.manager.core.state.of_table(TABLE_GROUP)
+    (key, value), *_ = rig.manager.ledger.state.of_table(TABLE_GROUP)
     fields = msgspec.msgpack.decode(value)
     fields.pop("claim_after", None)
     fields.pop("stream", None)
     definition = decode_group(msgspec.msgpack.encode(fields))
     assert (definition.claim_after, definition.stream) == (0, "")
-    rig.manager.core.define(TABLE_GROUP, key, msgspec.msgpack.encode(fields))
+    rig.manager.ledger.define(TABLE_GROUP, key, msgspec.msgpack.encode(fields))
     rig.turn()
     rig.restart()
     assert rig.acknowledge(epoch, ids[1]) == 2

@@ -23,7 +23,7 @@ def rig() -> Rig:
 
 
 def attach(rig: Rig, holder: object = None) -> NamedSession:
-    sessions = rig.manager.client_sessions
+    sessions = rig.manager.sessions
     return sessions.attach(NAME, b"account", holder or object())[0]
 
 
@@ -31,13 +31,13 @@ def test_one_step_is_one_record(rig: Rig) -> None:
     for body in (b"a", b"b"):
         rig.send("kept", body)
     reader = rig.open("kept", RECEIVE)
-    core = rig.manager.core
+    core = rig.manager.ledger
 
     def call(manager: object) -> None:
-        rig.manager.core.define(TABLE_CLIENT_SESSION, b"before", b"1")
+        rig.manager.ledger.define(TABLE_CLIENT_SESSION, b"before", b"1")
         with core.one_step():
             for _ in range(2):
-                rig.manager.dequeue_message(reader, timeout_ms=0)
+                rig.manager.messages.dequeue_message(reader, timeout_ms=0)
             core.define(TABLE_CLIENT_SESSION, b"inside", b"2")
         core.define(TABLE_CLIENT_SESSION, b"behind", b"3")
 
@@ -50,7 +50,7 @@ def test_one_step_is_one_record(rig: Rig) -> None:
 
 
 def test_numbers_reserved_inside_a_step_stand_in_front_of_it(rig: Rig) -> None:
-    core = rig.manager.core
+    core = rig.manager.ledger
 
     def call(manager: object) -> None:
         with core.one_step():
@@ -63,7 +63,7 @@ def test_numbers_reserved_inside_a_step_stand_in_front_of_it(rig: Rig) -> None:
 
 
 def test_a_refusal_inside_a_step_leaves_the_engine_as_it_was(rig: Rig) -> None:
-    session, sessions = attach(rig), rig.manager.client_sessions
+    session, sessions = attach(rig), rig.manager.sessions
 
     def refuse() -> None:
         raise QueueNotFound("no")
@@ -71,12 +71,12 @@ def test_a_refusal_inside_a_step_leaves_the_engine_as_it_was(rig: Rig) -> None:
     with pytest.raises(QueueNotFound):
         rig.run(lambda m: sessions.once(session, 1, ENDED, 1, refuse))
     assert not session.results
-    assert not rig.manager.core.effects.joined
+    assert not rig.manager.ledger.effects.joined
     assert rig.run(lambda m: sessions.once(session, 1, ENDED, 1, lambda: None)) == 1
 
 
 def test_what_was_done_is_not_done_again(rig: Rig) -> None:
-    session, sessions = attach(rig), rig.manager.client_sessions
+    session, sessions = attach(rig), rig.manager.sessions
     done: list[int] = []
     for _ in range(3):
         rig.run(lambda m: sessions.once(session, 7, COMMITTED, 4, lambda: done.append(1)))
@@ -86,12 +86,12 @@ def test_what_was_done_is_not_done_again(rig: Rig) -> None:
 
 
 def test_a_send_is_known_by_the_numbers_its_messages_get(rig: Rig) -> None:
-    session, sessions = attach(rig), rig.manager.client_sessions
+    session, sessions = attach(rig), rig.manager.sessions
     target, batch = rig.open("orders"), [packet_of(body=b"%d" % n) for n in range(3)]
 
     def call(manager: object) -> list[int]:
         return sessions.send_once(
-            session, 1, batch, lambda packets: rig.manager.send_packets(target, packets)
+            session, 1, batch, lambda packets: rig.manager.messages.send_packets(target, packets)
         )
 
     records = rig.decide(call).records
@@ -115,13 +115,13 @@ def test_the_highest_number_survives_the_messages() -> None:
     for body in (b"a", b"b"):
         rig.send("orders", body)
         rig.receive("orders")
-    state = rig.manager.core.state
+    state = rig.manager.ledger.state
     last = state.last_number
-    assert last == rig.manager.core.message_numbers.value - 1
+    assert last == rig.manager.ledger.message_numbers.value - 1
     assert State.load(state.dump()).last_number == last
     other, books = State(), state.books_define()
     other.define(books.table, books.key, books.value)
     assert other.last_number == last
     assert 0 not in other.queues
     rig.restart()
-    assert rig.manager.core.state.last_number == last
+    assert rig.manager.ledger.state.last_number == last

@@ -44,11 +44,11 @@ def test_the_receiver_notes_a_sender_whose_clock_is_behind(transactional: bool) 
             )
         rig.take(packet)
     late = class_name(NACK_REACH_QUEUE_TIMEOUT)
-    assert rig.manager.core.refusals[late] == 2
-    assert rig.manager.core.refusals["sender_clock_behind"] == 2
+    assert rig.manager.machine.refusals[late] == 2
+    assert rig.manager.machine.refusals["sender_clock_behind"] == 2
     told = {"address": PEER.address, "seconds": 26 * DAY}
     assert events(rig, "sender_clock_behind") == [told] * 2
-    (known,) = rig.manager.core.clocks.differing()
+    (known,) = rig.manager.transfer.clocks_that_differ()
     assert known == ClockDifference(PEER.address, 26 * DAY, 2, rig.clock.utc_seconds)
     # Its time has nothing to do with the queue, so a stranger may know; it carries our clock.
     assert [code for code, _, _ in rig.final_acks()] == [NACK_REACH_QUEUE_TIMEOUT] * (
@@ -63,7 +63,7 @@ def test_a_message_that_is_a_little_late_is_not_a_wrong_clock() -> None:
             rig.packet(b"x", sent_time=rig.clock.utc_seconds - 10 - late, time_to_reach_queue=10)
         )
     assert rig.bodies("orders") == []
-    assert rig.manager.core.clocks.differing() == []
+    assert rig.manager.transfer.clocks_that_differ() == []
 
 
 def test_over_http_as_well() -> None:
@@ -71,7 +71,7 @@ def test_over_http_as_well() -> None:
     sent = rig.utc - 30 * DAY
     assert rig.post(rig.message(sent_at=sent, reach_by=sent + FOUR_DAYS)) == [200]
     assert rig.bodies("orders") == []
-    (known,) = rig.manager.core.clocks.differing()
+    (known,) = rig.manager.transfer.clocks_that_differ()
     assert (known.address, known.behind_s, known.messages) == (FAR, 26 * DAY, 1)
 
 
@@ -96,7 +96,7 @@ def test_the_sender_learns_it_from_acknowledgments_written_later_than_now(
     else:
         packet = order_ack(OrderAck.of(sequence, 1), place, origin)
     rig.take(packet)
-    known = rig.manager.core.clocks.differing()
+    known = rig.manager.transfer.clocks_that_differ()
     if ahead == SLACK_S:
         assert known == []
         return
@@ -108,14 +108,14 @@ def test_acknowledgments_that_fit_nothing_show_nothing() -> None:
     rig = PeerRig()
     origin = Origin(FAR_GUID, 5, rig.clock.utc_seconds + 30 * DAY)
     rig.take(order_ack(OrderAck.of(77, 1), order_queue_of(rig.guid), origin))
-    assert rig.manager.core.clocks.differing() == []
+    assert rig.manager.transfer.clocks_that_differ() == []
 
 
 def test_a_difference_that_does_not_show_again_is_forgotten() -> None:
     rig = PeerRig()
     sent = rig.clock.utc_seconds - 30 * DAY
     rig.take(rig.packet(b"x", sent_time=sent, time_to_reach_queue=FOUR_DAYS))
-    assert rig.manager.core.clocks.differing()
+    assert rig.manager.transfer.clocks_that_differ()
     rig.clock.advance(DAY * 1000 + 1000)
     rig.turn()
-    assert rig.manager.core.clocks.differing() == []
+    assert rig.manager.transfer.clocks_that_differ() == []

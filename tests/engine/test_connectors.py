@@ -59,7 +59,7 @@ def rig() -> ForeignRig:
 
 
 def connectors(rig: ForeignRig) -> list[str]:
-    return [queue.name for queue in rig.manager.queues.connector_queues()]
+    return [queue.name for queue in rig.manager.queues.collection.connector_queues()]
 
 
 def local_answers(rig: ForeignRig) -> list[int]:
@@ -121,7 +121,7 @@ def test_they_stay_while_they_hold_messages_or_are_read(rig: ForeignRig) -> None
     reader = rig.reader(XACTONLY)
     rig.belong(HOME)
     assert connectors(rig) == [CONNECTOR, XACTONLY]
-    assert "no connector server" in rig.manager.connectors.state_of(rig.queue(CONNECTOR))
+    assert "no connector server" in rig.manager.directory.connectors.state_of(rig.queue(CONNECTOR))
     rig.close(reader)
     assert connectors(rig) == [CONNECTOR]
     assert rig.hand_over(ACK_RECEIVE) == b"kept"
@@ -143,7 +143,7 @@ def test_reading_it_is_a_right(rig: ForeignRig) -> None:
         with rig.refused(AccessDenied.code):
             rig.open(CONNECTOR, access, ALICE)
     rig.run(
-        lambda m: m.set_queue_security(
+        lambda m: m.queues.set_queue_security(
             CONNECTOR, rig.admin, rig.security(CONNECTOR).grant(ALICE.sid, RECEIVE_MESSAGE).pack()
         )
     )
@@ -152,11 +152,11 @@ def test_reading_it_is_a_right(rig: ForeignRig) -> None:
 
 def test_it_cannot_be_deleted_or_made_another(rig: ForeignRig) -> None:
     with rig.refused(AccessDenied.code):
-        rig.run(lambda m: m.delete_queue(CONNECTOR, rig.admin))
-    rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, label="bridge", quota_kib=7))
+        rig.run(lambda m: m.queues.delete_queue(CONNECTOR, rig.admin))
+    rig.run(lambda m: m.queues.set_queue(CONNECTOR, rig.admin, label="bridge", quota_kib=7))
     assert rig.queue(CONNECTOR).definition.quota_kib == 7
     with pytest.raises(Exception, match="journaling"):
-        rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, journaling=True))
+        rig.run(lambda m: m.queues.set_queue(CONNECTOR, rig.admin, journaling=True))
 
 
 # -- messages of other machines
@@ -223,7 +223,7 @@ def test_a_queue_that_is_none_is_refused(rig: ForeignRig, name: str) -> None:
 
 def test_the_directory_says_who_may_send_there(rig: ForeignRig) -> None:
     security = default_queue_descriptor(ADMINISTRATORS, ())
-    found = rig.manager.receiving.targets.find_queue(bytes(range(112, 128)))
+    found = rig.manager.transfer.receiving.targets.find_queue(bytes(range(112, 128)))
     assert found is not None
     rig.write(msgspec.structs.replace(found, security=security))
     rig.take(rig.arriving())
@@ -233,7 +233,7 @@ def test_the_directory_says_who_may_send_there(rig: ForeignRig) -> None:
 
 def test_without_a_word_of_the_directory_the_connector_queue_says_so(rig: ForeignRig) -> None:
     rig.run(
-        lambda m: m.set_queue_security(
+        lambda m: m.queues.set_queue_security(
             CONNECTOR, rig.admin, rig.security(CONNECTOR).deny(EVERYONE, WRITE_MESSAGE).pack()
         )
     )
@@ -242,7 +242,7 @@ def test_without_a_word_of_the_directory_the_connector_queue_says_so(rig: Foreig
 
 
 def test_a_full_connector_queue_refuses(rig: ForeignRig) -> None:
-    rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, quota_kib=1))
+    rig.run(lambda m: m.queues.set_queue(CONNECTOR, rig.admin, quota_kib=1))
     rig.take(rig.arriving(bytes(2000)))
     assert rig.answer_classes() == [NACK_QUEUE_EXCEED_QUOTA]
 
@@ -266,8 +266,8 @@ def test_systems_behind_another_machine_are_passed_on(rig: ForeignRig) -> None:
 
 def test_addresses_that_somebody_makes_up_are_not_kept_for_ever(rig: ForeignRig) -> None:
     for number in range(MACHINES_MAX + 10):
-        assert not rig.manager.connectors.takes(number.to_bytes(16, "big"))
-    assert len(rig.manager.connectors._site_of) <= MACHINES_MAX
+        assert not rig.manager.directory.connectors.takes(number.to_bytes(16, "big"))
+    assert len(rig.manager.directory.connectors._site_of) <= MACHINES_MAX
     rig.take(rig.arriving(b"still"))
     assert rig.in_queue() == [b"still"]
 
@@ -323,10 +323,10 @@ def test_what_was_not_said_anything_of_comes_again(rig: ForeignRig) -> None:
     rig.take(rig.arriving(b"x"))
     reader = rig.reader()
     assert (
-        rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+        rig.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
         is not None
     )
-    assert rig.run(lambda m: m.dequeue_messages(rig.open(CONNECTOR, RECEIVE), 1)) == []
+    assert rig.run(lambda m: m.messages.dequeue_messages(rig.open(CONNECTOR, RECEIVE), 1)) == []
     rig.close(reader)
     assert rig.hand_over(ACK_RECEIVE) == b"x"
 
@@ -426,7 +426,7 @@ def test_what_others_sent_before_comes_in_once_and_in_order() -> None:
     express = rig.arriving(b"plain")
     packets = [rig.in_order(1, 0), rig.in_order(2, 1), express]
     rig.take(*packets)
-    assert rig.manager.queues.connector_queues() == []
+    assert rig.manager.queues.collection.connector_queues() == []
     rig.belong(HOME, SITE)
     assert rig.in_queue(XACTONLY) == [b"1", b"2"]
     assert rig.in_queue() == [b"plain"]
@@ -441,10 +441,10 @@ def test_what_others_sent_before_comes_in_once_and_in_order() -> None:
 def test_a_paused_queue_keeps_its_messages(rig: ForeignRig) -> None:
     rig.close(rig.open(STREAM))
     queue, _ = rig.outgoing(STREAM)
-    rig.run(lambda m: m.pause_queue(queue))
+    rig.run(lambda m: m.transfer.pause_queue(queue))
     rig.send(STREAM, b"held")
     assert rig.in_queue() == []
-    rig.run(lambda m: m.resume_queue(queue))
+    rig.run(lambda m: m.transfer.resume_queue(queue))
     assert rig.in_queue() == [b"held"]
 
 
@@ -455,17 +455,19 @@ def test_nothing_overtakes_a_transactional_message_that_somebody_holds() -> None
         rig.send(descriptor, body, tx=tx)
     rig.commit(tx)
     reader = rig.open(LEDGER_STREAM, QueueAccessType.RECEIVE_ADMIN)
-    held = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    held = rig.driver.read(
+        lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True)
+    )
     assert held is not None
     rig.belong(HOME, SITE)
     assert rig.in_queue(XACTONLY) == []
-    rig.run(lambda m: m.dequeue_message_end(reader, held.read.lookup_id, positive=False))
+    rig.run(lambda m: m.messages.dequeue_message_end(reader, held.read.lookup_id, positive=False))
     assert rig.in_queue(XACTONLY) == [b"one", b"two"]
     rig.check_books()
 
 
 def test_what_finds_no_room_waits_and_says_so(rig: ForeignRig) -> None:
-    rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, quota_kib=1))
+    rig.run(lambda m: m.queues.set_queue(CONNECTOR, rig.admin, quota_kib=1))
     rig.send(STREAM, bytes(500))
     rig.send(STREAM, bytes(600))
     assert len(rig.in_queue()) == 1
@@ -479,12 +481,12 @@ def test_what_finds_no_room_waits_and_says_so(rig: ForeignRig) -> None:
 
 
 def test_what_finds_no_room_is_looked_at_no_more_when_the_site_is_left(rig: ForeignRig) -> None:
-    rig.run(lambda m: m.set_queue(CONNECTOR, rig.admin, quota_kib=1))
+    rig.run(lambda m: m.queues.set_queue(CONNECTOR, rig.admin, quota_kib=1))
     rig.send(STREAM, bytes(500))
     rig.send(STREAM, bytes(600))
-    assert rig.manager.connectors.next_deadline_ms() is not None
+    assert rig.manager.directory.connectors.next_deadline_ms() is not None
     rig.belong(HOME)
-    assert rig.manager.connectors.next_deadline_ms() is None
+    assert rig.manager.directory.connectors.next_deadline_ms() is None
 
 
 def test_a_great_many_take_several_turns() -> None:
@@ -498,7 +500,7 @@ def test_a_great_many_take_several_turns() -> None:
     rig.turn()
     rig.turn()
     assert rig.in_queue() == [str(number).encode() for number in range(25)]
-    assert rig.manager.connectors.next_deadline_ms() is None
+    assert rig.manager.directory.connectors.next_deadline_ms() is None
     rig.check_books()
 
 

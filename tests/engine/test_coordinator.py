@@ -51,18 +51,18 @@ class Desk(Rig):
     def __init__(self, **settings: Any) -> None:
         self.asks: list[Ask] = []
         super().__init__(**settings)
-        self.run(lambda m: m.two_phase.peers.add("PEER", PEER, URL, KEY))
-        self.run(lambda m: m.two_phase.peers.add("OTHER", OTHER, "http://other", OTHER_KEY))
+        self.run(lambda m: m.transactions.add_peer("PEER", PEER, URL, KEY))
+        self.run(lambda m: m.transactions.add_peer("OTHER", OTHER, "http://other", OTHER_KEY))
         self.create("orders", transactional=True)
 
     def _boot(self, state: Any) -> None:
         super()._boot(state)
         self.driver.on_asks = self.asks.extend
-        self.manager.two_phase.coordinator.url = OUR_URL
+        self.manager.transactions.coordinator.url = OUR_URL
 
     @property
     def coordinator(self) -> Any:
-        return self.manager.two_phase.coordinator
+        return self.manager.transactions.coordinator
 
     def verbs(self) -> list[tuple[Verb, bytes]]:
         verbs = [(ask.verb, ask.peer) for ask in self.asks]
@@ -71,34 +71,40 @@ class Desk(Rig):
 
     def call(self, verb: Verb, identifier: bytes, sender: bytes = PEER, key: bytes = KEY) -> Reply:
         call = PeerCall(
-            verb, sender, self.manager.identifier, identifier, self.clock.utc_seconds, bytes(8)
+            verb,
+            sender,
+            self.manager.machine.identifier,
+            identifier,
+            self.clock.utc_seconds,
+            bytes(8),
         )
         text = sign_call(call, key)
-        reply = self.run(lambda m: m.two_phase.called(text))
+        reply = self.run(lambda m: m.transactions.called(text))
         return check_reply(text, reply, key)
 
     def answer(self, verb: Verb, reply: Reply, identifier: bytes, peer: bytes = PEER) -> None:
         """A peer's genuine answer to a call of ours."""
         key = KEY if peer == PEER else OTHER_KEY
         text = sign_call(
-            PeerCall(verb, self.manager.identifier, peer, identifier, START_UTC, bytes(8)), key
+            PeerCall(verb, self.manager.machine.identifier, peer, identifier, START_UTC, bytes(8)),
+            key,
         )
         said = sign_reply(parse_call(text), reply, key)
         ask = Ask(peer, URL, verb, identifier, text)
-        self.run(lambda m: m.two_phase.answered(ask, said))
+        self.run(lambda m: m.transactions.answered(ask, said))
 
     def joined(self, *peers: str, owner: object = None) -> Transaction:
         """An open transaction with a send here and these participants."""
         transaction = self.begin("joint", owner)
         self.send("orders", b"one", tx=transaction)
         for peer in peers:
-            self.run(lambda m, p=peer: m.two_phase.coordinator.token(transaction, p))  # type: ignore[misc]
+            self.run(lambda m, p=peer: m.transactions.coordinator.token(transaction, p))  # type: ignore[misc]
         return transaction
 
     def commit_joint(self, transaction: Transaction, **more: Any) -> list[Answer]:
         answers: list[Answer] = []
         self.run(
-            lambda m: m.two_phase.coordinator.commit(
+            lambda m: m.transactions.commit(
                 transaction.identifier, SID, waiter=answers.append, **more
             )
         )
@@ -109,9 +115,7 @@ class Desk(Rig):
         return pack_token(token, KEY)
 
     def enlisted(self, identifier: bytes = b"t" * 16, owner: object = None) -> Transaction:
-        transaction = self.run(
-            lambda m: m.two_phase.participant.enlist(self.token(identifier), owner)
-        )
+        transaction = self.run(lambda m: m.transactions.enlist(self.token(identifier), owner))
         self.send("orders", b"theirs", tx=transaction)
         return transaction
 
@@ -145,7 +149,7 @@ def test_votes_are_asked_for_and_the_decision_is_told_until_confirmed(desk: Desk
     desk.advance(1)
     assert desk.verbs() == [(Verb.COMMIT, OTHER)]
     desk.answer(Verb.COMMIT, Reply.DONE, tx.identifier, OTHER)
-    assert desk.manager.core.state.of_table(TABLE_DECISION) == []
+    assert desk.manager.ledger.state.of_table(TABLE_DECISION) == []
     desk.advance(1000)
     assert desk.verbs() == []
 
@@ -193,11 +197,11 @@ def test_nothing_is_added_while_votes_are_gathered(desk: Desk) -> None:
     with pytest.raises(TransactionSequence):
         desk.send("orders", tx=tx)
     with pytest.raises(TransactionSequence):
-        desk.run(lambda m: m.two_phase.coordinator.token(tx, "OTHER"))
+        desk.run(lambda m: m.transactions.coordinator.token(tx, "OTHER"))
     with pytest.raises(TransactionSequence):
         desk.commit_joint(tx)
     with pytest.raises(TransactionSequence):
-        desk.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        desk.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
 
 
 def test_a_client_that_leaves_or_aborts_while_votes_are_gathered_aborts_all(desk: Desk) -> None:
@@ -238,9 +242,9 @@ def test_answers_that_nobody_signed_change_nothing(desk: Desk) -> None:
     desk.commit_joint(tx)
     ask = desk.asks[0]
     for text in (None, "", "nonsense", ask.text):
-        desk.run(lambda m, t=text: m.two_phase.answered(ask, t))  # type: ignore[misc]
+        desk.run(lambda m, t=text: m.transactions.answered(ask, t))  # type: ignore[misc]
     assert tx.state is TransactionState.DECIDING
-    assert desk.manager.core.refusals["peer_reply"] == 3
+    assert desk.manager.machine.refusals["peer_reply"] == 3
 
 
 def test_only_peers_become_participants_and_only_where_they_can_call_back(desk: Desk) -> None:
@@ -259,13 +263,13 @@ def test_only_peers_become_participants_and_only_where_they_can_call_back(desk: 
 def test_a_peer_stays_while_anything_is_open_with_it(desk: Desk) -> None:
     tx = desk.joined("PEER")
     with pytest.raises(TransactionSequence, match="not settled"):
-        desk.run(lambda m: m.two_phase.remove_peer("PEER"))
+        desk.run(lambda m: m.transactions.remove_peer("PEER"))
     desk.abort(tx)
     desk.enlisted()
     with pytest.raises(TransactionSequence, match="not settled"):
-        desk.run(lambda m: m.two_phase.remove_peer("PEER"))
+        desk.run(lambda m: m.transactions.remove_peer("PEER"))
     desk.call(Verb.ABORT, b"t" * 16)
-    desk.run(lambda m: m.two_phase.remove_peer("PEER"))
+    desk.run(lambda m: m.transactions.remove_peer("PEER"))
     with pytest.raises(AccessDenied):
         desk.call(Verb.OUTCOME, tx.identifier)
 
@@ -275,14 +279,14 @@ def test_a_peer_stays_while_anything_is_open_with_it(desk: Desk) -> None:
 
 def test_the_decision_is_kept_until_every_database_has_confirmed(desk: Desk) -> None:
     tx = desk.joined()
-    assert desk.run(lambda m: m.two_phase.coordinator.commit(tx.identifier, SID, DATABASES))
+    assert desk.run(lambda m: m.transactions.commit(tx.identifier, SID, DATABASES))
     assert desk.bodies("orders") == [b"one"]
     for _ in range(2):
         desk.restart()
         (joint,) = desk.coordinator.decided()
         assert joint.participants == ["database 0 orders-db", "database 1 bills-db"]
     confirm = lambda branch: desk.run(  # noqa: E731
-        lambda m: m.two_phase.coordinator.confirm(tx.identifier, [branch], USER)
+        lambda m: m.transactions.confirm(tx.identifier, [branch], USER)
     )
     confirm("0")
     confirm("0")
@@ -292,13 +296,13 @@ def test_the_decision_is_kept_until_every_database_has_confirmed(desk: Desk) -> 
     confirm("1")
     desk.restart()
     assert desk.coordinator.decided() == []
-    assert desk.manager.core.state.of_table(TABLE_DECISION) == []
+    assert desk.manager.ledger.state.of_table(TABLE_DECISION) == []
 
 
 def test_decision_and_work_are_one_record(desk: Desk) -> None:
     tx = desk.joined()
     before = len(desk.store.log)
-    desk.run(lambda m: m.two_phase.coordinator.commit(tx.identifier, SID, DATABASES))
+    desk.run(lambda m: m.transactions.commit(tx.identifier, SID, DATABASES))
     changes = [unpack_change(r[2]) for r in desk.store.log[before:] if r[0] == CHANGE]
     (decision,) = [c for c in changes if any(d.table == TABLE_DECISION for d in c.defines)]
     assert len(decision.settles) == 1
@@ -308,10 +312,10 @@ def test_recovery_hears_of_each_transaction_what_became_of_it(desk: Desk) -> Non
     tx = desk.joined()
     ids = [tx.identifier, b"never heard of.."]
     ask = lambda resource, caller=USER: desk.run(  # noqa: E731
-        lambda m: m.two_phase.coordinator.outcomes(ids, resource, caller)
+        lambda m: m.transactions.coordinator.outcomes(ids, resource, caller)
     )
     assert ask("orders-db") == ([UNDECIDED, UNKNOWN], [])
-    desk.run(lambda m: m.two_phase.coordinator.commit(tx.identifier, SID, DATABASES))
+    desk.run(lambda m: m.transactions.commit(tx.identifier, SID, DATABASES))
     assert ask("orders-db") == ([COMMITTED, UNKNOWN], [(tx.identifier, "0")])
     assert ask("bills-db", desk.admin) == ([COMMITTED, UNKNOWN], [(tx.identifier, "1")])
     assert ask("bills-db", STRANGER) == ([COMMITTED, UNKNOWN], [])
@@ -320,10 +324,10 @@ def test_recovery_hears_of_each_transaction_what_became_of_it(desk: Desk) -> Non
 
 def test_strangers_confirm_nothing(desk: Desk) -> None:
     tx = desk.joined()
-    desk.run(lambda m: m.two_phase.coordinator.commit(tx.identifier, SID, DATABASES))
+    desk.run(lambda m: m.transactions.commit(tx.identifier, SID, DATABASES))
     with pytest.raises(AccessDenied):
-        desk.run(lambda m: m.two_phase.coordinator.confirm(tx.identifier, ["0"], STRANGER))
-    desk.run(lambda m: m.two_phase.coordinator.confirm(tx.identifier, ["0", "1"], desk.admin))
+        desk.run(lambda m: m.transactions.confirm(tx.identifier, ["0"], STRANGER))
+    desk.run(lambda m: m.transactions.confirm(tx.identifier, ["0", "1"], desk.admin))
     assert desk.coordinator.decided() == []
 
 
@@ -342,7 +346,7 @@ def test_impossible_branches_are_refused_and_the_transaction_stays(
 ) -> None:
     tx = desk.joined()
     with pytest.raises(QueueError):
-        desk.run(lambda m: m.two_phase.coordinator.commit(tx.identifier, SID, branches))
+        desk.run(lambda m: m.transactions.commit(tx.identifier, SID, branches))
     assert tx.state is TransactionState.ACTIVE
 
 
@@ -350,13 +354,13 @@ def test_peers_and_databases_in_one_transaction(desk: Desk) -> None:
     tx = desk.joined("PEER")
     answers = desk.commit_joint(tx, branches=DATABASES[:1])
     assert desk.run(
-        lambda m: m.two_phase.coordinator.outcomes([tx.identifier], "", USER)
+        lambda m: m.transactions.coordinator.outcomes([tx.identifier], "", USER)
     ).states == [UNDECIDED]
     desk.answer(Verb.PREPARE, Reply.PREPARED, tx.identifier)
     assert [answer.error for answer in answers] == [None]
     desk.answer(Verb.COMMIT, Reply.DONE, tx.identifier)
     assert desk.coordinator.decided()[0].participants == ["database 0 orders-db"]
-    desk.run(lambda m: m.two_phase.coordinator.confirm(tx.identifier, ["0"], USER))
+    desk.run(lambda m: m.transactions.confirm(tx.identifier, ["0"], USER))
     assert desk.coordinator.decided() == []
 
 
@@ -377,7 +381,7 @@ def test_a_part_is_prepared_and_ended_by_its_coordinator_however_often_it_says_s
         assert desk.call(verb, tx.identifier) is Reply.DONE
         assert desk.bodies("orders") == ([b"theirs"] if commit else [])
         desk.restart()
-    assert desk.manager.in_doubt() == []
+    assert desk.manager.transactions.in_doubt() == []
 
 
 def test_what_is_not_here_was_aborted(desk: Desk) -> None:
@@ -399,7 +403,7 @@ def test_in_doubt_it_asks_its_coordinator_until_that_knows(
     desk.advance(10)
     assert (Verb.OUTCOME, PEER) in desk.verbs()
     desk.answer(Verb.OUTCOME, Reply.UNDECIDED, tx.identifier)
-    assert len(desk.manager.in_doubt()) == 1
+    assert len(desk.manager.transactions.in_doubt()) == 1
     desk.advance(5)
     assert (Verb.OUTCOME, PEER) in desk.verbs()
     desk.answer(Verb.OUTCOME, reply, tx.identifier)
@@ -425,9 +429,11 @@ def test_calls_of_strangers_are_refused(desk: Desk) -> None:
         with pytest.raises(AccessDenied):
             desk.call(Verb.ABORT, tx.identifier, sender, key)
     desk.clock.step_utc(-10_000)
-    late = PeerCall(Verb.ABORT, PEER, desk.manager.identifier, tx.identifier, START_UTC, bytes(8))
+    late = PeerCall(
+        Verb.ABORT, PEER, desk.manager.machine.identifier, tx.identifier, START_UTC, bytes(8)
+    )
     with pytest.raises(AccessDenied):
-        desk.run(lambda m: m.two_phase.called(sign_call(late, KEY)))
+        desk.run(lambda m: m.transactions.called(sign_call(late, KEY)))
     assert tx.state is TransactionState.ACTIVE
 
 
@@ -436,13 +442,13 @@ def test_the_client_of_a_part_may_give_it_up_but_not_commit_it(desk: Desk) -> No
     with pytest.raises(TransactionSequence, match="may commit"):
         desk.commit_joint(tx)
     with pytest.raises(TransactionEnlist, match="only the coordinator"):
-        desk.run(lambda m: m.two_phase.coordinator.token(tx, "OTHER"))
+        desk.run(lambda m: m.transactions.coordinator.token(tx, "OTHER"))
     desk.call(Verb.PREPARE, tx.identifier)
     with pytest.raises(TransactionSequence, match="may abort"):
-        desk.run(lambda m: m.two_phase.abort_for_client(tx.identifier))
+        desk.run(lambda m: m.transactions.abort_for_client(tx.identifier))
     desk.call(Verb.ABORT, tx.identifier)
     other = desk.enlisted(b"u" * 16)
-    desk.run(lambda m: m.two_phase.abort_for_client(other.identifier))
+    desk.run(lambda m: m.transactions.abort_for_client(other.identifier))
     assert desk.call(Verb.PREPARE, other.identifier) is Reply.ABORTED
 
 
@@ -462,12 +468,12 @@ def test_tokens_that_cannot_be_believed_are_refused(
 ) -> None:
     token = desk.token(**changes)
     with desk.refused(0xC00E0058, why):
-        desk.run(lambda m: m.two_phase.participant.enlist(token))
+        desk.run(lambda m: m.transactions.enlist(token))
 
 
 def test_a_part_is_begun_once(desk: Desk) -> None:
     tx = desk.enlisted(owner=desk)
-    enlist = desk.manager.two_phase.participant.enlist
+    enlist = desk.manager.transactions.enlist
     assert desk.run(lambda m: enlist(desk.token(), desk)) is tx
     with pytest.raises(TransactionEnlist):
         desk.run(lambda m: enlist(desk.token(), None))
@@ -477,7 +483,7 @@ def test_a_part_is_begun_once(desk: Desk) -> None:
     desk.clock.advance(61_000)
     late = desk.token(b"v" * 16, expires_s=START_UTC + 100)
     desk.run(lambda m: enlist(late))
-    assert list(desk.manager.two_phase.participant._seen) == [b"v" * 16]
+    assert list(desk.manager.transactions.participant._seen) == [b"v" * 16]
 
 
 # -- operators
@@ -491,7 +497,7 @@ def test_an_operator_decides_and_the_coordinators_word_is_compared(
     tx = desk.enlisted()
     desk.call(Verb.PREPARE, tx.identifier)
     by_hand = "commit_by_hand" if commit else "abort_by_hand"
-    desk.run(lambda m: getattr(m.two_phase, by_hand)(tx.identifier, "maria"))
+    desk.run(lambda m: getattr(m.transactions, by_hand)(tx.identifier, "maria"))
     assert desk.bodies("orders") == ([b"theirs"] if commit else [])
     assert f"transaction_{'committed' if commit else 'aborted'}_by_hand" in desk.names()
     desk.restart()
@@ -502,7 +508,7 @@ def test_an_operator_decides_and_the_coordinators_word_is_compared(
     desk.answer(Verb.OUTCOME, reply, tx.identifier)
     last = "transaction_settled_as_by_hand" if agrees else "transaction_outcome_differs"
     assert desk.names()[-1] == last
-    assert desk.manager.core.state.of_table(TABLE_HEURISTIC) == []
+    assert desk.manager.ledger.state.of_table(TABLE_HEURISTIC) == []
     desk.advance(1000)
     assert desk.verbs() == []
 
@@ -510,7 +516,7 @@ def test_an_operator_decides_and_the_coordinators_word_is_compared(
 def test_a_decision_of_the_coordinator_meets_that_of_the_operator(desk: Desk) -> None:
     tx = desk.enlisted()
     desk.call(Verb.PREPARE, tx.identifier)
-    desk.run(lambda m: m.two_phase.abort_by_hand(tx.identifier, "maria"))
+    desk.run(lambda m: m.transactions.abort_by_hand(tx.identifier, "maria"))
     assert desk.call(Verb.COMMIT, tx.identifier) is Reply.DONE
     assert desk.names()[-1] == "transaction_outcome_differs"
 
@@ -520,8 +526,8 @@ def test_an_operator_ends_what_is_decided_and_never_confirmed(desk: Desk) -> Non
     desk.commit_joint(tx, branches=DATABASES)
     desk.answer(Verb.PREPARE, Reply.PREPARED, tx.identifier)
     with pytest.raises(TransactionSequence, match="is committed"):
-        desk.run(lambda m: m.two_phase.abort_by_hand(tx.identifier, "maria"))
-    desk.run(lambda m: m.two_phase.commit_by_hand(tx.identifier, "maria"))
+        desk.run(lambda m: m.transactions.abort_by_hand(tx.identifier, "maria"))
+    desk.run(lambda m: m.transactions.commit_by_hand(tx.identifier, "maria"))
     (event,) = [e for e in desk.events if e.name == "transaction_forgotten_by_hand"]
     assert event.details["user"] == "maria"
     assert len(event.details["participants"]) == 3  # type: ignore[arg-type]
@@ -534,7 +540,7 @@ def test_an_operator_ends_what_is_decided_and_never_confirmed(desk: Desk) -> Non
 def test_an_operator_commits_nothing_that_is_not_prepared(desk: Desk) -> None:
     tx = desk.begin()
     with pytest.raises(TransactionSequence, match="not prepared"):
-        desk.run(lambda m: m.two_phase.commit_by_hand(tx.identifier, "maria"))
-    desk.run(lambda m: m.two_phase.abort_by_hand(tx.identifier, "maria"))
+        desk.run(lambda m: m.transactions.commit_by_hand(tx.identifier, "maria"))
+    desk.run(lambda m: m.transactions.abort_by_hand(tx.identifier, "maria"))
     with pytest.raises(TransactionSequence):
-        desk.run(lambda m: m.two_phase.abort_by_hand(tx.identifier, "maria"))
+        desk.run(lambda m: m.transactions.abort_by_hand(tx.identifier, "maria"))

@@ -94,7 +94,7 @@ class Bench:
     def read(self, method: str) -> bytes:
         """A read that does not wait; its body."""
         delivery = self.rig.driver.read(
-            lambda m: getattr(m, method)(self.source, cursor=self.cursor, timeout_ms=0)
+            lambda m: getattr(m.messages, method)(self.source, cursor=self.cursor, timeout_ms=0)
         )
         assert delivery is not None
         return body(delivery)
@@ -399,7 +399,9 @@ def test_while_an_operation_waits_every_other_is_illegal(state: CursorState, met
     bench.reach(state)
     bench.refuses(method, *ILLEGAL)
     with bench.rig.refuses(*ILLEGAL):
-        bench.rig.run(lambda m: getattr(m, method)(bench.source, cursor=bench.cursor, timeout_ms=5))
+        bench.rig.run(
+            lambda m: getattr(m.messages, method)(bench.source, cursor=bench.cursor, timeout_ms=5)
+        )
     assert (bench.cursor.state, bench.waits) == (state, [])
     bench.rig.fill(b"a")
     assert answered(bench.waits) == b"a"
@@ -478,7 +480,7 @@ def test_a_cursor_is_found_by_its_handle_in_its_own_session_only() -> None:
         rig.cursor(rig.open("q", RECEIVE, association=door)) for door in doors for _ in range(2)
     ]
     assert len({cursor.handle for cursor in cursors}) == 4
-    opening = rig.manager.opening
+    opening = rig.manager.queues.opening
     for cursor, door in zip(cursors, (doors[0], doors[0], doors[1], doors[1]), strict=True):
         assert opening.cursor(cursor.handle, door) is cursor
         for stranger in {*doors, None} - {door}:
@@ -517,7 +519,7 @@ def test_closing_a_cursor_ends_its_own_wait_and_no_other(method: str) -> None:
         bench.rig.wait(bench.source, PEEK_CALL, cursor=neighbour),
         bench.rig.wait(bench.source, PEEK_CALL),
     ]
-    bench.rig.run(lambda m: m.close_cursor(bench.cursor))
+    bench.rig.run(lambda m: m.messages.close_cursor(bench.cursor))
     assert ended(bench.waits) is OperationCancelled
     assert bench.source.cursors == {neighbour.handle: neighbour}
     assert others == [[], []]
@@ -530,15 +532,15 @@ def test_closing_a_cursor_ends_its_own_wait_and_no_other(method: str) -> None:
 def test_a_closed_cursor_is_of_no_use(state: CursorState) -> None:
     bench = Bench(*([b"a"] if state in (UNREAD, READ) else []))
     bench.reach(state)
-    bench.rig.run(lambda m: m.close_cursor(bench.cursor))
+    bench.rig.run(lambda m: m.messages.close_cursor(bench.cursor))
     for method in (PEEK_CALL, NEXT_CALL, RECEIVE_CALL):
         bench.refuses(method, *ILLEGAL)
         with pytest.raises(IllegalCursorAction, match="the cursor is closed"):
             bench.read(method)
     with bench.rig.refuses(InvalidHandle, 0xC00E0007):
-        bench.rig.run(lambda m: m.close_cursor(bench.cursor))
+        bench.rig.run(lambda m: m.messages.close_cursor(bench.cursor))
     with pytest.raises(InvalidHandle):
-        bench.rig.manager.opening.cursor(bench.cursor.handle, None)
+        bench.rig.manager.messages.cursor(bench.cursor.handle, None)
 
 
 # -- against a plain list
@@ -564,7 +566,7 @@ class Browsing(RuleBasedStateMachine):
     def attempt(self, method: str) -> int | type[QueueError]:
         try:
             delivery = self.rig.driver.read(
-                lambda m: getattr(m, method)(self.source, cursor=self.cursor, timeout_ms=0)
+                lambda m: getattr(m.messages, method)(self.source, cursor=self.cursor, timeout_ms=0)
             )
         except QueueError as error:
             return type(error)
@@ -658,4 +660,4 @@ def test_cursors_of_a_session_end_with_it() -> None:
     rig.run(lambda m: m.end_session(session))
     assert cursor.closed
     with pytest.raises(InvalidHandle):
-        rig.manager.opening.cursor(cursor.handle, session)
+        rig.manager.messages.cursor(cursor.handle, session)

@@ -33,18 +33,18 @@ def rig() -> Iterator[PostRig]:
 
 def enter(rig: PostRig, document: Document, only: list[str] | None = None) -> Difference:
     return rig.run(
-        lambda own: own.directory_changes.take_in(document, prune=False, only=only, dry_run=False)
+        lambda own: own.directory.changes.take_in(document, prune=False, only=only, dry_run=False)
     )
 
 
 def own_part(rig: PostRig) -> MachinePart:
-    guid = format_guid(rig.manager.identifier)
-    machines = rig.manager.directory_changes.document().machines
+    guid = format_guid(rig.manager.machine.identifier)
+    machines = rig.manager.directory.document().machines
     return next(one for one in machines if one.guid == guid)
 
 
 def remove(rig: PostRig, kind: str, name: str) -> None:
-    rig.run(lambda own: own.directory_changes.remove(kind, name, dry_run=False))
+    rig.run(lambda own: own.directory.changes.remove(kind, name, dry_run=False))
 
 
 def test_a_file_does_not_say_who_we_are(rig: PostRig) -> None:
@@ -80,7 +80,7 @@ def test_a_command_about_something_else_is_not_refused_for_it(rig: PostRig) -> N
     """The directory may say something old of us; who changes our site does not speak of that."""
     own = rig.manager.directory.own_queue_manager()
     old = msgspec.structs.replace(own, qualified_computer_name="alpha.old.example")
-    rig.run(lambda m: m.directory.service.write_directory(old, m.core.now_ms, m.core.utc))
+    rig.run(lambda m: m.directory.service.write_directory(old, m.machine.now_ms, m.machine.utc))
     part = MachinePart(name=own.computer_name, guid=own_part(rig).guid, sites=["North"])
     assert enter(rig, Document(machines=[part]), ["name", "sites"]).changed
     assert own_part(rig).sites == ["North"]
@@ -89,7 +89,7 @@ def test_a_command_about_something_else_is_not_refused_for_it(rig: PostRig) -> N
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_link_is_found_by_names_with_commas_and_without_a_site(rig: PostRig, first: bool) -> None:
-    ends = {one.name: one.guid for one in rig.manager.directory_changes.document().sites}
+    ends = {one.name: one.guid for one in rig.manager.directory.document().sites}
     if first:
         remove(rig, "link", "east, west,NORTH")
     else:
@@ -97,7 +97,7 @@ def test_a_link_is_found_by_names_with_commas_and_without_a_site(rig: PostRig, f
         with pytest.raises(StatusNotFound):
             remove(rig, "link", "North,East, West")
         remove(rig, "link", f"{ends['North']},East, West")
-    assert rig.manager.directory_changes.document().links == []
+    assert rig.manager.directory.document().links == []
 
 
 def test_a_name_that_two_could_mean_is_refused(rig: PostRig) -> None:
@@ -108,9 +108,9 @@ def test_a_name_that_two_could_mean_is_refused(rig: PostRig) -> None:
         remove(rig, "user", "ADA")
     assert "SID" in refused.value.remedy
     with pytest.raises(DsError):
-        rig.manager.directory_changes.user("Ada")
+        rig.manager.directory.user("Ada")
     remove(rig, "user", other)
-    assert rig.manager.directory_changes.user("Ada").name == "Ada"
+    assert rig.manager.directory.user("Ada").name == "Ada"
     links = [LinkPart(sites=["a,b", "c"]), LinkPart(sites=["a", "b,c"])]
     names = ["a", "a,b", "b,c", "c"]
     enter(rig, Document(sites=[SitePart(name=one) for one in names], links=links))

@@ -41,7 +41,7 @@ ENTERPRISE = Document(
 
 
 def enter(rig: PostRig, document: Document) -> None:
-    rig.run(lambda own: own.directory_changes.take_in(document, prune=False, dry_run=False))
+    rig.run(lambda own: own.directory.changes.take_in(document, prune=False, dry_run=False))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def outgoing(rig: PostRig) -> list[str]:
 
 def listed(rig: PostRig, name: str) -> str:
     """The format name of a list or an alias."""
-    document = rig.manager.directory_changes.document()
+    document = rig.manager.directory.document()
     parts: list[ListPart | AliasPart] = [*document.lists, *document.aliases]
     found = {one.name: one.guid for one in parts}
     return f"DL={found[name]}"
@@ -139,19 +139,19 @@ def test_an_alias_is_sent_to_like_its_queue(rig: PostRig) -> None:
 
 
 def test_while_the_directory_is_away_paths_lead_where_they_led(rig: PostRig) -> None:
-    rig.manager.directory.directory.connected = False
+    rig.manager.directory.queues.directory.connected = False
     rig.send(r"ALPHA\private$\orders", b"x")
     with pytest.raises(NoDs):
         rig.open(PUBLIC, SEND)
     rig.send(r"BETA\private$\orders", b"x")
     assert outgoing(rig) == [r"DIRECT=OS:BETA\private$\orders"]
-    rig.manager.directory.directory.connected = True
+    rig.manager.directory.queues.directory.connected = True
 
 
 def test_a_queue_whose_machine_is_gone_waits_with_that_reason(rig: PostRig) -> None:
     rig.send(PUBLIC, b"x")
-    rig.run(lambda own: own.directory_changes.remove("machine", "BETA", dry_run=False))
-    assert rig.manager.directory_changes.document().queues[0].machine == BETA
+    rig.run(lambda own: own.directory.changes.remove("machine", "BETA", dry_run=False))
+    assert rig.manager.directory.document().queues[0].machine == BETA
     rig.send(r"BETA\orders", b"y")
     assert [queue.state.count for queue in rig.manager.queues.outgoing_queues()] == [2]
 
@@ -169,33 +169,33 @@ def test_a_queue_whose_machine_is_gone_waits_with_that_reason(rig: PostRig) -> N
 def test_where_a_queue_is_read(
     rig: PostRig, name: str, format_name: str, machine: str, hosts: tuple[str, ...]
 ) -> None:
-    assert rig.manager.directory_entries.place(name) == (format_name, machine, hosts)
+    assert rig.manager.directory.place(name) == (format_name, machine, hosts)
 
 
 def test_hosts_are_those_of_the_addresses_each_once(rig: PostRig) -> None:
     listens = ["10.0.0.1:1801", "10.0.0.1:1802", "[::1]:1801", "beta"]
     enter(rig, Document(machines=[MachinePart(name="BETA", guid=BETA, addresses=listens)]))
-    assert rig.manager.directory_entries.place(PUBLIC).hosts == ("10.0.0.1", "::1", "beta")
+    assert rig.manager.directory.place(PUBLIC).hosts == ("10.0.0.1", "::1", "beta")
 
 
 def test_a_place_that_nobody_knows_is_told_with_its_reason(rig: PostRig) -> None:
-    entries = rig.manager.directory_entries
+    entries = rig.manager.directory.entries
     with pytest.raises(QueueNotFound, match="directory queue list"):
         entries.place(f"PUBLIC={GONE}")
     with pytest.raises(MachineNotFound, match="directory machine add"):
         entries.place(f"PRIVATE={GONE}\\00000007")
     with pytest.raises(UnsupportedFormatNameOperation, match="not one queue"):
         entries.place(f"DL={GONE}")
-    rig.manager.directory.directory.connected = False
+    rig.manager.directory.queues.directory.connected = False
     for name in (PUBLIC, f"PRIVATE={BETA}\\00000007"):
         with pytest.raises(NoDs):
             entries.place(name)
-    rig.manager.directory.directory.connected = True
+    rig.manager.directory.queues.directory.connected = True
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.26/3")
 def test_the_path_of_a_public_name_is_that_of_its_object(rig: PostRig) -> None:
-    assert rig.manager.get_queue_path(PUBLIC) == (r"BETA\orders", "BETA")
+    assert rig.manager.directory.get_queue_path(PUBLIC) == (r"BETA\orders", "BETA")
 
 
 def test_a_public_queue_that_was_entered_with_a_slash_is_found(rig: PostRig) -> None:

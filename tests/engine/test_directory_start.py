@@ -42,23 +42,25 @@ class Member(Rig):
         return self.manager.directory.service
 
     def own(self, **attributes: Any) -> QueueManager:
-        return QueueManager(identifier=self.manager.identifier, computer_name="ALPHA", **attributes)
+        return QueueManager(
+            identifier=self.manager.machine.identifier, computer_name="ALPHA", **attributes
+        )
 
     def enter(self, *values: DirectoryObject) -> None:
         for value in values:
             self.run(partial(self._create, value))
 
     def _create(self, value: DirectoryObject, manager: Engine) -> None:
-        core = manager.core
+        core = manager.ledger
         self.service.create_directory_object(value, core.now_ms, core.utc)
 
     def write(self, value: DirectoryObject) -> None:
-        self.run(lambda m: self.service.write_directory(value, m.core.now_ms, m.core.utc))
+        self.run(lambda m: self.service.write_directory(value, m.machine.now_ms, m.machine.utc))
 
     def written_elsewhere(self, value: DirectoryObject) -> None:
         """Behind the back of the service, as other writers of a directory do."""
-        directory = self.manager.directory.directory
-        self.run(lambda m: directory.write(value, m.core.utc))
+        directory = self.manager.directory.queues.directory
+        self.run(lambda m: directory.write(value, m.machine.utc))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.2.1/1", "MS-MQDMPR 3.1.6.1/1", "MS-MQDMPR 3.1.3/14")
@@ -99,14 +101,14 @@ def test_a_queue_manager_looks_at_its_gates_every_hour() -> None:
 def test_a_queue_manager_looks_for_its_directory_every_minute() -> None:
     rig = Member()
     queue = rig.create(PUBLIC, label="before")
-    directory = rig.manager.directory.directory
+    directory = rig.manager.directory.queues.directory
     directory.connected = False
-    rig.run(lambda m: rig.service.read_directory(Site, (), m.core.now_ms))
+    rig.run(lambda m: rig.service.read_directory(Site, (), m.machine.now_ms))
     assert rig.service.offline
     rig.advance(60)
     assert rig.service.offline
     directory.connected = True
-    changed = rig.manager.directory.object_of(queue.definition)
+    changed = rig.manager.directory.queues.object_of(queue.definition)
     rig.written_elsewhere(_labelled(changed, "after"))
     rig.advance(59)
     assert (rig.service.offline, queue.definition.label) == (True, "before")
@@ -135,7 +137,7 @@ def test_a_start_reads_the_own_sites() -> None:
 def test_a_new_queue_manager_enters_itself_in_the_configured_site(site: str) -> None:
     rig = Rig(directory_file=AUTHORITY.removeprefix("file "), directory_site=site)
     north = Site(identifier=NORTH, name="North")
-    (order,) = rig.run(lambda m: m.mirroring.take(Changes([north], [], True, "1")))
+    (order,) = rig.run(lambda m: m.directory.take(Changes([north], [], True, "1")))
     assert order.action is Action.CREATE
     assert order.value.site_identifier_list == (NORTH,)
 
@@ -157,9 +159,9 @@ def test_a_new_queue_manager_enters_itself_with_the_documented_defaults(routing:
         routing_server=routing,
         dns_domain="example.com",
     )
-    (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
+    (order,) = rig.run(lambda m: m.directory.take(Changes([], [], True, "1")))
     new = order.value
-    assert new.identifier == rig.manager.identifier
+    assert new.identifier == rig.manager.machine.identifier
     assert (new.computer_name, new.qualified_computer_name) == ("ALPHA", "ALPHA.example.com")
     assert new.queue_manager_version == ""
     assert new.journal_quota == 0xFFFFFFFF
@@ -172,7 +174,7 @@ def test_a_new_queue_manager_enters_itself_with_the_documented_defaults(routing:
 
 def test_a_configured_site_that_nobody_knows_is_told() -> None:
     rig = Rig(directory_file=AUTHORITY.removeprefix("file "), directory_site="Atlantis")
-    (order,) = rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
+    (order,) = rig.run(lambda m: m.directory.take(Changes([], [], True, "1")))
     assert order.value.site_identifier_list == ()
     rig.turn()
     assert "directory_site_unknown" in [event.name for event in rig.events]
@@ -184,8 +186,8 @@ def test_a_configured_site_that_nobody_knows_is_told() -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.3/11")
 def test_a_start_without_the_shared_directory_goes_on_offline() -> None:
     rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
-    assert rig.manager.state is QueueManagerState.READY
-    state = rig.manager.mirroring.state()
+    assert rig.manager.machine.state is QueueManagerState.READY
+    state = rig.manager.directory.state()
     assert (state.source, state.online) == (AUTHORITY, False)
     assert state.reason
     rig.create("orders")
@@ -200,36 +202,36 @@ def test_a_start_without_the_shared_directory_goes_on_offline() -> None:
 def test_what_was_known_of_the_shared_directory_leads_on_while_it_is_away() -> None:
     rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
     other = QueueManager(identifier=GATE, computer_name="GATE")
-    rig.run(lambda m: m.mirroring.take(Changes([other], [], True, "1")))
-    assert rig.manager.mirroring.state().online
+    rig.run(lambda m: m.directory.take(Changes([other], [], True, "1")))
+    assert rig.manager.directory.state().online
     rig.restart()
     service = rig.manager.directory.service
-    assert not rig.manager.mirroring.state().online
+    assert not rig.manager.directory.state().online
     read = rig.run(
-        lambda m: service.read_directory(QueueManager, equals("identifier", GATE), m.core.now_ms)
+        lambda m: service.read_directory(QueueManager, equals("identifier", GATE), m.machine.now_ms)
     )
     assert read.status is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
     known = rig.run(
-        lambda m: service.known(QueueManager, equals("identifier", GATE), m.core.now_ms)
+        lambda m: service.known(QueueManager, equals("identifier", GATE), m.machine.now_ms)
     )
     assert known.value is not None
-    assert rig.run(lambda m: service.next_hops(GATE, m.core.now_ms)).candidates == (GATE,)
+    assert rig.run(lambda m: service.next_hops(GATE, m.machine.now_ms)).candidates == (GATE,)
 
 
 def test_a_directory_that_has_another_machine_of_our_name_is_left_as_it_is() -> None:
     """The own GUID differs from the directory object's: offline, and nothing is overwritten."""
     rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
     other = QueueManager(identifier=GATE, computer_name="ALPHA", queue_manager_quota=77)
-    orders = rig.run(lambda m: m.mirroring.take(Changes([other], [], True, "1")))
+    orders = rig.run(lambda m: m.directory.take(Changes([other], [], True, "1")))
     (order,) = [order for order in orders if isinstance(order.value, QueueManager)]
     assert order.action is Action.CREATE
-    assert order.value.identifier == rig.manager.identifier
+    assert order.value.identifier == rig.manager.machine.identifier
     refused = Refused(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, "there is an ALPHA already")
-    rig.run(lambda m: m.mirroring.entered([(order, refused)]))
-    state = rig.manager.mirroring.state()
+    rig.run(lambda m: m.directory.entered([(order, refused)]))
+    state = rig.manager.directory.state()
     assert not state.online
     assert "there is an ALPHA already" in state.reason
-    kept = rig.manager.directory.directory.known(QueueManager, equals("identifier", GATE))
+    kept = rig.manager.directory.queues.directory.known(QueueManager, equals("identifier", GATE))
     assert kept is not None
     assert kept.queue_manager_quota == 77
 
@@ -237,15 +239,15 @@ def test_a_directory_that_has_another_machine_of_our_name_is_left_as_it_is() -> 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/22")
 def test_a_refusal_of_the_directory_is_told_to_whoever_asked() -> None:
     rig = Rig(directory_file=AUTHORITY.removeprefix("file "))
-    rig.run(lambda m: m.mirroring.take(Changes([], [], True, "1")))
+    rig.run(lambda m: m.directory.take(Changes([], [], True, "1")))
     with pytest.raises(AuthorityNeeded) as needed:
         rig.create(PUBLIC)
     refused = Refused(DirectoryOperationResult.GENERIC_ERROR, "not today")
-    asking = rig.manager.directory.asking
+    asking = rig.manager.directory.queues.asking
     with pytest.raises(DsError, match="not today"):
         asking.again(needed.value, refused, lambda: rig.create(PUBLIC))
     assert is_missing(rig)
 
 
 def is_missing(rig: Rig) -> bool:
-    return rig.manager.core.registry.find_local(PathName.parse(PUBLIC)) is None
+    return rig.manager.ledger.registry.find_local(PathName.parse(PUBLIC)) is None

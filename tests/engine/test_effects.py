@@ -76,7 +76,7 @@ def test_a_commit_stands_behind_what_was_decided_before_it() -> None:
 def test_single_receives_of_a_turn_share_one_record() -> None:
     rig = readers(b"a", b"b", b"c")
     reader, numbers = rig.open("q", RECEIVE), [read.number for read in rig.reads("q")]
-    effects = rig.decide(lambda m: [m.dequeue_message(reader) for _ in range(3)])
+    effects = rig.decide(lambda m: [m.messages.dequeue_message(reader) for _ in range(3)])
     assert [ends(record) for record in effects.records] == [numbers]
 
 
@@ -87,8 +87,8 @@ def test_a_message_stands_in_front_of_its_end() -> None:
     packet = rig.receive(reader).packet
 
     def there_and_back(m: object) -> None:
-        rig.manager.send_packets(sender, [packet])
-        rig.manager.dequeue_message(reader)
+        rig.manager.messages.send_packets(sender, [packet])
+        rig.manager.messages.dequeue_message(reader)
 
     effects = rig.decide(there_and_back)
     assert [record[0] for record in effects.records] == [MESSAGE, CHANGE]
@@ -100,9 +100,9 @@ def test_express_messages_come_and_go_outside_the_changes() -> None:
     rig.send("q", b"quick", recoverable=False)
     packet, number = rig.peek("q").packet, rig.reads("q")[0].number
     reader, sender = rig.open("q", RECEIVE), rig.open("q")
-    effects = rig.decide(lambda m: m.dequeue_message(reader))
+    effects = rig.decide(lambda m: m.messages.dequeue_message(reader))
     assert effects.records == [(DROP, number, b"", b"")]
-    effects = rig.decide(lambda m: m.send_packets(sender, [packet]))
+    effects = rig.decide(lambda m: m.messages.send_packets(sender, [packet]))
     assert [record[0] for record in effects.records] == [EXPRESS]
 
 
@@ -113,7 +113,7 @@ def test_a_commit_is_pending_messages_and_one_change() -> None:
     rig.move(reader, rig.id_of(b"moved"), target, tx)
     for text in (b"1", b"2"):
         rig.send("q", text, tx=tx)
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     assert [record[0] for record in effects.records] == [MESSAGE, MESSAGE, CHANGE]
     for _, _, head, packet in effects.records[:2]:
         assert unpack_arrival(head + packet).row.lookup_id == 0
@@ -129,7 +129,7 @@ def test_a_reader_served_by_a_commit_stands_behind_it_in_the_log() -> None:
     rig.wait(rig.open(JOURNAL, RECEIVE))
     tx = rig.begin()
     rig.send("q", b"a", tx=tx)
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     number = effects.records[0][1]
     changes = [unpack_change(record[2]) for record in effects.records[1:]]
     assert [len(change.settles) for change in changes] == [1, 1, 0]  # commit, journal copy
@@ -143,16 +143,16 @@ def test_what_a_turn_asks_for_says_what_it_did() -> None:
     tx, reader, target = rig.begin(), rig.open("q", RECEIVE), rig.open(SUBQUEUE, MOVE)
     rig.receive(reader, transaction=tx)  # locks are not in the log
     held = rig.hold(reader).read.lookup_id
-    state = rig.manager.core.state
+    state = rig.manager.ledger.state
     twin = State.load(state.dump())
     calls: list[Callable[[QueueManager], object]] = [
-        lambda m: m.dequeue_message(reader),
-        lambda m: m.move_message(reader, rig.id_of(b"d"), target),
-        lambda m: m.purge_queue(reader),
-        lambda m: m.dequeue_message_end(reader, held, positive=False),
-        lambda m: m.transaction_abort(tx.identifier),
-        lambda m: m.close_queue(target),
-        lambda m: m.delete_queue(r".\private$\q", rig.admin),
+        lambda m: m.messages.dequeue_message(reader),
+        lambda m: m.messages.move_message(reader, rig.id_of(b"d"), target),
+        lambda m: m.queues.purge_queue(reader),
+        lambda m: m.messages.dequeue_message_end(reader, held, positive=False),
+        lambda m: m.transactions.transaction_abort(tx.identifier),
+        lambda m: m.queues.close_queue(target),
+        lambda m: m.queues.delete_queue(r".\private$\q", rig.admin),
     ]
     for call in calls:
         before = state.dump()

@@ -44,8 +44,8 @@ def test_a_message_without_a_limit_has_no_timer() -> None:
     rig = readers()
     rig.fill(b"a", time_to_be_received=INFINITE)
     rig.fill(b"default")
-    assert rig.manager.core.state.calendar.count == 0
-    assert rig.manager.expiry.next_deadline_ms() is None
+    assert rig.manager.ledger.state.calendar.count == 0
+    assert rig.manager.messages.expiry.next_deadline_ms() is None
     rig.advance(100 * 365 * 86400)
     assert rig.available() == [b"a", b"default"]
 
@@ -70,7 +70,7 @@ def test_a_message_without_time_is_never_readable(transactional: bool, recoverab
 def test_a_message_is_removed_in_exactly_its_second(recoverable: bool) -> None:
     rig = readers()
     rig.fill(b"a", time_to_be_received=10, recoverable=recoverable)
-    assert rig.manager.expiry.next_deadline_ms() == rig.clock.now_ms + 10_000
+    assert rig.manager.messages.expiry.next_deadline_ms() == rig.clock.now_ms + 10_000
     rig.advance(9.999)
     assert rig.available() == [b"a"]
     rig.advance(0.001)
@@ -150,7 +150,7 @@ def test_a_message_of_a_transaction_that_has_ended_expires_like_any_other() -> N
     rig.fill(b"a", time_to_be_received=10, negative_journaling_requested=True)
     rig.advance(10)
     assert rig.bodies("q") == []
-    assert rig.manager.core.locks == {}
+    assert rig.manager.ledger.locks == {}
     assert rig.bodies(DEAD_TRANSACTIONAL) == [b"a"]
     assert rig.reads(DEAD_TRANSACTIONAL)[0].message_class == NACK_RECEIVE_TIMEOUT
 
@@ -251,7 +251,7 @@ def test_an_expired_message_that_is_held_is_looked_at_now_and_then_only() -> Non
     rig.fill(b"a", time_to_be_received=10)
     rig.hold(rig.open("q", RECEIVE))
     rig.advance(10)
-    assert rig.manager.expiry.next_deadline_ms() == rig.clock.now_ms + HELD_AGAIN_S * 1000
+    assert rig.manager.messages.expiry.next_deadline_ms() == rig.clock.now_ms + HELD_AGAIN_S * 1000
 
 
 # -- clocks that are set (design, section 3)
@@ -340,7 +340,7 @@ def test_a_prepared_message_expires_when_its_coordinator_gives_it_back() -> None
     rig.fill(b"a", time_to_be_received=10)
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     rig.receive(reader, transaction=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.restart()
     rig.advance(100)
     assert rig.bodies("q") == [b"a"]
@@ -355,14 +355,14 @@ def test_a_message_that_expired_in_somebodys_hands_expires_after_a_crash_too() -
     rig.fill(b"a", time_to_be_received=10)
     rig.hold(rig.open("q", RECEIVE))
     rig.advance(10)
-    state = State.load(rig.manager.core.state.dump())
+    state = State.load(rig.manager.ledger.state.dump())
     manager = QueueManager(
         rig.settings, state, rig.store.read, rig.random.randbytes, rig.store.read_many
     )
     manager.start(rig.clock.now_ms, rig.clock.utc_seconds)
     rig.clock.advance(HELD_AGAIN_S * 1000)
     manager.begin_turn(rig.clock.now_ms, rig.clock.utc_seconds)
-    assert manager.core.queues[rig.queue("q").number].state.count == 0
+    assert manager.ledger.queues[rig.queue("q").number].state.count == 0
     assert state.table.count == 0
 
 
@@ -373,7 +373,7 @@ def test_received_messages_do_not_fill_the_calendar() -> None:
     rig = readers()
     source, sender = rig.open("q", RECEIVE), rig.open("q")
     rig.send(sender, b"kept", priority=0, time_to_be_received=86400)
-    calendar = rig.manager.core.state.calendar
+    calendar = rig.manager.ledger.state.calendar
     for _ in range(2 * STALE_MIN + 10):
         rig.send(sender, recoverable=False, time_to_be_received=86400)
         rig.receive(source)

@@ -61,7 +61,7 @@ def test_a_stranger_who_tries_names_gets_no_negative_answer(rig: ProbedRig) -> N
     for name in NAMES:
         assert rig.take(rig.probe(name)).dealt_with == 1
     assert [code for code, _, _ in rig.final_acks()] == [NACK_QUEUE_EXCEED_QUOTA]  # it is open
-    assert rig.manager.core.refusals["final_acknowledgment_withheld"] == 3
+    assert rig.manager.machine.refusals["final_acknowledgment_withheld"] == 3
     told = rig.withheld()
     assert {one["address"] for one in told} == {PEER.address}
     assert [one["why"] for one in told] == [

@@ -62,7 +62,7 @@ def test_a_final_acknowledgment_that_went_in_circles_rests_and_sets_out_anew() -
     rig.take(rig.final())
     sender = rig.sender()
     assert rig.taken(sender) == []
-    assert rig.manager.core.refusals[class_name(NACK_HOP_COUNT_EXCEEDED)] == 0
+    assert rig.manager.machine.refusals[class_name(NACK_HOP_COUNT_EXCEEDED)] == 0
     rig.advance(REST_S - 1)
     assert rig.taken(sender) == []
     rig.advance(1)
@@ -101,12 +101,12 @@ def test_an_order_acknowledgment_that_went_in_circles_is_dropped() -> None:
     packet = order_ack(OrderAck.of(7, 1), order_queue_of(BEYOND_GUID), origin)
     rig.take(patch(packet, hop_count=FURTHEST))
     assert rig.manager.queues.outgoing_queues() == []
-    assert rig.manager.core.refusals[class_name(NACK_HOP_COUNT_EXCEEDED)] == 1
+    assert rig.manager.machine.refusals[class_name(NACK_HOP_COUNT_EXCEEDED)] == 1
 
 
 def test_whoever_looks_at_the_queue_is_told_why_it_waits() -> None:
     rig = CircleRig()
-    resting = rig.manager.receiving.forwarding.resting
+    resting = rig.manager.transfer.receiving.forwarding.resting
     rig.take(rig.through())
     (other,) = rig.manager.queues.outgoing_queues()
     rig.take(rig.final())
@@ -124,7 +124,7 @@ def test_a_directory_that_changes_ends_the_rest() -> None:
     rig.take(rig.final())
     sender = rig.sender()
     rig.change_directory()
-    assert rig.manager.next_deadline_ms() == rig.manager.core.now_ms
+    assert rig.manager.next_deadline_ms() == rig.manager.machine.now_ms
     rig.turn()
     assert len(rig.taken(sender)) == 1
 
@@ -139,7 +139,7 @@ def test_what_rests_is_there_behind_a_restart() -> None:
 def test_what_rests_can_be_purged() -> None:
     rig = CircleRig()
     rig.take(rig.final())
-    rig.run(lambda m: m.moving.purge(rig.waiting()))
+    rig.run(lambda m: m.messages.moving.purge(rig.waiting()))
     rig.advance(REST_S)
     assert rig.waiting().state.count == 0
     rig.check_books()
@@ -167,7 +167,7 @@ def test_a_resend_of_what_still_waits_is_not_stored_again() -> None:
     rig.take_each(*packets)
     rig.take(*packets, numbered(rig, 3, 2))
     assert numbers(rig) == [1, 2, 3]
-    assert rig.manager.core.refusals["resend_still_waiting"] == 4
+    assert rig.manager.machine.refusals["resend_still_waiting"] == 4
     rig.check_books()
 
 
@@ -273,5 +273,5 @@ def test_only_so_many_sequences_are_known(monkeypatch: pytest.MonkeyPatch) -> No
         rig.take(
             rig.transactional(1, 0, (5, sequence), ordinal=7, destination_queue_format_name=BEYOND)
         )
-    assert len(rig.manager.receiving.forwarding._waiting._runs) == 2
+    assert len(rig.manager.transfer.receiving.forwarding._waiting._runs) == 2
     assert rig.waiting().state.count == 4

@@ -288,7 +288,7 @@ def test_acknowledging_is_receiving(rig: GroupRig) -> None:
     assert rig.group().definition.position == ids[1]
     assert rig.acknowledge(epoch, ids[2]) == 1
     assert rig.queue("q").claim is None
-    assert rig.manager.core.claims == 0
+    assert rig.manager.ledger.claims == 0
     assert books_of(rig.queue("q")).received == 3
     rig.check_books()
 
@@ -374,7 +374,7 @@ def test_an_observing_group_hinders_nobody(rig: GroupRig) -> None:
     rig.lease(mode=OBSERVE)
     assert rig.receive("q").read.lookup_id == ids[0]
     assert rig.purge() == 1
-    rig.run(lambda m: m.delete_queue(r".\private$\q", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\q", rig.admin))
 
 
 # -- many messages, in steps
@@ -386,7 +386,7 @@ def test_very_many_are_received_in_steps_and_answered_after_the_last() -> None:
     answers = rig.begin_acknowledging(epoch, ids[6])
     assert not answers
     assert rig.group().definition.position == ids[2]
-    assert rig.manager.next_deadline_ms() == rig.manager.core.now_ms
+    assert rig.manager.next_deadline_ms() == rig.manager.machine.now_ms
     rig.turn()
     assert rig.group().definition.position == ids[5]
     assert not answers
@@ -529,7 +529,7 @@ def test_a_group_that_is_sent_back_has_no_claims(rig: GroupRig) -> None:
     rig.run(lambda m: m.groups.set_position(group, 0))
     rig.restart()
     assert not rig.group().has_claims
-    assert rig.manager.core.claims == 0
+    assert rig.manager.ledger.claims == 0
     rig.lease("other")
 
 
@@ -559,8 +559,8 @@ def test_groups_go_with_their_queue(rig: GroupRig) -> None:
     rig.fill(1)
     rig.purge()
     rig.lease(mode=OBSERVE)
-    rig.run(lambda m: m.delete_queue(r".\private$\q", rig.admin))
-    tables = {table for table, _ in rig.manager.core.state.definitions}
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\q", rig.admin))
+    tables = {table for table, _ in rig.manager.ledger.state.definitions}
     assert not tables & {17, 18}
     rig.restart()
     assert not rig.manager.groups.all()
@@ -590,7 +590,7 @@ def test_what_happened_elsewhere_is_counted_since_the_group_was_made(rig: GroupR
 
 def test_lag_has_the_bytes_of_what_lies_behind_the_position(rig: GroupRig) -> None:
     ids = rig.fill(4)
-    sizes = [rig.manager.reading.row(n).size for _, n in rig.queue("q").state.order.forward()]
+    sizes = [rig.manager.messages.row(n).size for _, n in rig.queue("q").state.order.forward()]
     rig.lease(mode=OBSERVE)
     groups = rig.manager.groups
     assert groups.lag(rig.group()) == (4, sum(sizes))
@@ -604,7 +604,7 @@ def test_the_bytes_of_a_long_lag_are_estimated(rig: GroupRig) -> None:
     """However many there are: whoever looks at a group keeps others waiting meanwhile."""
     reader = rig.open("q")
     packet = serialize(Message(body=b"x", destination_queue_format_name="DIRECT=OS:.\\private$\\q"))
-    rig.run(lambda m: m.send_packets(reader, [packet] * 600))
+    rig.run(lambda m: m.messages.send_packets(reader, [packet] * 600))
     ids = rig.ids()
     rig.lease(mode=OBSERVE)
     rig.acknowledge(1, ids[199])
@@ -612,7 +612,7 @@ def test_the_bytes_of_a_long_lag_are_estimated(rig: GroupRig) -> None:
     assert rig.manager.groups.lag(rig.group()) == (400, total * 400 // 600)
     rig.acknowledge(1, ids[599])
     rig.fill(1)
-    (size,) = {rig.manager.reading.row(rig.queue("q").current_number(rig.ids()[-1])).size}
+    (size,) = {rig.manager.messages.row(rig.queue("q").current_number(rig.ids()[-1])).size}
     assert rig.manager.groups.lag(rig.group()) == (1, size)
 
 
@@ -649,9 +649,11 @@ def test_a_purged_message_in_other_hands_leaves_its_mark_when_it_ends(rig: Group
     held = [rig.receive(reader, two_phase=True) for _ in ids]
     rig.purge()
     assert rig.manager.groups.purged_through(rig.queue("q")) == 0
-    rig.run(lambda m: m.dequeue_message_end(reader, held[0].read.lookup_id, positive=True))
+    rig.run(lambda m: m.messages.dequeue_message_end(reader, held[0].read.lookup_id, positive=True))
     assert rig.manager.groups.purged_through(rig.queue("q")) == 0
-    rig.run(lambda m: m.dequeue_message_end(reader, held[1].read.lookup_id, positive=False))
+    rig.run(
+        lambda m: m.messages.dequeue_message_end(reader, held[1].read.lookup_id, positive=False)
+    )
     assert rig.manager.groups.purged_through(rig.queue("q")) == ids[1]
 
 
@@ -678,9 +680,9 @@ def test_the_bytes_of_a_long_lag_are_exact_where_little_lies_in_front(rig: Group
     rig.send("q", b"x" * 5000)
     reader = rig.open("q")
     packet = serialize(Message(body=b"x", destination_queue_format_name="DIRECT=OS:.\\private$\\q"))
-    rig.run(lambda m: m.send_packets(reader, [packet] * 200))
+    rig.run(lambda m: m.messages.send_packets(reader, [packet] * 200))
     first, *others = [
-        rig.manager.reading.row(number).size for _, number in rig.queue("q").state.order.forward()
+        rig.manager.messages.row(number).size for _, number in rig.queue("q").state.order.forward()
     ]
     rig.lease(mode=OBSERVE)
     rig.acknowledge(1, rig.ids()[0])

@@ -27,7 +27,7 @@ def _received(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int
 
 
 def _received_many(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int:
-    return rig.driver.read_many(lambda m: m.dequeue_messages(reader, 1))[0].read.lookup_id
+    return rig.driver.read_many(lambda m: m.messages.dequeue_messages(reader, 1))[0].read.lookup_id
 
 
 def _received_by_session(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int:
@@ -45,13 +45,13 @@ def _received_in_two_steps(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id
 
 
 def _received_by_cursor(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int:
-    cursor = rig.run(lambda m: m.open_cursor(reader))
+    cursor = rig.run(lambda m: m.messages.open_cursor(reader))
     return rig.receive(reader, cursor=cursor).read.lookup_id
 
 
 def _received_in_a_transaction(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int:
     return rig.receive(
-        reader, transaction=rig.begin(str(len(rig.manager.transactions.open)))
+        reader, transaction=rig.begin(str(len(rig.manager.transactions.collection.open)))
     ).read.lookup_id
 
 
@@ -69,13 +69,16 @@ def _received_by_id(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) 
 
 def _moved(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int:
     target = rig.open(SUB, MOVE)
-    rig.run(lambda m: m.move_message(reader, lookup_id, target))
+    rig.run(lambda m: m.messages.move_message(reader, lookup_id, target))
     return lookup_id
 
 
 def _moved_in_a_transaction(rig: GroupRig, reader: OpenQueueDescriptor, lookup_id: int) -> int:
-    target, transaction = rig.open(SUB, MOVE), rig.begin(str(len(rig.manager.transactions.open)))
-    rig.run(lambda m: m.move_message(reader, lookup_id, target, transaction))
+    target, transaction = (
+        rig.open(SUB, MOVE),
+        rig.begin(str(len(rig.manager.transactions.collection.open))),
+    )
+    rig.run(lambda m: m.messages.move_message(reader, lookup_id, target, transaction))
     return lookup_id
 
 
@@ -184,11 +187,11 @@ def test_peeks_see_everything_lease_or_no_lease() -> None:
     rig.claim(rig.lease(), ids[1])
     looker = rig.open("q", PEEK)
     for _ in range(2):
-        cursor = rig.run(lambda m: m.open_cursor(looker))
+        cursor = rig.run(lambda m: m.messages.open_cursor(looker))
         seen = [rig.peek(looker, cursor=cursor).read.lookup_id]
         for _ in ids[1:]:
             found = rig.driver.read(
-                lambda m, cursor=cursor: m.peek_next_message(looker, cursor, timeout_ms=0)
+                lambda m, cursor=cursor: m.messages.peek_next_message(looker, cursor, timeout_ms=0)
             )
             assert found is not None
             seen.append(found.read.lookup_id)
@@ -204,7 +207,7 @@ def test_peeks_see_what_is_claimed_after_others_have_received_behind_it() -> Non
     rig.claim(rig.lease(), ids[1])
     rig.lapse()
     reader = rig.open("q", RECEIVE)
-    taken = rig.driver.read_many(lambda m: m.dequeue_messages(reader, 2, two_phase=True))
+    taken = rig.driver.read_many(lambda m: m.messages.dequeue_messages(reader, 2, two_phase=True))
     assert [one.read.lookup_id for one in taken] == ids[2:4]
     assert rig.peek("q").read.lookup_id == ids[0]
     rig.release()
@@ -225,7 +228,7 @@ def test_messages_move_in_under_a_lease() -> None:
     rig.lease()
     source = rig.open("other", RECEIVE)
     target = rig.open("q", MOVE)
-    rig.run(lambda m: m.move_message(source, lookup_id, target))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target))
     assert rig.bodies("q") == [b"0"]
 
 
@@ -274,7 +277,7 @@ def test_a_cursor_that_waits_is_served_with_what_is_released_behind_it() -> None
     rig.claim(rig.lease(position=ids[0]), ids[2])
     rig.lapse()
     reader = rig.open("q", RECEIVE)
-    cursor = rig.run(lambda m: m.open_cursor(reader))
+    cursor = rig.run(lambda m: m.messages.open_cursor(reader))
     rig.receive(reader, cursor=cursor)
     waiting = rig.wait(reader, cursor=cursor)
     assert not waiting
@@ -291,7 +294,7 @@ def test_a_read_that_began_before_the_lease_may_end() -> None:
     reader = rig.open("q", RECEIVE)
     rig.receive(reader, two_phase=True)
     rig.lease()
-    rig.run(lambda m: m.dequeue_message_end(reader, ids[0], positive=True))
+    rig.run(lambda m: m.messages.dequeue_message_end(reader, ids[0], positive=True))
     assert rig.ids() == ids[1:]
 
 
@@ -328,7 +331,7 @@ def test_a_purge_in_steps_leaves_what_is_claimed_meanwhile() -> None:
     epoch = rig.lease(position=ids[3])
     reader = rig.open("q", RECEIVE)
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.purge_queue(reader), lambda answer: None)
+    rig.driver.decide(lambda m: m.queues.purge_queue(reader), lambda answer: None)
     rig.driver.end_turn()
     rig.driver.sync()
     rig.claim(epoch, ids[5])
@@ -351,14 +354,14 @@ def test_what_is_claimed_does_not_expire() -> None:
     assert rig.ids() == []
     books = books_of(rig.queue("q"))
     assert (books.received, books.expired) == (1, 2)
-    assert not rig.manager.core.state.calendar.held
+    assert not rig.manager.ledger.state.calendar.held
 
 
 def test_what_is_claimed_and_overdue_is_in_a_checkpoint() -> None:
     rig = GroupRig()
     rig.claimed(1, 1, time_to_be_received=5)
     rig.advance(20)
-    state = type(rig.manager.core.state).load(rig.manager.core.state.dump())
+    state = type(rig.manager.ledger.state).load(rig.manager.ledger.state.dump())
     assert state.calendar.next_second() is not None
 
 
@@ -367,10 +370,10 @@ def test_a_queue_with_a_lease_or_claims_is_not_deleted() -> None:
     _, ids = rig.claimed(1, 1)
     for _ in range(2):
         with rig.refused(SHARING_VIOLATION, "group g"):
-            rig.run(lambda m: m.delete_queue(r".\private$\q", rig.admin))
+            rig.run(lambda m: m.queues.delete_queue(r".\private$\q", rig.admin))
         rig.lapse()
     rig.acknowledge(None, ids[0])
-    rig.run(lambda m: m.delete_queue(r".\private$\q", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\q", rig.admin))
 
 
 def test_a_queue_whose_journal_is_claimed_is_not_deleted() -> None:
@@ -381,7 +384,7 @@ def test_a_queue_whose_journal_is_claimed_is_not_deleted() -> None:
     rig.claim(rig.lease(queue=journal), rig.ids(journal)[0], queue=journal)
     rig.lapse()
     with rig.refused(SHARING_VIOLATION, "journal"):
-        rig.run(lambda m: m.delete_queue(r".\private$\q", rig.admin))
+        rig.run(lambda m: m.queues.delete_queue(r".\private$\q", rig.admin))
 
 
 @pytest.mark.parametrize(
@@ -414,14 +417,14 @@ def test_a_damaged_message_hinders_no_claim_and_is_received() -> None:
     rig = GroupRig()
     ids = rig.fill(3)
     number = rig.queue("q").current_number(ids[1])
-    read_many = rig.manager.reading._read_many
+    read_many = rig.manager.messages.reading._read_many
 
     def damaged(numbers: list[int]) -> list[tuple[bytes, bytes]]:
         if number in numbers:
             raise Unreadable("checksum")
         return read_many(numbers)
 
-    rig.manager.reading._read_many = damaged
+    rig.manager.messages.reading._read_many = damaged
     looker = rig.open("q", PEEK)
     with pytest.raises(QueueError):
         rig.lookup(looker, ids[1], peek=True)
@@ -439,13 +442,13 @@ def test_a_message_that_moved_away_and_back_is_not_claimed() -> None:
     ids = rig.fill(2)
     reader = rig.open("q", RECEIVE)
     sub = rig.open(SUB, MOVE)
-    rig.run(lambda m: m.move_message(reader, ids[0], sub))
+    rig.run(lambda m: m.messages.move_message(reader, ids[0], sub))
     rig.claim(rig.lease(), ids[1])
     rig.lapse()
     (moved,) = rig.ids(SUB)
     back = rig.open("q", QueueAccessType.MOVE)
     source = rig.open(SUB, RECEIVE)
-    rig.run(lambda m: m.move_message(source, moved, back))
+    rig.run(lambda m: m.messages.move_message(source, moved, back))
     assert rig.receive(reader).message.body == b"0"
     with pytest.raises(MessageNotFound):
         rig.lookup(reader, ids[0], peek=False)

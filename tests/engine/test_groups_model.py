@@ -211,7 +211,9 @@ class Groups(RuleBasedStateMachine):
         held = sorted(n for n, item in self.model.items.items() if item.held)
         if held:
             item = self.model.items[held[0]]
-            self.rig.run(lambda m: m.dequeue_message_end(self.reader, held[0], positive=positive))
+            self.rig.run(
+                lambda m: m.messages.dequeue_message_end(self.reader, held[0], positive=positive)
+            )
             item.held = False
             if positive or item.purged:
                 self.model.end(held[0], purged=not positive)
@@ -474,7 +476,7 @@ class Groups(RuleBasedStateMachine):
                 assert definition.stream == reader.stream
                 claimed = [n for n in lag if reader.begin < n <= reader.claimed]
                 assert groups.claimed_messages(group) == len(claimed)
-        assert rig.manager.core.claims == any(r.has_claims for r in model.readers.values())
+        assert rig.manager.ledger.claims == any(r.has_claims for r in model.readers.values())
         rig.check_books()
 
 

@@ -18,12 +18,12 @@ PERIOD = 30 * 60
 
 
 def history(rig: Rig) -> MessageHistory:
-    return rig.manager.receiving.history
+    return rig.manager.transfer.receiving.history
 
 
 def kept(rig: Rig) -> int:
     """Definitions of the history in the log."""
-    return sum(1 for table, _ in rig.manager.core.state.definitions if table == TABLE_HISTORY)
+    return sum(1 for table, _ in rig.manager.ledger.state.definitions if table == TABLE_HISTORY)
 
 
 @pytest.mark.spec("MS-MQQB 3.1.1.3/5", "MS-MQQB 3.1.5.8.2/4")
@@ -39,7 +39,9 @@ def test_an_entry_is_source_ordinal_and_time() -> None:
 @pytest.mark.spec("MS-MQQB 3.1.1.3/6")
 def test_the_history_is_bounded_by_default() -> None:
     assert EngineSettings("ALPHA").binary.message_history_max == 10_000
-    assert MessageHistory(PeerRig(message_history_max=1 << 40).manager.core).entries_max == 1 << 32
+    assert (
+        MessageHistory(PeerRig(message_history_max=1 << 40).manager.ledger).entries_max == 1 << 32
+    )
 
 
 def test_messages_that_come_again_and_again_are_kept_once() -> None:
@@ -174,7 +176,9 @@ def test_the_history_is_the_newest_entries_whatever_came(batches: list, limit: i
         for source, ordinal in entries:
             notes.setdefault(bytes([source]) * 16, {})[ordinal] = b"d" * 16
         rig.run(
-            lambda m, n=notes, d=durable: _add(m.receiving.history, n if d else {}, {} if d else n)
+            lambda m, n=notes, d=durable: _add(
+                m.transfer.receiving.history, n if d else {}, {} if d else n
+            )
         )
         for source, ordinals in notes.items():
             for ordinal in ordinals:

@@ -28,7 +28,7 @@ def test_message_identifiers_never_come_twice_over_restarts(rig: Rig) -> None:
     ordinals = [identifier.ordinal for identifier in seen]
     assert ordinals[:3] == [1, 2, 3]  # before the first message it is 0
     assert ordinals == sorted(set(ordinals))
-    assert {identifier.guid for identifier in seen} == {rig.manager.identifier}
+    assert {identifier.guid for identifier in seen} == {rig.manager.machine.identifier}
     assert ordinals[-1] < 1 << 32
 
 
@@ -38,21 +38,21 @@ def test_ordinals_wrap_past_zero_and_past_those_in_use(rig: Rig) -> None:
     kept = [rig.send("orders", bytes([n])).ordinal for n in range(3)]
     rig.receive("orders")
     assert kept == [2, 3, 4]
-    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) - 2))
+    rig.run(lambda m: m.ledger.ordinals.skip_to((1 << 32) - 2))
     given = [rig.send("orders").ordinal for _ in range(4)]
     assert given == [0xFFFFFFFE, 0xFFFFFFFF, 1, 5]
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/2")
 def test_ordinals_of_the_round_before_are_known_after_a_restart(rig: Rig) -> None:
-    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) + 4096))
+    rig.run(lambda m: m.ledger.ordinals.skip_to((1 << 32) + 4096))
     used = [rig.send("orders").ordinal for _ in range(3)]
-    rig.run(lambda m: m.core.ordinals.skip_to((2 << 32) + used[0]))
+    rig.run(lambda m: m.ledger.ordinals.skip_to((2 << 32) + used[0]))
     rig.restart()
-    counter = rig.manager.core.ordinals
+    counter = rig.manager.ledger.ordinals
     assert isinstance(counter, OrdinalCounter)
     assert counter.value >= (2 << 32) + used[0]
-    rig.run(lambda m: m.core.ordinals.skip_to((3 << 32) + used[0]))
+    rig.run(lambda m: m.ledger.ordinals.skip_to((3 << 32) + used[0]))
     assert rig.send("orders").ordinal == used[-1] + 1
 
 
@@ -60,14 +60,14 @@ def test_an_ordinal_of_an_open_transaction_is_in_use(rig: Rig) -> None:
     rig.create("strict", transactional=True)
     tx = rig.begin()
     taken = rig.send("strict", tx=tx).ordinal
-    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) + taken))
+    rig.run(lambda m: m.ledger.ordinals.skip_to((1 << 32) + taken))
     assert rig.send("orders").ordinal == taken + 1
 
 
 def test_a_peers_ordinal_is_no_obstacle_to_ours(rig: Rig) -> None:
     packet = packet_of(source_machine_identifier=PEER, identifier=MessageId(PEER, 7))
     arrives(rig, rig.queue("orders"), packet)
-    rig.run(lambda m: m.core.ordinals.skip_to((1 << 32) + 7))
+    rig.run(lambda m: m.ledger.ordinals.skip_to((1 << 32) + 7))
     assert rig.send("orders").ordinal == 7
 
 

@@ -114,7 +114,7 @@ def test_strangers_and_people_without_rights_submit_nothing(rig: BridgeRig) -> N
     assert rig.bodies("in") == []
     classes = [message.message_class for message in rig.messages("out")]
     assert classes == [NACK_RECEIVE_REJECTED] * 3
-    assert rig.manager.core.refusals["job_message_refused"] == 3
+    assert rig.manager.machine.refusals["job_message_refused"] == 3
 
 
 def test_the_administrator_is_supervisor_and_has_to_be_listed(rig: BridgeRig) -> None:
@@ -182,7 +182,7 @@ def test_messages_that_somebody_holds_or_has_leased_stay(rig: BridgeRig) -> None
     rig.jobs("set_bridge", rig.super, rig.q, submit_from=IN)
     rig.turn()
     assert rig.numbers() == []
-    rig.run(lambda m: m.dequeue_message_end(reader, held.read.lookup_id, positive=False))
+    rig.run(lambda m: m.messages.dequeue_message_end(reader, held.read.lookup_id, positive=False))
     rig.turn()
     assert rig.numbers() == [1]
 
@@ -206,9 +206,9 @@ def test_bindings_outlive_a_start_and_are_for_one_queue_of_ours(rig: BridgeRig) 
 
 
 def test_a_bound_queue_that_is_deleted_submits_nothing(rig: BridgeRig) -> None:
-    rig.run(lambda m: m.delete_queue(IN, rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(IN, rig.admin))
     rig.turn()
-    assert rig.manager.job_queues.bridge.next_deadline_ms() is None
+    assert rig.manager.jobs.bridge.next_deadline_ms() is None
 
 
 # -- ends
@@ -264,10 +264,10 @@ def test_a_job_names_a_queue_of_its_own_if_its_client_may_write_there(rig: Bridg
     with pytest.raises(AccessDenied):
         rig.jobs("submit_job", anna, rig.q, job, b"", finished_queue=".\\private$\\shut")
     made = rig.jobs("submit_job", anna, rig.q, job, b"", finished_queue=OUT)
-    rig.run(lambda m: m.set_queue_security(OUT, rig.admin, shut))
+    rig.run(lambda m: m.queues.set_queue_security(OUT, rig.admin, shut))
     rig.jobs("remove_job_from_queue", anna, rig.q, made.job_number)
     assert len(rig.told()) == 1  # she may not any more
-    assert rig.manager.core.refusals["job_message_dropped"] == 1
+    assert rig.manager.machine.refusals["job_message_dropped"] == 1
 
 
 def test_the_answer_to_a_message_carries_its_identifier(rig: BridgeRig) -> None:
@@ -297,4 +297,4 @@ def test_a_queue_that_cannot_be_told_does_not_keep_the_job(rig: BridgeRig) -> No
     rig.jobs("remove_job_from_queue", rig.user("ANNA"), rig.q, 1)
     assert rig.numbers() == []
     assert rig.bodies("tx") == []
-    assert rig.manager.core.refusals["job_message_dropped"] == 1
+    assert rig.manager.machine.refusals["job_message_dropped"] == 1

@@ -31,7 +31,7 @@ def rig() -> JobRig:
 
 
 def chunks(rig: JobRig) -> int:
-    return rig.manager.core.queues[JOB_FILES].state.count
+    return rig.manager.ledger.queues[JOB_FILES].state.count
 
 
 @pytest.mark.spec("QMS Files/10", "QMS Files/8", "NCP fn 0x48/3")
@@ -133,18 +133,18 @@ def test_what_is_damaged_is_not_gathered(rig: JobRig) -> None:
     def read_many(numbers: list[int]) -> list[tuple[bytes, bytes]]:
         raise Unreadable("bad checksum")
 
-    reading = rig.manager.core.reading
+    reading = rig.manager.ledger.reading
     sound, reading._read_many = reading._read_many, read_many
     write(15, b"x")
     assert chunks(rig) == 16
     reading._read_many = sound
-    file = rig.manager.job_queues.queues[rig.q].by_number[job.job_number].file
+    file = rig.manager.jobs.queues[rig.q].by_number[job.job_number].file
     given_up = list(file.chunks)[3]
 
     def give_up(manager: QueueManager) -> None:
-        row = manager.core.state.table.get(given_up)
+        row = manager.messages.find_row(given_up)
         assert row is not None
-        manager.core.end(given_up, row, PURGED)
+        manager.ledger.end(given_up, row, PURGED)
 
     rig.run(give_up)
     write(16, b"x")
@@ -262,8 +262,8 @@ def test_damaged_data_is_an_io_failure_of_that_job_only(rig: JobRig) -> None:
     rig.submit(b"sound")
     server = rig.attach()
     first, second = rig.service(), rig.service()
-    (number,) = rig.manager.job_queues.queues[rig.q].by_number[1].file.chunks
-    reading = rig.manager.core.reading
+    (number,) = rig.manager.jobs.queues[rig.q].by_number[1].file.chunks
+    reading = rig.manager.ledger.reading
     sound = reading._read_many
 
     def read_many(numbers: list[int]) -> list[tuple[bytes, bytes]]:
@@ -279,9 +279,9 @@ def test_damaged_data_is_an_io_failure_of_that_job_only(rig: JobRig) -> None:
 
     def give_up(manager: QueueManager) -> None:
         """As a repair does that could not save the record."""
-        row = manager.core.state.table.get(number)
+        row = manager.messages.find_row(number)
         assert row is not None
-        manager.core.end(number, row, PURGED)
+        manager.ledger.end(number, row, PURGED)
 
     rig.run(give_up)
     with rig.completion(0xD0):
@@ -295,7 +295,7 @@ def test_nobody_sees_job_files_as_messages(rig: JobRig) -> None:
     assert JOB_FILES not in [queue.number for queue in manager.queues.all()]
     assert JOB_FILES not in [queue.number for queue in manager.queues.outgoing_queues()]
     for name in (
-        f"PRIVATE={format_guid(manager.identifier)}\\{JOB_FILES:08x}",
+        f"PRIVATE={format_guid(manager.machine.identifier)}\\{JOB_FILES:08x}",
         ".\\private$\\(job files)",
     ):
         for access in (RECEIVE, PEEK, SEND):
@@ -315,7 +315,7 @@ def test_what_a_station_asks_of_a_job_does_not_cost_more_with_all_it_has_open() 
             rig.open_job()
         last = rig.open_job()
         station = rig.user("ANNA")
-        queues = rig.manager.job_queues
+        queues = rig.manager.jobs
         asked = steps(partial(queues.read_queue_job_entry, station, rig.q, last.job_number))
         start = partial(rig.jobs, "close_file_and_start_queue_job", station, rig.q, first)
         closed = steps(start)

@@ -42,7 +42,7 @@ JOBS_MAX = 12
 
 
 def _remove(manager: QueueManager, *, station: Station, queue: int, number: int) -> None:
-    manager.job_queues.remove_job_from_queue(station, queue, number)
+    manager.jobs.remove_job_from_queue(station, queue, number)
 
 
 USERS, SERVERS = ("ANNA", "BERT"), ("SRV1", "SRV2")
@@ -74,7 +74,7 @@ class DiskRig(JobRig):
         )
         self.driver.end_turn()
         self.driver.sync()
-        self.manager.accounts.certificates.key_file = lambda: b"s" * 32
+        self.manager.certificates.key_file = lambda: b"s" * 32
         self.begin_stations()
 
     def restart(self) -> None:
@@ -280,7 +280,7 @@ class Jobs(RuleBasedStateMachine):
         if item is None:
             return
         args = (self.rig.server(item.server), self.rig.q, item.number)
-        serial = self.rig.manager.job_queues.queues[self.rig.q].by_number[item.number].serial
+        serial = self.rig.manager.jobs.queues[self.rig.q].by_number[item.number].serial
         if finish:
             self.rig.jobs("finish_servicing_queue_job", *args)
             self.ended.add(serial)
@@ -340,7 +340,7 @@ class Jobs(RuleBasedStateMachine):
         driver.begin_turn()
         job = NWQueueJobStruct()
         calls: list[Callable[[QueueManager], object]] = [
-            lambda m: m.job_queues.submit_job(anna, rig.q, job, b"lost"),
+            lambda m: m.jobs.submit_job(anna, rig.q, job, b"lost"),
         ]
         for item in self.items[pick:]:
             number = item.number
@@ -359,14 +359,14 @@ class Jobs(RuleBasedStateMachine):
     @invariant()
     def both_agree(self) -> None:
         rig = self.rig
-        queues = rig.manager.job_queues
+        queues = rig.manager.jobs
         jobs = queues.queues[rig.q].jobs()
         assert [job.entry.number for job in jobs] == [item.number for item in self.items]
         for job, item in zip(jobs, self.items, strict=True):
             assert job.state.flags == item.flags
             assert bool(job.state.server_id) == bool(item.server)
             assert queues.object_name(job.entry.client_id) == item.owner
-            assert rig.run(lambda m, j=job: m.job_queues.files.read(j, 0, 1 << 20)) == item.data  # type: ignore[misc]
+            assert rig.run(lambda m, j=job: m.jobs.files.read(j, 0, 1 << 20)) == item.data  # type: ignore[misc]
         assert not self.ended & set(queues.jobs)
         rig.check()
         counts: dict[str, int] = {}
@@ -439,7 +439,7 @@ def test_a_positive_answer_of_every_call_is_on_the_disk() -> None:
         other.__dict__.update(rig.__dict__)
         other._boot(State())
         rig.disk = disk
-        queue = other.manager.job_queues.queues[rig.q]
+        queue = other.manager.jobs.queues[rig.q]
         flags = [job.state.flags for job in queue.jobs()]
         return other.numbers(), flags, list(other.outcomes().values())
 

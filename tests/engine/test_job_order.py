@@ -97,7 +97,7 @@ def test_places_never_leave_their_eight_bytes() -> None:
 def filled(count: int) -> JobRig:
     """A queue of held jobs with one that is ready at the end."""
     rig = JobRig(qms=QmsSettings(jobs_max=MANY + 10))
-    queues = rig.manager.job_queues
+    queues = rig.manager.jobs
     anna = rig.user("ANNA")
     held = NWQueueJobStruct(job_control_flags=NWCF_USER_HOLD | NWCF_SERVICE_RESTART)
     rig.driver.begin_turn()

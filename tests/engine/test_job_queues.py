@@ -124,7 +124,7 @@ def test_a_destroyed_queue_takes_everything_along(rig: JobRig, way: str) -> None
     rig.check()
     rig.restart()
     rig.check()
-    assert rig.manager.job_queues.queues == {}
+    assert rig.manager.jobs.queues == {}
     assert rig.jobs("create_queue", rig.super, *QUEUE, PATH) != rig.q
 
 
@@ -341,6 +341,6 @@ def test_queues_are_listed_with_what_the_caller_may_know(rig: JobRig) -> None:
     assert (seen.id, seen.name, seen.jobs) == (rig.q, "JOBS", 1)
     (seen,) = rig.jobs("list_queues", rig.user("EVA"))
     assert (seen.name, seen.jobs) == ("JOBS", 0)
-    assert rig.manager.job_queues.find_queue("jobs") == rig.q
+    assert rig.manager.jobs.find_queue("jobs") == rig.q
     with rig.completion(0xD1):
         rig.jobs("find_queue", "NONE")

@@ -144,7 +144,7 @@ def test_the_first_of_both_kinds_is_given(rig: JobRig) -> None:
 
 @pytest.mark.spec("QMS targetExecutionTime/1", "QMS targetExecutionTime/2", "QMS Managing 4/2")
 def test_no_job_is_given_before_its_time_by_the_servers_clock(rig: JobRig) -> None:
-    rig.manager.job_queues.utc_offset_s = lambda utc: 3600
+    rig.manager.jobs.utc_offset_s = lambda utc: 3600
     later = rig.submit(target_execution_time=pack_time(START_UTC + 3600 + 60))
     past = rig.submit(target_execution_time=pack_time(START_UTC))
     rig.attach()
@@ -164,10 +164,10 @@ def test_a_clock_that_is_put_back_holds_jobs_back_again(rig: JobRig) -> None:
     rig.attach()
     rig.advance(60)
     rig.service()
-    rig.manager.job_queues.utc_offset_s = lambda utc: -3600
+    rig.manager.jobs.utc_offset_s = lambda utc: -3600
     with rig.completion(0xD5):
         rig.service()
-    rig.manager.job_queues.utc_offset_s = lambda utc: 0
+    rig.manager.jobs.utc_offset_s = lambda utc: 0
     assert rig.service().job_number == 2
 
 
@@ -239,7 +239,7 @@ def test_finish_removes_job_and_file(rig: JobRig) -> None:
         rig.jobs("read_file", server, taken.job_file_handle, 0, 1)
     with rig.completion(0xD5):
         rig.finish(number)
-    row = rig.manager.job_queues.history.rows()[-1]
+    row = rig.manager.jobs.history.rows()[-1]
     assert (row.outcome, row.server, row.result, row.size) == ("finished", "SRV1", "42 rows", 1000)
     rig.check()
 
@@ -272,13 +272,13 @@ def test_why_a_job_failed_is_known_as_long_as_it_stays(rig: JobRig) -> None:
     rig.service()
     rig.jobs("abort_servicing_queue_job", rig.server("SRV1"), rig.q, 1, "no paper" * 1000)
     for _ in range(2):
-        (job,) = rig.manager.job_queues.jobs.values()
+        (job,) = rig.manager.jobs.jobs.values()
         assert job.entry.failure == ("no paper" * 1000)[:1000]
         rig.restart()
     rig.attach()
     rig.service()
     rig.restart()
-    (job,) = rig.manager.job_queues.jobs.values()
+    (job,) = rig.manager.jobs.jobs.values()
     assert job.entry.failure == "the queue manager was started anew"
 
 
@@ -289,7 +289,7 @@ def test_an_aborted_job_without_restart_is_removed(rig: JobRig) -> None:
     rig.service()
     rig.jobs("abort_servicing_queue_job", rig.server("SRV1"), rig.q, 1, "no paper")
     assert rig.numbers() == []
-    row = rig.manager.job_queues.history.rows()[-1]
+    row = rig.manager.jobs.history.rows()[-1]
     assert (row.outcome, row.result) == ("failed", "no paper")
     rig.check()
 

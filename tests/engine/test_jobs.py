@@ -65,7 +65,7 @@ def test_qms_fills_every_field_that_is_not_the_applications(rig: JobRig) -> None
     rig.submit()
     anna = rig.user("ANNA")
     anna.task = 7
-    rig.manager.job_queues.utc_offset_s = lambda utc: 7200
+    rig.manager.jobs.utc_offset_s = lambda utc: 7200
     asked = lies(job_control_flags=0)
     made = rig.jobs("create_queue_file", anna, rig.q, asked)
     assert (made.client_station, made.client_task) == (anna.number, 7)
@@ -170,7 +170,7 @@ def test_numbers_wrap_behind_999_and_skip_those_in_use(rig: JobRig) -> None:
     held = rig.submit(job_control_flags=NWCF_USER_HOLD)
     rig.submit()
     rig.jobs("remove_job_from_queue", rig.user("ANNA"), rig.q, 2)
-    rig.manager.job_queues.queues[rig.q].last_number = 997
+    rig.manager.jobs.queues[rig.q].last_number = 997
     assert held == 1
     assert [rig.submit() for _ in range(4)] == [998, 999, 2, 3]
     assert rig.numbers() == [1, 998, 999, 2, 3]
@@ -194,10 +194,10 @@ def test_a_queue_holds_250_jobs_and_the_limit_is_a_setting() -> None:
 def test_above_250_numbers_go_on_to_65535() -> None:
     """Decision 98."""
     rig = JobRig(qms=QmsSettings(jobs_max=251))
-    rig.manager.job_queues.queues[rig.q].last_number = 999
+    rig.manager.jobs.queues[rig.q].last_number = 999
     assert rig.submit() == 1000
     assert rig.entry(1000).job_file_name.endswith(".1000")
-    rig.manager.job_queues.queues[rig.q].last_number = 65_534
+    rig.manager.jobs.queues[rig.q].last_number = 65_534
     assert [rig.submit() for _ in range(2)] == [65_535, 1]
     assert len(job_file_name(rig.q, 65_535)) <= 13
 
@@ -205,12 +205,12 @@ def test_above_250_numbers_go_on_to_65535() -> None:
 @pytest.mark.spec("NCP 0x79/3")
 def test_without_room_on_the_disk_no_job_comes_in(rig: JobRig) -> None:
     opened = rig.open_job()
-    rig.run(lambda m: m.begin_flow_control("memory"))
+    rig.run(lambda m: m.machine.begin_flow_control("memory"))
     with rig.completion(0x99):
         rig.jobs("create_queue_file", rig.user("ANNA"), rig.q, NWQueueJobStruct())
     with rig.completion(0x01):
         rig.jobs("write_file", rig.user("ANNA"), opened.job_file_handle, 0, b"x")
-    rig.run(lambda m: m.end_flow_control("memory"))
+    rig.run(lambda m: m.machine.end_flow_control("memory"))
     rig.jobs("write_file", rig.user("ANNA"), opened.job_file_handle, 0, b"x")
 
 
@@ -684,5 +684,5 @@ def test_history_is_bounded_and_for_those_who_see_the_queue() -> None:
         rig.jobs("ended_jobs", rig.user("ANNA"))
     rig.restart()
     assert rig.jobs("ended_jobs", rig.user("ANNA"), rig.q) == rows
-    assert rig.manager.job_queues.history.find(rows[2].serial) == rows[2]
-    assert rig.manager.job_queues.history.find(999) is None
+    assert rig.manager.jobs.history.find(rows[2].serial) == rows[2]
+    assert rig.manager.jobs.history.find(999) is None

@@ -25,7 +25,7 @@ class LoginRig(Rig):
         self.set_key_file(b"s" * 32)
 
     def set_key_file(self, key: bytes) -> None:
-        self.manager.accounts.certificates.key_file = lambda: key
+        self.manager.certificates.key_file = lambda: key
         self.logins = Logins(self.manager.accounts, lambda: self.clock_ms)
         self.logins.told = lambda *refusal: self.told.append(refusal)
 
@@ -55,7 +55,7 @@ def test_a_verifier_outlives_a_restart_and_is_never_in_the_clear(rig: LoginRig) 
     rig.restart()
     rig.set_key_file(b"s" * 32)
     assert rig.logins.nt_hash("maria", HERE) == HASH
-    assert HASH not in rig.manager.core.state.dump()
+    assert HASH not in rig.manager.ledger.state.dump()
 
 
 def test_the_same_password_is_sealed_differently_each_time(rig: LoginRig) -> None:
@@ -85,7 +85,7 @@ def damaged_key_file() -> bytes:
 
 
 def test_verifiers_need_a_key_file(rig: LoginRig) -> None:
-    rig.manager.accounts.certificates.key_file = damaged_key_file
+    rig.manager.certificates.key_file = damaged_key_file
     with pytest.raises(CorruptedSecurityData):
         rig.add("maria")
     assert rig.manager.accounts.all() == []

@@ -217,7 +217,7 @@ def test_a_peekable_lock_ends_like_any_other() -> None:
     for _ in range(2):
         rig.lookup(reader, 0, FIRST, peek=False, two_phase=True, allow_peek=True)
         rig.end(reader, rig.ids()[0], positive=False)
-    assert rig.manager.core.peekable_locks == 0
+    assert rig.manager.ledger.peekable_locks == 0
     rig.hold(reader)
     with rig.refuses(IoTimeout, TIMEOUT):
         rig.peek(reader)

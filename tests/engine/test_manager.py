@@ -33,17 +33,17 @@ def unstarted(name: str = "ALPHA") -> QueueManager:
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/18")
 def test_only_a_ready_queue_manager_serves() -> None:
     manager = unstarted()
-    assert manager.state is QueueManagerState.STOPPED
+    assert manager.machine.state is QueueManagerState.STOPPED
     admin = Caller.administrator()
     with pytest.raises(ServiceNotAvailable, match="stopped"):
-        manager.create_queue(r".\private$\q", QueueProperties(), admin)
+        manager.queues.create_queue(r".\private$\q", QueueProperties(), admin)
     manager.start(0, 1_700_000_000)
-    assert manager.state is QueueManagerState.READY
-    manager.create_queue(r".\private$\q", QueueProperties(), admin)
+    assert manager.machine.state is QueueManagerState.READY
+    manager.queues.create_queue(r".\private$\q", QueueProperties(), admin)
     manager.stop()
-    assert manager.state is QueueManagerState.STOPPED
+    assert manager.machine.state is QueueManagerState.STOPPED
     with pytest.raises(ServiceNotAvailable):
-        manager.open_queue(r".\private$\q", RECEIVE, admin)
+        manager.queues.open_queue(r".\private$\q", RECEIVE, admin)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/18")
@@ -54,8 +54,10 @@ def test_nothing_is_served_while_it_initializes_or_stops(
 
     def ask() -> None:
         with pytest.raises(ServiceNotAvailable) as refused:
-            manager.create_queue(r".\private$\early", QueueProperties(), Caller.administrator())
-        seen.append((manager.state, str(refused.value)))
+            manager.queues.create_queue(
+                r".\private$\early", QueueProperties(), Caller.administrator()
+            )
+        seen.append((manager.machine.state, str(refused.value)))
 
     def random_bytes(count: int) -> bytes:
         if made and not seen:  # the first start makes the identity
@@ -68,14 +70,14 @@ def test_nothing_is_served_while_it_initializes_or_stops(
     )
     made.append(manager)
     manager.start(0, 1_700_000_000)
-    manager.create_queue(r".\private$\q", QueueProperties(), Caller.administrator())
-    keep_all = manager.client_sessions.keep_all
+    manager.queues.create_queue(r".\private$\q", QueueProperties(), Caller.administrator())
+    keep_all = manager.sessions.keep_all
 
     def keep_and_ask() -> None:
         ask()
         keep_all()
 
-    monkeypatch.setattr(manager.client_sessions, "keep_all", keep_and_ask)  # a step of the stop
+    monkeypatch.setattr(manager.sessions, "keep_all", keep_and_ask)  # a step of the stop
     manager.stop()
     assert [one for one, _ in seen] == [QueueManagerState.INITIALIZING, QueueManagerState.STOPPING]
     assert "initializing" in seen[0][1]
@@ -87,8 +89,8 @@ def test_a_machine_without_identity_does_not_become_ready_and_the_caller_gets_th
     manager = unstarted("")
     with pytest.raises(ServiceNotAvailable, match="no name"):
         manager.start(5_000, 1_700_000_000)
-    assert manager.state is QueueManagerState.STOPPED
-    assert not manager.core.queues
+    assert manager.machine.state is QueueManagerState.STOPPED
+    assert not manager.ledger.queues
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/1", "MS-MQDMPR 3.1.3/2")
@@ -101,17 +103,17 @@ def test_names_come_from_the_settings() -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1/4")
 def test_the_identity_is_made_once_and_kept(rig: Rig) -> None:
-    guid = rig.manager.identifier
+    guid = rig.manager.machine.identifier
     assert guid[7] >> 4 == 4
     assert guid[8] >> 6 == 2
     rig.restart()
-    assert rig.manager.identifier == guid
-    assert rig.manager.record.starts == 2
+    assert rig.manager.machine.identifier == guid
+    assert rig.manager.machine.record.starts == 2
 
 
 def test_a_record_of_version_0_1_is_read(rig: Rig) -> None:
     """It kept attributes that settings have now, and some that nothing used."""
-    guid = rig.manager.identifier
+    guid = rig.manager.machine.identifier
     old = {
         "identifier": guid,
         "create_time": 5,
@@ -127,18 +129,18 @@ def test_a_record_of_version_0_1_is_read(rig: Rig) -> None:
 
     def write(manager: QueueManager) -> None:
         change = Change()
-        manager.core.define(TABLE_MANAGER, b"manager", msgspec.msgpack.encode(old), change)
-        manager.core.commit(change)
+        manager.ledger.define(TABLE_MANAGER, b"manager", msgspec.msgpack.encode(old), change)
+        manager.ledger.commit(change)
 
     rig.run(write)
     rig.restart()
-    record = rig.manager.record
+    record = rig.manager.machine.record
     assert (record.identifier, record.create_time, record.starts) == (guid, 5, 4)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/19")
 def test_the_system_queues_are_there_from_the_start(rig: Rig) -> None:
-    names = {number: rig.manager.core.queues[number].name for number in (1, 2, 3)}
+    names = {number: rig.manager.ledger.queues[number].name for number in (1, 2, 3)}
     assert names == {
         DEADLETTER: r"ALPHA\system$;deadletter",
         DEADXACT: r"ALPHA\system$;deadxact",
@@ -152,11 +154,11 @@ def test_stopping_ends_waits_and_leaves_the_queues_alone(rig: Rig) -> None:
     rig.create("empty")
     rig.send("orders", b"one")
     answers = rig.wait(rig.open("empty", RECEIVE))
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     rig.driver.close()
     (answer,) = answers
     assert isinstance(answer.error, OperationCancelled)
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 def test_a_jump_of_the_date_is_told_to_the_operator(rig: Rig) -> None:

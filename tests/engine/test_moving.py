@@ -48,7 +48,7 @@ def test_a_move_is_one_step_from_queue_to_queue() -> None:
     rig = readers(b"a", b"b")
     source, target = rig.open("q", RECEIVE), rig.open(SUBQUEUE, MOVE)
     number = rig.read_of(b"a").number
-    effects = rig.decide(lambda m: m.move_message(source, rig.id_of(b"a"), target))
+    effects = rig.decide(lambda m: m.messages.move_message(source, rig.id_of(b"a"), target))
     (record,) = effects.records
     assert record[0] == CHANGE
     change = unpack_change(record[2])
@@ -67,7 +67,7 @@ def test_a_move_that_was_not_synced_did_not_happen() -> None:
     source, target = rig.open("q", RECEIVE), rig.open("other", MOVE)
     rig.driver.begin_turn()
     rig.driver.decide(
-        lambda m: m.move_message(source, rig.id_of(b"a"), target), lambda answer: None
+        lambda m: m.messages.move_message(source, rig.id_of(b"a"), target), lambda answer: None
     )
     rig.driver.end_turn()
     rig.restart()
@@ -124,7 +124,7 @@ def test_a_moved_message_wakes_the_readers_of_any_target(target: str) -> None:
 def test_a_move_into_a_system_queue_says_nothing_to_protocols(target: str) -> None:
     rig = readers(b"a")
     source, goal = rig.open("q", RECEIVE), rig.open(target, MOVE)
-    effects = rig.decide(lambda m: m.move_message(source, rig.ids()[0], goal))
+    effects = rig.decide(lambda m: m.messages.move_message(source, rig.ids()[0], goal))
     assert (effects.active, effects.wakes) == (set(), [])
     assert rig.bodies(target) == [b"a"]
     rig.check_books()
@@ -166,7 +166,7 @@ def test_moves_are_counted_and_stamped_over_a_restart() -> None:
 def test_counters_stay_at_their_greatest_value() -> None:
     rig = readers(b"a", transactional=True)
     number = rig.reads("q")[0].number
-    table = rig.manager.core.state.table
+    table = rig.manager.ledger.state.table
     row = table.get(number)
     assert row is not None
     table.put(number, row._replace(moves=0xFFFF, aborts=0xFFFF))
@@ -468,7 +468,7 @@ def test_a_prepared_move_waits_for_its_coordinator_over_a_restart(
     rig = readers(b"a", transactional=True)
     tx, source, target = rig.begin(), rig.open("q", RECEIVE), rig.open(SUBQUEUE, MOVE)
     rig.move(source, rig.ids()[0], target, tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.close(target)
     if purged:
         rig.purge("q")
@@ -521,7 +521,7 @@ def test_a_move_out_of_a_queue_deleted_meanwhile_still_arrives() -> None:
     rig.delete()
     rig.commit(tx)
     assert rig.bodies("other") == [b"a"]
-    assert rig.manager.core.deleted_queues == set()
+    assert rig.manager.ledger.deleted_queues == set()
     rig.restart()
     assert rig.available("other") == [b"a"]
     rig.check_books()
@@ -622,7 +622,7 @@ def test_a_purge_marks_locked_messages_once_and_spares_what_comes_later() -> Non
     reader = rig.open("q", RECEIVE)
     number = rig.hold(reader).read.number
     assert rig.purge() == 2
-    lock = rig.manager.core.locks[number]
+    lock = rig.manager.ledger.locks[number]
     assert lock.purged == NACK_QUEUE_PURGED
     rig.fill(b"later")
     rig.end(reader, rig.id_of(b"locked"), positive=False)
@@ -653,7 +653,7 @@ def test_a_message_purged_in_a_transaction_is_gone_in_any_case(
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     rig.receive(reader, transaction=tx)
     if prepared:
-        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.purge()
     if restart:
         rig.restart()
@@ -674,7 +674,7 @@ def test_a_move_asked_for_before_a_purge_still_happens() -> None:
     tx = rig.begin()
     rig.move_between(b"a", "q", SUBQUEUE, tx)
     rig.purge()
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.restart()
     rig.commit(tx)
     assert (rig.bodies("q"), rig.available(SUBQUEUE)) == ([], [b"a"])
@@ -698,7 +698,7 @@ def test_what_a_transaction_holds_of_a_deleted_queue_ends_as_deleted(restart: bo
     assert sorted(rig.bodies(DEAD_TRANSACTIONAL)) == [b"a", b"b"]
     classes = {read.message_class for read in rig.reads(DEAD_TRANSACTIONAL)}
     assert classes == {NACK_QUEUE_DELETED}
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert core.deleted_queues == core.state.doomed == set()
     rig.restart()
     assert len(rig.bodies(DEAD_TRANSACTIONAL)) == 2
@@ -713,13 +713,13 @@ def test_a_prepared_transaction_outlives_the_queue_it_read_and_moved_from(commit
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     rig.receive(reader, transaction=tx)
     rig.move(reader, rig.id_of(b"moved"), rig.open("other", MOVE), tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.delete()
     rig.restart()
     (rig.commit if commits else rig.abort)(tx)
     assert rig.available("other") == ([b"moved"] if commits else [])
     assert sorted(rig.bodies(DEAD_TRANSACTIONAL)) == ([] if commits else [b"moved", b"read"])
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert (core.deleted_queues, core.locks) == (set(), {})
     assert core.queues.keys() == core.state.queues.keys()
     rig.restart()
@@ -731,9 +731,9 @@ def test_purging_needs_the_right_to_receive() -> None:
     rig = readers(b"a")
     peeker = rig.open("q", PEEK)
     with rig.refuses(AccessDenied, 0xC00E0025):
-        rig.run(lambda m: m.purge_queue(peeker))
+        rig.run(lambda m: m.queues.purge_queue(peeker))
     rig.grant("receive,peek")
     robbed = rig.open("q", RECEIVE, user())
     rig.grant("peek")
     with rig.refuses(AccessDenied, 0xC00E0025):
-        rig.run(lambda m: m.purge_queue(robbed))
+        rig.run(lambda m: m.queues.purge_queue(robbed))

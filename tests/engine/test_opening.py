@@ -101,7 +101,7 @@ def test_every_name_of_this_machine_leads_to_its_queue(name: str) -> None:
     rig = PostRig(aliases=("Post",), addresses=("127.0.0.1", "::1", "10.1.2.3", "fe80::aa"))
     queue = rig.create("orders")
     for access in (SEND, *READING):
-        descriptor = rig.run(lambda m, a=access: m.open_queue(name, a, rig.admin))
+        descriptor = rig.run(lambda m, a=access: m.queues.open_queue(name, a, rig.admin))
         assert descriptor.target() is queue
     assert rig.manager.queues.outgoing_queues() == []
 
@@ -153,7 +153,7 @@ def test_nobody_sends_to_a_machine(rig: PostRig, suffix: str, ours: bool) -> Non
 def test_a_name_of_several_queues_is_no_single_destination(rig: PostRig) -> None:
     for name in (f"DL={GUID}", TWO, f"MACHINE={GUID};journal"):
         with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent"):
-            rig.manager.queues.find_target(parse_format_name(name))
+            rig.manager.queues.collection.find_target(parse_format_name(name))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.5/9")
@@ -298,7 +298,7 @@ def test_a_connector_name_of_another_machine_opens_nothing(rig: PostRig) -> None
 def test_a_text_that_is_no_name_opens_nothing(rig: PostRig, text: str) -> None:
     for access in ALL_ACCESS:
         with pytest.raises(QueueError) as caught:
-            rig.run(lambda m, a=access: m.open_queue(text, a, rig.admin))
+            rig.run(lambda m, a=access: m.queues.open_queue(text, a, rig.admin))
         assert caught.value.code in (0xC00E0014, 0xC00E001E)
 
 
@@ -458,7 +458,7 @@ def test_an_open_costs_the_same_however_many_have_the_queue_open(rig: PostRig) -
 
 def test_an_exclusive_reader_of_a_deleted_queue_is_forgotten(rig: PostRig) -> None:
     first = rig.open("orders", RECEIVE, share=DENY_RECEIVE)
-    rig.run(lambda m: m.delete_queue(r".\private$\orders", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\orders", rig.admin))
     rig.close(first)
     rig.create("orders")
     second = rig.open("orders", RECEIVE, share=DENY_RECEIVE)
@@ -487,8 +487,8 @@ OPERATIONS: dict[str, Callable[[PostRig, object], object]] = {
     "send": lambda rig, d: rig.send(d, b"x"),
     "peek": lambda rig, d: rig.peek(d),
     "receive": lambda rig, d: rig.receive(d),
-    "purge": lambda rig, d: rig.run(lambda m: m.purge_queue(d)),
-    "cursor": lambda rig, d: rig.run(lambda m: m.open_cursor(d)),
+    "purge": lambda rig, d: rig.run(lambda m: m.queues.purge_queue(d)),
+    "cursor": lambda rig, d: rig.run(lambda m: m.messages.open_cursor(d)),
     "move": lambda rig, d: move_into(rig, d),
 }
 
@@ -496,7 +496,7 @@ OPERATIONS: dict[str, Callable[[PostRig, object], object]] = {
 def move_into(rig: PostRig, target: object) -> None:
     source = rig.open("orders;sub", RECEIVE)
     lookup_id = rig.peek(source).read.lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, target))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.17/3")
@@ -527,7 +527,7 @@ def with_subqueue(rig: PostRig) -> None:
     rig.send("orders", b"moved")
     source, target = rig.open("orders", RECEIVE), rig.open("orders;sub", MOVE)
     lookup_id = rig.peek(source).read.lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, target))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target))
     rig.close(source)
     rig.close(target)
 
@@ -558,7 +558,7 @@ def test_messages_are_moved_out_of_queues_open_for_receiving(rig: PostRig) -> No
     for access in (MOVE, PEEK):
         source = rig.open("orders", access)
         with rig.refused(AccessDenied.code):
-            rig.run(lambda m, s=source: m.move_message(s, lookup_id, target))
+            rig.run(lambda m, s=source: m.messages.move_message(s, lookup_id, target))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.17/2")
@@ -664,7 +664,7 @@ def test_a_session_that_ends_closes_its_lists_once(rig: PostRig) -> None:
 def test_the_elements_of_a_list_are_nobody_elses(rig: PostRig) -> None:
     session = object()
     descriptor = rig.open(TWO, SEND, association=session)
-    opening = rig.manager.opening
+    opening = rig.manager.queues.opening
     for nested in descriptor.nested:
         with pytest.raises(InvalidHandle):
             opening.descriptor(nested.handle, session)
@@ -705,7 +705,7 @@ def test_closing_ends_the_waiting_reads_of_the_descriptor(rig: PostRig) -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.6/3")
 def test_closing_closes_cursors_and_frees_the_share_mode(rig: PostRig) -> None:
     descriptor = rig.open("orders", RECEIVE, share=DENY_RECEIVE)
-    cursors = [rig.run(lambda m: m.open_cursor(descriptor)) for _ in range(3)]
+    cursors = [rig.run(lambda m: m.messages.open_cursor(descriptor)) for _ in range(3)]
     rig.close(descriptor)
     assert all(cursor.closed for cursor in cursors)
     assert rig.queue("orders").descriptors == {}
@@ -738,8 +738,8 @@ def test_the_waiting_reads_of_a_descriptor_are_served_in_order(rig: PostRig) -> 
 def test_handles_are_good_only_for_the_session_that_got_them(rig: PostRig) -> None:
     mine, theirs = object(), object()
     descriptor = rig.open("orders", RECEIVE, association=mine)
-    cursor = rig.run(lambda m: m.open_cursor(descriptor))
-    opening = rig.manager.opening
+    cursor = rig.run(lambda m: m.messages.open_cursor(descriptor))
+    opening = rig.manager.queues.opening
     assert opening.descriptor(descriptor.handle, mine) is descriptor
     assert opening.move_context(descriptor.context, mine) is descriptor
     assert opening.cursor(cursor.handle, mine) is cursor
@@ -780,7 +780,7 @@ def test_a_move_stays_within_one_session_and_user(rig: PostRig) -> None:
         rig.open("orders;sub", MOVE, ALICE_ADMIN, association=session),
     ):
         with rig.refused(AccessDenied.code):
-            rig.run(lambda m, t=target: m.move_message(source, lookup_id, t))
+            rig.run(lambda m, t=target: m.messages.move_message(source, lookup_id, t))
 
 
 def test_open_queues_and_cursors_have_a_limit() -> None:
@@ -794,9 +794,9 @@ def test_open_queues_and_cursors_have_a_limit() -> None:
     with rig.refused(InsufficientResources.code):
         rig.open("orders", RECEIVE)
     for _ in range(3):
-        rig.run(lambda m: m.open_cursor(reader))
+        rig.run(lambda m: m.messages.open_cursor(reader))
     with rig.refused(InsufficientResources.code):
-        rig.run(lambda m: m.open_cursor(reader))
+        rig.run(lambda m: m.messages.open_cursor(reader))
     rig.close(reader)
     rig.open("orders", RECEIVE)
 
@@ -806,8 +806,8 @@ def test_a_list_has_no_cursors_and_nothing_to_read(rig: PostRig) -> None:
     for call in (
         lambda: rig.receive(descriptor),
         lambda: rig.peek(descriptor),
-        lambda: rig.run(lambda m: m.purge_queue(descriptor)),
-        lambda: rig.run(lambda m: m.open_cursor(descriptor)),
+        lambda: rig.run(lambda m: m.queues.purge_queue(descriptor)),
+        lambda: rig.run(lambda m: m.messages.open_cursor(descriptor)),
     ):
         with rig.refused(AccessDenied.code):
             call()

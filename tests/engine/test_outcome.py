@@ -167,7 +167,7 @@ def test_the_arrival_of_a_transactional_message_is_its_commit(rig: PostRig) -> N
     assert rig.classes("admin") == []
     tx = rig.begin("t2")
     rig.send("accounts", tx=tx, **asking(ACK_POS_ARRIVAL))
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.restart()
     assert rig.classes("admin") == []
     rig.commit(tx)
@@ -179,11 +179,13 @@ def test_the_receipt_of_a_message_is_the_end_of_its_reading(rig: PostRig) -> Non
     for _ in range(3):
         Sender(rig, RECOVERABLE).send(**asking(ACK_FULL_RECEIVE))
     reader = rig.open("orders", RECEIVE)
-    delivery = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    delivery = rig.driver.read(
+        lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True)
+    )
     assert delivery is not None
     assert rig.classes("admin") == []
     lookup_id = delivery.read.lookup_id
-    rig.run(lambda m: m.dequeue_message_end(reader, lookup_id, positive=False))
+    rig.run(lambda m: m.messages.dequeue_message_end(reader, lookup_id, positive=False))
     assert rig.classes("admin") == []
     rig.receive(reader)
     rig.lookup(reader, rig.reads("orders")[0].lookup_id, peek=False)
@@ -230,7 +232,7 @@ def test_a_message_taken_out_of_an_outgoing_queue_by_hand_has_not_arrived(
     rig.send(FAR, b"stopped", negative_journaling_requested=True, **asking(0x0F))
     reader = rig.open(FAR, RECEIVE_ADMIN)
     if way == "purge":
-        rig.run(lambda m: m.purge_queue(reader))
+        rig.run(lambda m: m.queues.purge_queue(reader))
     else:
         assert rig.receive(reader).message.body == b"stopped"
     assert rig.classes("admin") == [NACK_PURGED]
@@ -245,7 +247,7 @@ def test_nobody_is_told_without_an_administration_queue(rig: PostRig) -> None:
     rig.send("orders", administration_queue_format_name=ADMIN)
     rig.receive("orders")
     assert rig.classes("admin") == []
-    assert rig.manager.core.refusals["acknowledgment_dropped"] == 0
+    assert rig.manager.machine.refusals["acknowledgment_dropped"] == 0
 
 
 # -- administration acknowledgments: what they say
@@ -368,7 +370,7 @@ def test_an_acknowledgment_nobody_takes_is_dropped_and_counted(rig: PostRig, nam
     rig.open("orders;poison", MOVE)
     rig.send("orders", b"x", **asking(ACK_POS_RECEIVE, name))
     assert rig.receive("orders").message.body == b"x"
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert core.refusals["acknowledgment_dropped"] == 1
     assert [e.name for e in rig.events if e.name == "acknowledgment_dropped"]
     assert len(core.state.table) == 0
@@ -381,7 +383,7 @@ def test_no_room_anywhere_drops_the_acknowledgment_and_not_the_message(rig: Post
     rig.store.has_room = lambda: False  # type: ignore[method-assign]
     assert rig.receive(reader).message.body == b"x"
     assert rig.classes("admin") == []
-    assert rig.manager.core.refusals["acknowledgment_dropped"] == 1
+    assert rig.manager.machine.refusals["acknowledgment_dropped"] == 1
 
 
 # -- everything that follows from an end is one step
@@ -389,7 +391,7 @@ def test_no_room_anywhere_drops_the_acknowledgment_and_not_the_message(rig: Post
 
 def prefixes(rig: PostRig, call: Callable[[Any], object]) -> Iterator[State]:
     """The states that crashes leave behind: before the step, inside it, after it."""
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     effects: Effects = rig.decide(call)
     for count in range(len(effects.records) + 1):
         state = State.load(before)
@@ -409,11 +411,11 @@ def test_an_end_and_its_consequences_are_one_step(rig: PostRig, admin: str, end:
     rig.send("orders", b"x", negative_journaling_requested=True, **asking(ACK_FULL_RECEIVE, admin))
     reader = rig.open("orders", RECEIVE)
     calls: dict[str, Callable[[Any], object]] = {
-        "received": lambda m: m.dequeue_message(reader, timeout_ms=0),
-        "purged": lambda m: m.purge_queue(reader),
-        "deleted": lambda m: m.delete_queue(r".\private$\orders", rig.admin),
+        "received": lambda m: m.messages.dequeue_message(reader, timeout_ms=0),
+        "purged": lambda m: m.queues.purge_queue(reader),
+        "deleted": lambda m: m.queues.delete_queue(r".\private$\orders", rig.admin),
     }
-    known = set(rig.manager.core.state.queues)
+    known = set(rig.manager.ledger.state.queues)
     kept = journal if end == "received" else rig.queue(DEAD_LETTERS).number
     seen = []
     for state in prefixes(rig, calls[end]):
@@ -437,7 +439,9 @@ def test_the_arrival_and_its_consequences_are_one_step(rig: PostRig) -> None:
     numbers = [rig.queue(name).number for name in names]
     seen = [
         tuple(state.queue(number).count for number in numbers)
-        for state in prefixes(rig, lambda m: m.enqueue_message_to_an_open_queue(sender, message))
+        for state in prefixes(
+            rig, lambda m: m.messages.enqueue_message_to_an_open_queue(sender, message)
+        )
     ]
     assert set(seen) == {(0, 0, 0), (1, 1, 1)}
     assert [len(rig.messages(name)) for name in names] == [1, 1, 1]
@@ -447,7 +451,9 @@ def test_a_crash_before_the_sync_leaves_neither_end_nor_acknowledgment(rig: Post
     rig.send("orders", b"x", **asking(ACK_POS_RECEIVE))
     reader = rig.open("orders", RECEIVE)
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.dequeue_message(reader, timeout_ms=0), lambda answer: None)
+    rig.driver.decide(
+        lambda m: m.messages.dequeue_message(reader, timeout_ms=0), lambda answer: None
+    )
     rig.driver.end_turn()
     rig.restart()
     assert rig.bodies("orders") == [b"x"]
@@ -505,19 +511,19 @@ def test_every_way_to_receive_is_journaled(rig: PostRig, way: str) -> None:
         rig.commit(tx)
     elif way == "end":
         delivery = rig.driver.read(
-            lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True)
+            lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True)
         )
         assert delivery is not None
         lookup_id = delivery.read.lookup_id
         assert rig.bodies(f"{name};journal") == []
-        rig.run(lambda m: m.dequeue_message_end(reader, lookup_id, positive=True))
+        rig.run(lambda m: m.messages.dequeue_message_end(reader, lookup_id, positive=True))
     elif way == "lookup":
         rig.lookup(reader, rig.reads(name)[0].lookup_id, peek=False)
     elif way == "many":
-        rig.driver.read_many(lambda m: m.dequeue_messages(reader, 5))
+        rig.driver.read_many(lambda m: m.messages.dequeue_messages(reader, 5))
     elif way == "subqueue":
         lookup_id, target = rig.peek(reader).read.lookup_id, rig.open(f"{name};sub", MOVE)
-        rig.run(lambda m: m.move_message(reader, lookup_id, target))
+        rig.run(lambda m: m.messages.move_message(reader, lookup_id, target))
         rig.receive(f"{name};sub")
     assert rig.bodies(f"{name};journal") == [b"kept"]
 
@@ -529,7 +535,7 @@ def test_a_full_journal_drops_the_copy_and_the_reader_gets_his_message(rig: Post
     assert len(rig.receive("orders").message.body) == 600
     assert len(rig.receive("orders").message.body) == 600
     assert len(rig.bodies("orders;journal")) == 1
-    assert rig.manager.core.refusals["journal_copy_dropped"] == 1
+    assert rig.manager.machine.refusals["journal_copy_dropped"] == 1
     assert [e.details["queue"] for e in rig.events if e.name == "journal_full"] == [
         r"ALPHA\private$\orders;journal"
     ]
@@ -605,7 +611,7 @@ def test_a_full_system_journal_drops_the_copy_and_delivers_the_message() -> None
         rig.send("orders", bytes(600), positive_journaling_requested=True)
     assert len(rig.bodies("orders")) == 3
     assert len(rig.bodies(JOURNAL)) == 1
-    assert rig.manager.core.refusals["journal_copy_dropped"] == 2
+    assert rig.manager.machine.refusals["journal_copy_dropped"] == 2
     rig.check_books()
 
 
@@ -688,7 +694,7 @@ def test_a_full_dead_letter_queue_discards() -> None:
     rig.purge("orders")
     assert len(rig.bodies(DEAD_LETTERS)) == 1
     assert rig.classes("admin") == [NACK_QUEUE_PURGED] * 3
-    assert rig.manager.core.refusals["journal_copy_dropped"] == 2
+    assert rig.manager.machine.refusals["journal_copy_dropped"] == 2
     rig.check_books()
 
 
@@ -737,7 +743,7 @@ def test_the_systems_queue_stands_in_for_one_that_cannot_take_it(rig: PostRig, n
     rig.purge("orders")
     assert rig.bodies(DEAD_LETTERS) == [b"x"]
     assert rig.reasons(DEAD_LETTERS) == [NACK_QUEUE_PURGED]
-    assert len(rig.manager.core.state.table) == 1
+    assert len(rig.manager.ledger.state.table) == 1
 
 
 def test_room_promised_to_a_transaction_is_not_given_to_dead_letters(rig: PostRig) -> None:
@@ -861,7 +867,7 @@ def test_naming_a_queue_is_no_way_to_write_to_it(rig: PostRig) -> None:
     rig.from_afar("orders", b"x", **asking(0x0F))
     rig.receive("orders")
     assert rig.classes("admin") == []
-    assert rig.manager.core.refusals["acknowledgment_dropped"] == 2
+    assert rig.manager.machine.refusals["acknowledgment_dropped"] == 2
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.2/1", "MS-MQQB 3.1.7.2.2/1", "MS-MQQB 3.1.7.17/3")

@@ -96,12 +96,12 @@ def test_a_paused_queue_sends_nothing_until_it_is_resumed(rig: SessionRig) -> No
     sender = rig.session()
     assert rig.sent(sender, 1) == [b"a"]
     queue = rig.outgoing()[0]
-    rig.run(lambda m: m.pause_queue(queue))
+    rig.run(lambda m: m.transfer.pause_queue(queue))
     fill(rig, "c")
     assert rig.sent(sender) == []
     assert not sender.waiting
     rig.active.clear()
-    rig.run(lambda m: m.resume_queue(queue))
+    rig.run(lambda m: m.transfer.resume_queue(queue))
     assert rig.active == {queue.number}
     assert rig.sent(sender) == [b"b", b"c"]  # the session is still there, and what it sent too
     assert rig.outgoing()[1].state is OutgoingQueueState.CONNECTED
@@ -111,11 +111,11 @@ def test_a_paused_queue_sends_nothing_until_it_is_resumed(rig: SessionRig) -> No
 def test_a_queue_resumed_without_a_session_wants_one(rig: SessionRig) -> None:
     fill(rig, "a")
     sender, queue = rig.session(), rig.outgoing()[0]
-    rig.run(lambda m: m.pause_queue(queue))
+    rig.run(lambda m: m.transfer.pause_queue(queue))
     rig.end(sender)
     assert queue.outgoing is not None
     assert queue.outgoing.state is OutgoingQueueState.ON_HOLD
-    rig.run(lambda m: m.resume_queue(queue))
+    rig.run(lambda m: m.transfer.resume_queue(queue))
     assert queue.outgoing.state is OutgoingQueueState.DISCONNECTED
     assert not queue.outgoing.engaged
 
@@ -124,9 +124,9 @@ def test_a_queue_resumed_without_a_session_wants_one(rig: SessionRig) -> None:
 def test_offline_nothing_is_sent(rig: SessionRig) -> None:
     fill(rig, "a")
     sender = rig.session()
-    rig.run(lambda m: m.take_offline())
+    rig.run(lambda m: m.transfer.take_offline())
     assert rig.sent(sender) == []
-    rig.run(lambda m: m.bring_online())
+    rig.run(lambda m: m.transfer.bring_online())
     assert rig.sent(sender) == [b"a"]
 
 
@@ -261,7 +261,7 @@ def test_a_full_journal_keeps_no_message_from_being_delivered(rig: SessionRig) -
     sender = rig.session()
     rig.acknowledge(sender, rig.take(sender))
     assert rig.waiting_bodies() == rig.bodies(JOURNAL) == []
-    assert rig.manager.core.refusals["journal_copy_dropped"] == 1
+    assert rig.manager.machine.refusals["journal_copy_dropped"] == 1
 
 
 # -- time to reach the queue
@@ -274,7 +274,7 @@ def test_an_expired_message_is_not_sent(rig: SessionRig) -> None:
     rig.send(FAR, b"b", time_to_reach_queue=10, positive_journaling_requested=True)
     rig.send(FAR, b"c", time_to_reach_queue=60)
     rig.clock.advance(11_000)  # no turn of the clock comes before the session's
-    rig.manager.core.utc = rig.clock.utc_seconds
+    rig.manager.machine.utc = rig.clock.utc_seconds
     sender = rig.session()
     assert rig.sent(sender) == [b"c"]
     assert rig.waiting_bodies() == [b"c"]
@@ -316,7 +316,7 @@ def test_a_session_that_begins_anew_looks_at_the_time_again(rig: SessionRig) -> 
 def test_a_message_somebody_holds_is_sent_when_it_is_back(rig: SessionRig) -> None:
     fill(rig, "abc")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    rig.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
     sender = rig.session()
     assert rig.sent(sender) == [b"b", b"c"]
     assert not sender.waiting
@@ -333,14 +333,16 @@ def test_a_message_somebody_holds_is_sent_when_it_is_back(rig: SessionRig) -> No
 def test_a_message_that_is_taken_away_is_not_sent(rig: SessionRig) -> None:
     fill(rig, "abc")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    first = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    first = rig.driver.read(
+        lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True)
+    )
     assert first is not None
     sender = rig.session()
     assert rig.sent(sender) == [b"b", b"c"]
     lookup_id = first.read.lookup_id
-    rig.run(lambda m: m.dequeue_message_end(reader, lookup_id, positive=True))
+    rig.run(lambda m: m.messages.dequeue_message_end(reader, lookup_id, positive=True))
     assert rig.sent(sender) == []
-    rig.run(lambda m: m.purge_queue(reader))
+    rig.run(lambda m: m.queues.purge_queue(reader))
     fill(rig, "d")
     assert rig.sent(sender) == [b"d"]
     assert sender.unacknowledged == 1
@@ -351,10 +353,10 @@ def test_an_acknowledged_message_is_gone_whoever_looks_at_it(rig: SessionRig) ->
     sender = rig.session()
     taken = rig.take(sender)
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    rig.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
     rig.acknowledge(sender, taken)
     assert rig.waiting_bodies() == []
-    assert rig.manager.core.locks == {}
+    assert rig.manager.ledger.locks == {}
 
 
 def test_a_damaged_message_stops_no_other(rig: SessionRig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,11 +369,11 @@ def test_a_damaged_message_stops_no_other(rig: SessionRig, monkeypatch: pytest.M
             raise Unreadable("checksum")
         return sound(numbers)
 
-    monkeypatch.setattr(rig.manager.reading, "_read_many", read_many)
+    monkeypatch.setattr(rig.manager.messages.reading, "_read_many", read_many)
     sender = rig.session()
     taken = rig.take(sender)
     assert [deserialize(out.packet).body for out in taken] == [b"a", b"c"]
-    assert rig.manager.core.refusals["message_damaged"] == 1
+    assert rig.manager.machine.refusals["message_damaged"] == 1
     assert not sender.waiting
     rig.acknowledge(sender, taken)
     assert rig.waiting_bodies() == [b"b"]  # for doctor, and for the next start
@@ -446,7 +448,7 @@ def test_a_session_sends_what_a_sorted_list_would(actions: list[tuple[str, int]]
         elif kind == "session":
             sender, flying = rig.session(), {}
         elif kind == "purge":
-            rig.run(lambda m: m.purge_queue(reader))
+            rig.run(lambda m: m.queues.purge_queue(reader))
             waiting, flying = [], {}
         assert sender.unacknowledged == len(flying)
         assert rig.outgoing()[0].state.count == len(waiting)

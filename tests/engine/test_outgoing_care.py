@@ -30,7 +30,7 @@ SECRET: dict[str, Any] = {"privacy_level": 5, "encryption_algorithm": 0x6610}
 def rig() -> Iterator[SessionRig]:
     rig = SessionRig()
     blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
-    rig.run(lambda m: m.accounts.certificates.trust(BETA, "BETA", certificate("beta"), blob))
+    rig.run(lambda m: m.certificates.trust(BETA, "BETA", certificate("beta"), blob))
     yield rig
     rig.check_books()
 
@@ -46,7 +46,7 @@ def test_a_secret_message_is_encrypted_for_each_session(rig: SessionRig) -> None
         assert plain.packet == rig.store.read(plain.number)
         rig.restart()
         blob = pack_provider_keys([provider_key(AES_PROVIDER, "beta")])
-        rig.run(lambda m, b=blob: m.accounts.certificates.trust(BETA, "B", certificate("beta"), b))
+        rig.run(lambda m, b=blob: m.certificates.trust(BETA, "B", certificate("beta"), b))
     assert b"secret" in rig.store.read(secret.number)
 
 
@@ -94,9 +94,9 @@ def test_a_message_that_cannot_be_encrypted_is_not_sent(
 def test_what_is_passed_on_is_left_as_it_is(rig: SessionRig) -> None:
     """Its first queue manager has encrypted it, or meant it to be read."""
     rig.send(BETA_QUEUE, b"x", **SECRET)
-    packet = rig.store.read(rig.manager.core.state.last_number)
+    packet = rig.store.read(rig.manager.ledger.state.last_number)
     queue = rig.outgoing(BETA_QUEUE)[0]
-    rig.run(lambda m: m.sending.enqueue(queue, packet, flags=0x80))
+    rig.run(lambda m: m.messages.sending.enqueue(queue, packet, flags=0x80))
     own, forwarded = rig.take(rig.session(BETA_QUEUE))
     assert forwarded.packet == packet != own.packet
 

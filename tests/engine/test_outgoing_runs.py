@@ -91,10 +91,10 @@ def test_packets_for_elsewhere_arrive_as_if_sent_one_by_one(
     together, single = SessionRig(), SessionRig()
     out = together.open(FAR)
     together.active.clear()
-    together.run(lambda m: m.send_packets(out, packets))
+    together.run(lambda m: m.messages.send_packets(out, packets))
     out = single.open(FAR)
     for packet in packets:
-        single.run(lambda m, p=packet: m.send_packets(out, [p]))  # type: ignore[misc]
+        single.run(lambda m, p=packet: m.messages.send_packets(out, [p]))  # type: ignore[misc]
     for _ in range(2):
         assert told(together) == told(single)
         for rig in (together, single):
@@ -134,15 +134,19 @@ def test_a_commit_numbers_as_if_its_messages_came_one_by_one(
             tx = rig.begin(tag)
             for name, kind, count in sends:
                 out, packets = rig.open(name), [transactional_packet(**kind) for _ in range(count)]
-                rig.run(lambda m, o=out, p=packets, t=tx: m.send_packets(o, p, t))  # type: ignore[misc]
+                rig.run(lambda m, o=out, p=packets, t=tx: m.messages.send_packets(o, p, t))  # type: ignore[misc]
             if prepare:
-                rig.run(lambda m, t=tx: m.transactions.prepare(t.identifier, single_phase=False))  # type: ignore[misc]
+                rig.run(
+                    lambda m, t=tx: m.transactions.collection.prepare(
+                        t.identifier, single_phase=False
+                    )
+                )  # type: ignore[misc]
             rig.commit(tx)
         rig.check_books()
         rig.restart()
         found.append([[out.packet for out in rig.take(rig.session(name))] for name in (FAR, OTHER)])
     together, single = rigs
-    assert contents(together.manager.core.state) == contents(single.manager.core.state)
+    assert contents(together.manager.ledger.state) == contents(single.manager.ledger.state)
     assert found[0] == found[1]
     expected = [*range(1, len(found[0][0]) + 1)]
     assert [number for _, number, _ in places(together.take(together.session()))] == expected

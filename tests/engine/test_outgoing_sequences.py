@@ -76,7 +76,7 @@ def test_messages_carry_their_place_in_the_sequence(rig: SessionRig) -> None:
     _, taken, sequence = send_all(rig, "abc")
     assert places(taken) == [(b"a", 1, 0), (b"b", 2, 1), (b"c", 3, 2)]
     assert sequence & 0xFFFFFFFF == 1
-    assert sequence >> 32 == rig.manager.record.sequence_timestamp
+    assert sequence >> 32 == rig.manager.machine.record.sequence_timestamp
     assert all(out.transactional and out.recoverable for out in taken)
     marks = [(m.first_in_transaction, m.last_in_transaction) for m in messages(taken)]
     assert marks == [(True, False), (False, False), (False, True)]
@@ -101,7 +101,7 @@ def test_a_message_that_was_in_the_log_before_its_commit_is_sent_with_its_place(
     tx = rig.begin("prepared")
     rig.send(FAR, b"b", tx=tx)
     rig.send(FAR, b"c", tx=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.restart()
     rig.commit(tx)
     taken = rig.take(rig.session())
@@ -118,7 +118,7 @@ def test_a_message_of_another_machine_is_passed_on_unchanged(rig: SessionRig) ->
     rig.from_afar("via", b"x", transactional=True, ordinal=77)
     packet = rig.store.read(next(n for _, n in rig.queue("via").state.order.forward()))
     queue = rig.outgoing()[0]
-    rig.run(lambda m: m.sending.enqueue(queue, packet, flags=0x80))
+    rig.run(lambda m: m.messages.sending.enqueue(queue, packet, flags=0x80))
     rig.commit_sends("a")
     forwarded, own = rig.take(sender)
     assert forwarded.packet == packet
@@ -230,7 +230,7 @@ def test_order_acknowledgments_that_fit_nothing_are_ignored_and_counted(rig: Ses
     assert not any(rig.order_ack(*each) for each in wrong)
     assert not rig.order_ack(sequence, 1, stranger)
     assert rig.waiting_bodies() == [b"a", b"b", b"c"]
-    assert rig.manager.core.refusals["order_acknowledgment_ignored"] == len(wrong) + 1
+    assert rig.manager.machine.refusals["order_acknowledgment_ignored"] == len(wrong) + 1
     assert rig.order_ack(theirs, 1, stranger)  # found by its sequence, whatever the session
     assert rig.waiting_bodies(other) == []
     assert rig.order_ack(sequence, 2)
@@ -244,7 +244,7 @@ def test_the_record_shows_what_an_acknowledgment_said(rig: SessionRig) -> None:
     _, _, sequence = send_all(rig, "abcd", **JN)
     queue = rig.outgoing()[0]
     rig.advance(5)
-    rig.run(lambda m: m.transfer.resend_planned(queue, 4, 300, START_UTC + 300))
+    rig.run(lambda m: m.transfer.outgoing.resend_planned(queue, 4, 300, START_UTC + 300))
     for count, number in enumerate((1, 2, 2, 1, 2), 1):
         assert rig.order_ack(sequence, number)
         shown = rig.manager.transfer.report(rig.outgoing()[0])
@@ -266,7 +266,7 @@ def test_only_progress_begins_the_resends_anew(rig: SessionRig) -> None:
     _, _, sequence = send_all(rig, "ab")
     queue = rig.outgoing()[0]
     assert rig.order_ack(sequence, 1)
-    rig.run(lambda m: m.transfer.resend_planned(queue, 4, 300, START_UTC + 300))
+    rig.run(lambda m: m.transfer.outgoing.resend_planned(queue, 4, 300, START_UTC + 300))
     assert rig.order_ack(sequence, 1)
     shown = rig.manager.transfer.report(queue)
     assert (shown.resend_count, shown.resend_interval_s, shown.no_ack_count) == (4, 300, 1)
@@ -321,13 +321,13 @@ def test_sequences_of_which_nothing_is_here_are_forgotten(rig: SessionRig) -> No
         rig.commit_sends("ab", **(JN if round_ == 2 else {}))
         (sequence,) = sequences(rig.take(sender))
         assert rig.order_ack(sequence, 2)
-    assert len(rig.manager.core.state.of_table(TABLE_SEQUENCE)) == 4  # those behind the third
+    assert len(rig.manager.ledger.state.of_table(TABLE_SEQUENCE)) == 4  # those behind the third
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.run(lambda m: m.purge_queue(reader))
+    rig.run(lambda m: m.queues.purge_queue(reader))
     rig.commit_sends("a")
     (sequence,) = sequences(rig.take(sender))
     assert rig.order_ack(sequence, 1)
-    assert len(rig.manager.core.state.of_table(TABLE_SEQUENCE)) == 1
+    assert len(rig.manager.ledger.state.of_table(TABLE_SEQUENCE)) == 1
     rig.restart()
     rig.commit_sends("z")
     assert places(rig.take(rig.session())) == [(b"z", 1, 0)]
@@ -385,17 +385,17 @@ def test_messages_with_a_final_answer_to_come_stay_and_are_not_sent_again(
 def test_an_order_acknowledgment_takes_a_message_out_of_its_readers_hands(rig: SessionRig) -> None:
     _, _, sequence = send_all(rig, "ab")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    rig.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
     assert rig.order_ack(sequence, 2)
     assert rig.waiting_bodies() == []
-    assert rig.manager.core.locks == {}
+    assert rig.manager.ledger.locks == {}
 
 
 def test_nothing_overtakes_a_numbered_message_that_somebody_holds(rig: SessionRig) -> None:
     """Behind those that follow it, its destination would not take it any more."""
     rig.commit_sends("ab")
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    rig.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
     sender = rig.session()
     rig.send(FAR, b"urgent", priority=5)
     assert rig.sent(sender) == [b"urgent"]
@@ -404,7 +404,9 @@ def test_nothing_overtakes_a_numbered_message_that_somebody_holds(rig: SessionRi
     assert sender.waiting
     assert places(rig.take(sender)) == [(b"a", 1, 0), (b"b", 2, 1)]
     rig.driver.read(
-        lambda m: m.dequeue_message(rig.open(FAR, RECEIVE_ADMIN), timeout_ms=0, two_phase=True)
+        lambda m: m.messages.dequeue_message(
+            rig.open(FAR, RECEIVE_ADMIN), timeout_ms=0, two_phase=True
+        )
     )
 
 
@@ -417,7 +419,9 @@ def test_what_is_new_does_not_overtake_what_is_sent_again_and_held(rig: SessionR
     reader = rig.open(FAR, RECEIVE_ADMIN)
     held = rig.outgoing()[0].state.order.lane(0).some_after(0, 2)[0][1]
     rig.driver.read(
-        lambda m: m.read_message_by_lookup_identifier(reader, held, peek=False, two_phase=True)
+        lambda m: m.messages.read_message_by_lookup_identifier(
+            reader, held, peek=False, two_phase=True
+        )
     )
     rig.commit_sends("d")
     rig.resend(sender)
@@ -521,7 +525,7 @@ def test_final_acknowledgments_that_fit_nothing_are_ignored_and_counted(rig: Ses
     ordinal = message.identifier.ordinal
     peer = Peer(FAR_GUID, "10.0.0.2")
     stranger = Peer(FAR_GUID, "10.0.0.2", lambda queue: False)
-    rows = [rig.manager.reading.row(n) for _, n in rig.outgoing()[0].state.order.forward()]
+    rows = [rig.manager.messages.row(n) for _, n in rig.outgoing()[0].state.order.forward()]
     wrong = [
         (peer, rig.guid, ordinal, sequence + 1, 1),
         (peer, rig.guid, ordinal, sequence, 2),
@@ -534,11 +538,11 @@ def test_final_acknowledgments_that_fit_nothing_are_ignored_and_counted(rig: Ses
     for who, source, its_ordinal, its_sequence, number in wrong:
         assert not rig.run(
             lambda m, a=(who, 0x8000, source, its_ordinal, its_sequence, number): (
-                m.transfer.final_acknowledged_by(*a)
+                m.transfer.outgoing.final_acknowledged_by(*a)
             )
         )
     assert rig.waiting_bodies() == [b"a", b"b", b"c"]
-    assert rig.manager.core.refusals["final_acknowledgment_ignored"] == len(wrong)
+    assert rig.manager.machine.refusals["final_acknowledgment_ignored"] == len(wrong)
     assert rig.final_ack(message, 0x8000)
 
 
@@ -613,7 +617,7 @@ def test_purging_takes_what_waits_for_answers_too(rig: SessionRig) -> None:
     _, _, sequence = send_all(rig, "ab", **JN)
     assert rig.order_ack(sequence, 1)
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.run(lambda m: m.purge_queue(reader))
+    rig.run(lambda m: m.queues.purge_queue(reader))
     assert rig.bodies(DEAD_TRANSACTIONAL) == [b"a", b"b"]
     shown = rig.manager.transfer.report(rig.outgoing()[0])
     assert (shown.no_ack_count, shown.no_read_count) == (0, 0)
@@ -633,7 +637,7 @@ def test_a_damaged_message_is_bridged_and_fails_with_the_sequence(
             raise Unreadable("checksum")
         return sound(numbers)
 
-    monkeypatch.setattr(rig.manager.reading, "_read_many", read_many)
+    monkeypatch.setattr(rig.manager.messages.reading, "_read_many", read_many)
     sender = rig.session()
     taken = rig.take(sender)
     assert places(taken) == [(b"a", 1, 0), (b"c", 3, 1)]
@@ -653,7 +657,7 @@ def test_an_acknowledgment_is_one_record(rig: SessionRig) -> None:
     sender, taken, sequence = send_all(rig, "abcdef")
     rig.acknowledge(sender, taken)
     peer = Peer(FAR_GUID, "10.0.0.2")
-    effects = rig.decide(lambda m: m.transfer.order_acknowledged_by(peer, sequence, 6))
+    effects = rig.decide(lambda m: m.transfer.outgoing.order_acknowledged_by(peer, sequence, 6))
     changes = [unpack_change(record[2]) for record in effects.records if record[0] == CHANGE]
     assert [len(change.ends) for change in changes] == [6]
 
@@ -667,7 +671,7 @@ def test_acknowledgments_cost_the_same_however_many_wait(
         while rig.outgoing()[0].state.count < waiting + 100:
             rig.commit_sends("x" * 100, **wants)
         taken = rig.take(sender, 50)
-        place, transfer = place_of(taken[-1].packet), rig.manager.transfer
+        place, transfer = place_of(taken[-1].packet), rig.manager.transfer.outgoing
         costs.append(steps(lambda p=place, t=transfer: t.order_acknowledged(*p[:2])))
         rig.turn()
     assert costs[1] < costs[0] * 1.15
@@ -770,8 +774,8 @@ def test_messages_whose_sequence_is_lost_get_another(rig: SessionRig) -> None:
     assert rig.order_ack(sequence, 1)
 
     def lose(manager: Any) -> None:
-        for key, _ in manager.core.state.of_table(TABLE_SEQUENCE):
-            manager.core.define(TABLE_SEQUENCE, key, None)
+        for key, _ in manager.ledger.state.of_table(TABLE_SEQUENCE):
+            manager.ledger.define(TABLE_SEQUENCE, key, None)
 
     rig.run(lose)
     for _ in range(2):

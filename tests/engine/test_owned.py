@@ -56,9 +56,9 @@ def parts_of_the_end(manager: QueueManager, session: object) -> list[int]:
     """What each part of the end of a session takes."""
     error = OperationCancelled("the session has ended")
     return [
-        steps(lambda: manager.waiting.cancel_session(session, error)),
-        steps(lambda: manager.transactions.abort_of(session)),
-        steps(lambda: manager.opening.close_of(session)),
+        steps(lambda: manager.messages.waiting.cancel_session(session, error)),
+        steps(lambda: manager.transactions.collection.abort_of(session)),
+        steps(lambda: manager.queues.opening.close_of(session)),
     ]
 
 
@@ -70,7 +70,9 @@ def test_the_end_of_a_session_costs_what_the_session_has(others: int) -> None:
     for number in range(others):
         connect(rig, number + 1)
     assert parts_of_the_end(rig.manager, session) == alone()
-    assert len(rig.manager.transactions.open) == len(rig.queue("orders").waiters) == others
+    assert (
+        len(rig.manager.transactions.collection.open) == len(rig.queue("orders").waiters) == others
+    )
     assert len(rig.queue("orders").descriptors) == others
 
 
@@ -88,7 +90,7 @@ def test_the_waits_of_a_session_end_in_the_order_they_began() -> None:
     one, two = (rig.open("orders", RECEIVE, association=session) for _ in range(2))
     for number, source in enumerate((two, one, two)):
         rig.decide(
-            lambda m, s=source, n=number: m.dequeue_message(s, token=n)  # type: ignore[misc]
+            lambda m, s=source, n=number: m.messages.dequeue_message(s, token=n)  # type: ignore[misc]
         )
     effects = rig.decide(lambda m: m.end_session(session))
     ended.extend(wake.token for wake in effects.wakes)  # type: ignore[misc]
@@ -100,10 +102,10 @@ def test_a_prepared_transaction_outlives_its_session() -> None:
     rig.create("orders", transactional=True)
     session = object()
     prepared, active = rig.begin("one", owner=session), rig.begin("two", owner=session)
-    rig.run(lambda m: m.transactions.prepare_for(b"coordinator", prepared.identifier))
+    rig.run(lambda m: m.transactions.collection.prepare_for(b"coordinator", prepared.identifier))
     rig.run(lambda m: m.end_session(session))
-    assert rig.manager.in_doubt() == [prepared]
-    assert active.identifier not in rig.manager.transactions.open
+    assert rig.manager.transactions.in_doubt() == [prepared]
+    assert active.identifier not in rig.manager.transactions.collection.open
 
 
 def test_a_session_that_closed_everything_is_forgotten() -> None:
@@ -113,5 +115,9 @@ def test_a_session_that_closed_everything_is_forgotten() -> None:
     descriptor = rig.open("orders", RECEIVE, association=session)
     rig.commit(rig.begin("one", owner=session))
     rig.close(descriptor)
-    assert rig.manager.opening.opened_by(session) == []
-    assert len(rig.manager.transactions._owned) == len(rig.manager.opening._owned) == 0
+    assert rig.manager.queues.opening.opened_by(session) == []
+    assert (
+        len(rig.manager.transactions.collection._owned)
+        == len(rig.manager.queues.opening._owned)
+        == 0
+    )

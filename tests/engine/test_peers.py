@@ -21,7 +21,7 @@ def rig() -> Rig:
 def add(
     rig: Rig, name: str = "BETA", guid: bytes = BETA, url: str = URL, key: bytes | None = None
 ) -> Peer:
-    return rig.run(lambda m: m.two_phase.peers.add(name, guid, url, key))
+    return rig.run(lambda m: m.transactions.add_peer(name, guid, url, key))
 
 
 def test_peers_outlive_a_restart_and_are_found_by_name_and_identifier(rig: Rig) -> None:
@@ -29,7 +29,7 @@ def test_peers_outlive_a_restart_and_are_found_by_name_and_identifier(rig: Rig) 
     assert gamma.url == "https://gamma:8816"
     assert len(beta.key) == 32
     rig.restart()
-    peers = rig.manager.two_phase.peers
+    peers = rig.manager.transactions.peers
     assert peers.all() == [beta, gamma]
     assert peers.find("beta") == peers.of(BETA) == beta
     assert peers.of(b"x" * 16) is None
@@ -37,11 +37,11 @@ def test_peers_outlive_a_restart_and_are_found_by_name_and_identifier(rig: Rig) 
 
 def test_a_removed_peer_is_gone_for_good(rig: Rig) -> None:
     add(rig)
-    rig.run(lambda m: m.two_phase.remove_peer("beta"))
+    rig.run(lambda m: m.transactions.remove_peer("beta"))
     rig.restart()
-    assert rig.manager.two_phase.peers.all() == []
+    assert rig.manager.transactions.all_peers() == []
     with pytest.raises(QueueError, match="no peer"):
-        rig.run(lambda m: m.two_phase.remove_peer("beta"))
+        rig.run(lambda m: m.transactions.remove_peer("beta"))
 
 
 @pytest.mark.parametrize(
@@ -58,28 +58,28 @@ def test_a_wrong_peer_is_refused_and_nothing_changes(
     rig: Rig, name: str, guid: bytes, url: str, why: str
 ) -> None:
     add(rig)
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     with pytest.raises(QueueError, match=why):
         add(rig, name, guid, url)
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 def test_nobody_is_a_peer_of_himself(rig: Rig) -> None:
     with pytest.raises(QueueError, match="of its own"):
-        add(rig, "me", rig.manager.identifier)
+        add(rig, "me", rig.manager.machine.identifier)
 
 
 def test_there_is_an_end_to_peers(rig: Rig) -> None:
     for number in range(PEERS_MAX):
         guid = number.to_bytes(2, "little") + b"x" * 14
-        rig.manager.two_phase.peers.add(f"p{number}", guid, URL)
+        rig.manager.transactions.add_peer(f"p{number}", guid, URL)
     with pytest.raises(QueueError, match="no more"):
         add(rig)
 
 
 def test_no_event_shows_a_key(rig: Rig) -> None:
     peer = add(rig)
-    rig.run(lambda m: m.two_phase.remove_peer("beta"))
+    rig.run(lambda m: m.transactions.remove_peer("beta"))
     assert [event.name for event in rig.events if "peer" in event.name] == [
         "peer_added",
         "peer_removed",

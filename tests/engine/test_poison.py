@@ -74,7 +74,7 @@ def test_the_last_abort_and_the_move_are_one_record() -> None:
     assert (rig.bodies("q"), rig.read_of(b"a").aborts) == ([b"a", b"b"], 2)
     tx = rig.begin()
     number = rig.receive("q", transaction=tx).read.number
-    effects = rig.decide(lambda m: m.transaction_abort(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_abort(tx.identifier))
     last = unpack_change(effects.records[-1][2])
     assert [record[0] for record in effects.records] == [CHANGE] * len(effects.records)
     assert [settle.number for settle in last.settles] == [number]
@@ -92,7 +92,7 @@ def test_several_of_one_transaction_go_in_order_and_the_others_stay() -> None:
     abort(rig, count=2)
     assert (rig.bodies("q"), rig.bodies(POISON)) == ([], [b"a", b"b", b"c"])
     assert names(rig).count("message_poisoned") == 3
-    assert rig.manager.core.refusals["message_poisoned"] == 3
+    assert rig.manager.machine.refusals["message_poisoned"] == 3
 
 
 def test_a_session_that_ends_has_aborted_and_a_killed_manager_has_not() -> None:
@@ -113,10 +113,10 @@ def test_a_prepared_transaction_counts_when_it_is_aborted() -> None:
     rig = poisoned(b"a", max_aborts=1)
     tx = rig.begin()
     rig.receive("q", transaction=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.restart()
     assert rig.bodies("q") == [b"a"]
-    rig.run(lambda m: m.transaction_abort(tx.identifier))
+    rig.run(lambda m: m.transactions.transaction_abort(tx.identifier))
     assert rig.bodies(POISON) == [b"a"]
 
 
@@ -133,7 +133,7 @@ def test_an_aborted_move_does_not_make_poison() -> None:
     rig.create("other", transactional=True)
     source, target = rig.open("q", RECEIVE), rig.open("other", MOVE)
     tx = rig.begin()
-    rig.run(lambda m: m.move_message(source, rig.id_of(b"a"), target, tx))
+    rig.run(lambda m: m.messages.move_message(source, rig.id_of(b"a"), target, tx))
     rig.abort(tx)
     assert rig.bodies("q") == [b"a"]
 
@@ -170,7 +170,7 @@ def test_what_the_poison_queue_refuses_stays(fault: str) -> None:
     rig.send("p", b"a", tx=filling)
     rig.commit(filling)
     if fault == "deleted":
-        rig.run(lambda m: m.delete_queue(OTHER, rig.admin))
+        rig.run(lambda m: m.queues.delete_queue(OTHER, rig.admin))
     for aborts in (1, 2):
         tx = rig.begin()
         rig.receive("p", transaction=tx)
@@ -194,7 +194,9 @@ def test_a_message_waits_for_its_next_try() -> None:
         rig.receive(descriptor, transaction=tx)
     with pytest.raises(MessageNotFound):
         rig.run(
-            lambda m: m.read_message_by_lookup_identifier(descriptor, rig.id_of(b"a"), peek=False)
+            lambda m: m.messages.read_message_by_lookup_identifier(
+                descriptor, rig.id_of(b"a"), peek=False
+            )
         )
     rig.advance(9)
     assert waiting(rig) == 1
@@ -259,12 +261,12 @@ def test_purge_expiry_and_deletion_find_what_waits(end: str) -> None:
     assert waiting(rig) == 1
     if end == "purge":
         descriptor = rig.open("q", RECEIVE)
-        rig.run(lambda m: m.purge_queue(descriptor))
+        rig.run(lambda m: m.queues.purge_queue(descriptor))
     elif end == "expire":
         rig.advance(51)
     else:
-        rig.run(lambda m: m.delete_queue(r".\private$\q", rig.admin))
-    core = rig.manager.core
+        rig.run(lambda m: m.queues.delete_queue(r".\private$\q", rig.admin))
+    core = rig.manager.ledger
     assert (len(core.state.table), core.locks) == (0, {})
     rig.advance(200)
     rig.check_books()
@@ -279,7 +281,7 @@ def test_what_expired_in_the_reader_does_not_wait() -> None:
     rig.receive("q", transaction=tx)
     rig.advance(30)
     rig.abort(tx)
-    assert (waiting(rig), len(rig.manager.core.state.table)) == (0, 0)
+    assert (waiting(rig), len(rig.manager.ledger.state.table)) == (0, 0)
 
 
 def test_very_many_are_available_again_in_several_turns() -> None:
@@ -312,7 +314,7 @@ def test_policies_are_set_and_refused() -> None:
     rig.create("other", transactional=True)
 
     def change(name: str = "q", **values: Any) -> None:
-        rig.run(lambda m: m.set_queue(rf".\private$\{name}", rig.admin, **values))
+        rig.run(lambda m: m.queues.set_queue(rf".\private$\{name}", rig.admin, **values))
 
     change(max_aborts=5, retry_delays=(1, 2))
     change(poison_queue=";dead")
@@ -346,10 +348,10 @@ def test_who_sets_a_poison_queue_may_send_there() -> None:
     rig.create("other", transactional=True)
     rig.grant("set-properties")
     closed = unpack_descriptor(rig.queue("other").definition.security).deny(USER, WRITE_MESSAGE)
-    rig.run(lambda m: m.set_queue_security(OTHER, rig.admin, closed.pack()))
+    rig.run(lambda m: m.queues.set_queue_security(OTHER, rig.admin, closed.pack()))
     with pytest.raises(AccessDenied):
-        rig.run(lambda m: m.set_queue(r".\private$\q", user(), poison_queue=OTHER))
-    rig.run(lambda m: m.set_queue(r".\private$\q", user(), poison_queue=";x"))
+        rig.run(lambda m: m.queues.set_queue(r".\private$\q", user(), poison_queue=OTHER))
+    rig.run(lambda m: m.queues.set_queue(r".\private$\q", user(), poison_queue=";x"))
 
 
 def test_definitions_of_earlier_versions_have_no_policy() -> None:
@@ -386,7 +388,9 @@ class Shelf:
         self.check()
 
     def begin(self) -> bytes:
-        return self.paper.run(lambda m: m.create_transaction(m.core.new_guid())).identifier
+        return self.paper.run(
+            lambda m: m.transactions.create_transaction(m.machine.new_guid())
+        ).identifier
 
     def send(self, before: list[bytes]) -> list[bytes]:
         handle, identifier, bodies = self.paper.open(Q, SEND), self.begin(), list[bytes]()
@@ -395,13 +399,15 @@ class Shelf:
             bodies.append(b"%06d" % self.sent)
             message = Message(body=bodies[-1], delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
             self.paper.run(partial(self._enqueue, handle, message, identifier))
-        self.paper.run(lambda m: m.transaction_commit(identifier))
+        self.paper.run(lambda m: m.transactions.transaction_commit(identifier))
         return sorted(before + bodies)
 
     def _enqueue(
         self, handle: OpenQueueDescriptor, message: Message, identifier: bytes, m: QueueManager
     ) -> None:
-        m.enqueue_message_to_an_open_queue(handle, message, m.transactions.find(identifier))
+        m.messages.enqueue_message_to_an_open_queue(
+            handle, message, m.transactions.find(identifier)
+        )
 
     def work(self, before: list[bytes]) -> list[bytes]:
         """A transaction receives some messages, and commits or aborts."""
@@ -410,14 +416,16 @@ class Shelf:
         for _ in range(self.chance.randint(1, 3)):
             with suppress(IoTimeout):
                 read = self.paper.run(
-                    lambda m: m.dequeue_message(handle, timeout_ms=0, transaction=transaction)
+                    lambda m: m.messages.dequeue_message(
+                        handle, timeout_ms=0, transaction=transaction
+                    )
                 )
                 assert read is not None
                 taken.add(self.body(read.number))
         if self.chance.random() < 0.2:
-            self.paper.run(lambda m: m.transaction_commit(identifier))
+            self.paper.run(lambda m: m.transactions.transaction_commit(identifier))
             return [body for body in before if body not in taken]
-        self.paper.run(lambda m: m.transaction_abort(identifier))
+        self.paper.run(lambda m: m.transactions.transaction_abort(identifier))
         return before
 
     def wait(self, before: list[bytes]) -> list[bytes]:
@@ -436,9 +444,9 @@ class Shelf:
 
     def check(self) -> None:
         """The log says what the engine believes, counts are within the policy, order is kept."""
-        paper, core = self.paper, self.paper.manager.core
+        paper, core = self.paper, self.paper.manager.ledger
         paper.check()
-        queue = paper.manager._queue(Q)
+        queue = paper.manager.queues._local(Q)
         numbers = [number for _, number in queue.state.order.forward()]
         assert paper.bodies(Q) == sorted(paper.bodies(Q))
         assert all(core.reading.row(number).aborts < 3 for number in numbers)

@@ -73,7 +73,7 @@ EVENTS: dict[str, Steps] = {
 
 def state_of(rig: Readers, number: int) -> str:
     """[MS-MQDMPR] 3.1.1.11 State, from what the engine keeps."""
-    core = rig.manager.core
+    core = rig.manager.ledger
     row, lock = core.state.table.get(number), core.locks.get(number)
     if row is None or row.queue != rig.queue("q").number:
         assert lock is None
@@ -161,7 +161,7 @@ def test_a_sent_message_is_nobodys_until_its_commit_and_never_there_after_an_abo
     commits: bool,
 ) -> None:
     rig = readers(transactional=True)
-    empty = rig.manager.core.state.table.count
+    empty = rig.manager.ledger.state.table.count
     tx, peeker = rig.begin(), rig.open("q", PEEK)
     rig.send("q", b"later", tx=tx)
     assert [operation.kind for operation in tx.operations] == [OperationType.ENQUEUE]
@@ -169,7 +169,7 @@ def test_a_sent_message_is_nobodys_until_its_commit_and_never_there_after_an_abo
         rig.peek(peeker)
     (rig.commit if commits else rig.abort)(tx)
     assert rig.available() == ([b"later"] if commits else [])
-    assert rig.manager.core.state.table.count == empty + commits
+    assert rig.manager.ledger.state.table.count == empty + commits
     rig.check_books()
 
 
@@ -179,13 +179,13 @@ def test_a_restart_brings_back_available_and_prepared_messages_as_they_were() ->
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     rig.hold(reader)
     rig.receive(reader, transaction=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     before = rig.reads("q")
     rig.restart()
     assert rig.reads("q") == before
     # O5: only a durably prepared transaction still has a claim; the reader is gone.
     assert rig.available() == [b"held", b"waiting"]
-    rig.run(lambda m: m.transaction_abort(tx.identifier))
+    rig.run(lambda m: m.transactions.transaction_abort(tx.identifier))
     assert rig.available() == [b"held", b"prepared", b"waiting"]
 
 
@@ -197,7 +197,7 @@ def test_nothing_of_a_received_message_stays_for_the_cursor_that_stood_on_it() -
     rig.peek(source, cursor=cursor)
     number = rig.read_of(b"a").number
     rig.receive(source)
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert core.state.table.get(number) is None
     assert number not in core.locks
     assert body(rig.peek_next(source, cursor)) == b"b"
@@ -284,7 +284,7 @@ class Prefixes(RuleBasedStateMachine):
 
     @invariant()
     def the_first_is_the_plain_lists(self) -> None:
-        queue, reading = self.rig.queue("q"), self.rig.manager.reading
+        queue, reading = self.rig.queue("q"), self.rig.manager.messages.reading
         found, seen = reading.first(queue), reading.first(queue, peek=True)
         assert (found and found[0].lookup_id) == self.expected("available")
         assert (seen and seen[0].lookup_id) == self.expected("available", "peekable")
@@ -293,7 +293,7 @@ class Prefixes(RuleBasedStateMachine):
         for lane in queue.state.order.lanes:
             if lane is not None:
                 below = [n for i, n in lane.after(0) if i < lane.floor]
-                assert all(n in self.rig.manager.core.locks for n in below)
+                assert all(n in self.rig.manager.ledger.locks for n in below)
 
     @invariant()
     def the_order_is_the_plain_lists(self) -> None:
@@ -340,7 +340,7 @@ def test_a_descriptor_knows_what_it_holds_and_forgets_it(how: str) -> None:
     number = rig.receive(reader, transaction=tx).read.number
     other = rig.hold(reader).read
     assert reader.held == {number, other.number}
-    assert rig.manager.core.held_by(reader) == [other.number]
+    assert rig.manager.ledger.held_by(reader) == [other.number]
     if how in ("ack", "nack"):
         rig.end(reader, other.lookup_id, positive=how == "ack")
         assert reader.held == {number}

@@ -40,45 +40,41 @@ class Pair:
     def __init__(self) -> None:
         self.alpha, self.beta = Rig(), Beta(computer_name="BETA")
         for rig in (self.alpha, self.beta):
-            rig.manager.accounts.certificates.key_file = lambda: b"s" * 32
+            rig.manager.certificates.key_file = lambda: b"s" * 32
         self.sid = self.alpha.run(lambda m: m.accounts.add("maria")).sid
         self.alpha.run(
-            lambda m: m.accounts.certificates.register(
-                self.sid, certificate("alice"), private_key("alice")
-            )
+            lambda m: m.certificates.register(self.sid, certificate("alice"), private_key("alice"))
         )
         self._publish()
         self._make_queue()
 
     def _publish(self) -> None:
         keys = {AES_PROVIDER: private_key("alpha"), ENHANCED_PROVIDER: private_key("beta")}
-        own = self.beta.run(
-            lambda m: m.accounts.certificates.publish(keys, certificate("alpha"), {})
-        )
+        own = self.beta.run(lambda m: m.certificates.publish(keys, certificate("alpha"), {}))
         self.alpha.run(
-            lambda m: m.accounts.certificates.trust(
-                own.guid, own.name, own.certificate, own.public_keys
-            )
+            lambda m: m.certificates.trust(own.guid, own.name, own.certificate, own.public_keys)
         )
 
     def _make_queue(self) -> None:
         queue = self.beta.create("orders", authentication=True, privacy_level=2)
         granted = unpack_descriptor(queue.definition.security).grant(self.sid, parse_rights("send"))
         self.beta.run(
-            lambda m: m.set_queue_security(r".\private$\orders", self.beta.admin, granted.pack())
+            lambda m: m.queues.set_queue_security(
+                r".\private$\orders", self.beta.admin, granted.pack()
+            )
         )
-        self.name = str(PrivateName(self.beta.manager.core.guid, queue.number))
+        self.name = str(PrivateName(self.beta.manager.machine.identifier, queue.number))
 
     def trust_maria(self) -> None:
-        self.beta.run(lambda m: m.accounts.certificates.register(self.sid, certificate("alice")))
+        self.beta.run(lambda m: m.certificates.register(self.sid, certificate("alice")))
 
     def send(self, **options: Unpack[SendOptions]) -> list[bytes]:
         """One message; what of it goes on the wire."""
         caller = self.alpha.manager.accounts.caller("maria")
-        descriptor = self.alpha.run(lambda m: m.open_queue(self.name, SEND, caller))
+        descriptor = self.alpha.run(lambda m: m.queues.open_queue(self.name, SEND, caller))
         maker = PacketMaker(self.name, "ALPHA", protection=True)
         packet = maker.packet(SECRET, packet_options(options), False)
-        self.alpha.run(lambda m: m.send_packets(descriptor, [packet]))
+        self.alpha.run(lambda m: m.messages.send_packets(descriptor, [packet]))
         queue = descriptor.target()
 
         def take(manager: QueueManager) -> list[bytes]:
@@ -92,8 +88,10 @@ class Pair:
         return wire
 
     def receive(self, packet: bytes) -> Verdict:
-        peer = Peer(self.alpha.manager.core.guid, "192.0.2.7")
-        return self.beta.run(lambda m: m.receive_packets(peer, [packet], glance_all([packet])))
+        peer = Peer(self.alpha.manager.machine.identifier, "192.0.2.7")
+        return self.beta.run(
+            lambda m: m.transfer.receive_packets(peer, [packet], glance_all([packet]))
+        )
 
     @property
     def count(self) -> int:
@@ -111,9 +109,11 @@ def test_signed_and_encrypted_message_arrives_clear_and_proven(pair: Pair) -> No
     wire = pair.send_one(sign=True, encrypt=True)
     assert SECRET not in wire
     assert pair.receive(wire).dealt_with == 1
-    reader = pair.beta.run(lambda m: m.open_queue(r".\private$\orders", RECEIVE, pair.beta.admin))
+    reader = pair.beta.run(
+        lambda m: m.queues.open_queue(r".\private$\orders", RECEIVE, pair.beta.admin)
+    )
     (number,) = pair.beta.queue("orders").state.order.available((), 1)
-    row = pair.beta.manager.core.state.table.get(number)
+    row = pair.beta.manager.messages.find_row(number)
     assert row is not None
     assert row.flags & FLAG_AUTHENTICATED
     view = Packet(bytes(pair.beta.receive(reader).packet))
@@ -141,17 +141,17 @@ def test_receiver_with_other_keys_cannot_read_it(pair: Pair) -> None:
     pair.trust_maria()
     wire = pair.send_one(sign=True, encrypt=True)
     others = {AES_PROVIDER: private_key("gamma")}
-    pair.beta.run(lambda m: m.accounts.certificates.publish(others, certificate("gamma"), {}))
+    pair.beta.run(lambda m: m.certificates.publish(others, certificate("gamma"), {}))
     pair.receive(wire)
     assert pair.count == 0
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.1.5.1/1")
 def test_message_that_cannot_be_encrypted_does_not_go_out(pair: Pair) -> None:
-    guid = pair.beta.manager.core.guid
-    machine = pair.alpha.manager.accounts.certificates.machine(guid)
+    guid = pair.beta.manager.machine.identifier
+    machine = pair.alpha.manager.certificates.machine(guid)
     assert machine is not None
-    pair.alpha.run(lambda m: m.accounts.certificates.distrust(machine))
+    pair.alpha.run(lambda m: m.certificates.distrust(machine))
     assert pair.send(encrypt=True) == []
     assert not any(queue.state.count for queue in pair.alpha.manager.queues.outgoing_queues())
 

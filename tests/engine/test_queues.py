@@ -61,7 +61,7 @@ def rig() -> Iterator[PostRig]:
 
 def in_directory(rig: PostRig, identifier: bytes) -> objects.Queue | None:
     return rig.manager.directory.service.read_directory(
-        objects.Queue, equals("identifier", identifier), rig.manager.core.now_ms
+        objects.Queue, equals("identifier", identifier), rig.manager.machine.now_ms
     ).value
 
 
@@ -166,16 +166,16 @@ def test_a_new_queue_is_closed_and_empty(rig: PostRig) -> None:
     definition = queue.definition
     assert definition.create_time == definition.modify_time == START_UTC
     assert (definition.full_path, definition.directory_path) == ("", "")
-    assert rig.manager.directory.object_of(definition).scope is QueueScope.ENTERPRISE
+    assert rig.manager.directory.queues.object_of(definition).scope is QueueScope.ENTERPRISE
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.2/4", "MS-MQDMPR 3.1.7.1.3/9")
 @pytest.mark.parametrize("spelled", [r".\private$\Orders", "alpha.EXAMPLE.com/PRIVATE$/Orders"])
 def test_the_path_names_this_computer_however_it_was_spelled(rig: PostRig, spelled: str) -> None:
-    queue = rig.run(lambda m: m.create_queue(spelled, QueueProperties(), rig.admin))
+    queue = rig.run(lambda m: m.queues.create_queue(spelled, QueueProperties(), rig.admin))
     definition = queue.definition
     assert definition.pathname == r"ALPHA\private$\Orders"
-    qualified = rig.manager.directory.object_of(definition).qualified_pathname
+    qualified = rig.manager.directory.queues.object_of(definition).qualified_pathname
     assert qualified == r"ALPHA.example.com\private$\Orders"
 
 
@@ -196,7 +196,7 @@ def test_the_path_names_this_computer_however_it_was_spelled(rig: PostRig, spell
 )
 def test_a_path_that_names_no_queue_here_creates_nothing(rig: PostRig, name: str) -> None:
     with rig.refused(IllegalQueuePathname.code):
-        rig.run(lambda m: m.create_queue(name, QueueProperties(), rig.admin))
+        rig.run(lambda m: m.queues.create_queue(name, QueueProperties(), rig.admin))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.3/2")
@@ -248,7 +248,7 @@ def test_a_queue_has_a_journal_and_a_subqueue_has_none(rig: PostRig) -> None:
     rig.send("orders", b"bad")
     source, target = rig.open("orders", RECEIVE), rig.open("orders;poison", MOVE)
     lookup_id = rig.peek(source).read.lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, target))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target))
     for _ in range(2):
         queue, journal = rig.queue("orders"), rig.queue("orders;journal")
         assert queue.journal is journal
@@ -276,7 +276,7 @@ def test_private_numbers_are_unique_and_never_come_back(rig: PostRig) -> None:
 @pytest.mark.parametrize("name", ["..", "../../etc/passwd", "a/b", ".", "con", "ä" * 60])
 def test_a_name_is_kept_in_a_table_under_a_number(rig: PostRig, name: str) -> None:
     queue = rig.create(rf".\private$\{name}")
-    keys = [key for key, _ in rig.manager.core.state.of_table(TABLE_QUEUE)]
+    keys = [key for key, _ in rig.manager.ledger.state.of_table(TABLE_QUEUE)]
     assert {len(key) for key in keys} == {4}
     rig.restart()
     assert rig.queue(rf".\private$\{name}").number == queue.number
@@ -319,7 +319,7 @@ def test_the_bytes_of_a_queue_are_those_of_its_packets(rig: PostRig) -> None:
 def test_messages_stand_by_priority_then_by_arrival(rig: PostRig) -> None:
     rig.create("orders")
     reader = rig.open("orders", PEEK)
-    cursor = rig.run(lambda m: m.open_cursor(reader))
+    cursor = rig.run(lambda m: m.messages.open_cursor(reader))
     waiting = rig.wait(reader, "peek_message", cursor=cursor, timeout_ms=1000)
     assert waiting == []  # before the first message of a queue that has none
     for body, priority in ((b"c", 0), (b"a", 7), (b"d", 0), (b"b", 7)):
@@ -382,7 +382,7 @@ def test_descriptors_of_a_deleted_queue_have_no_queue_any_more(rig: PostRig) -> 
     rig.create("others")
     sender, reader = rig.open("orders", SEND), rig.open("orders", RECEIVE)
     bystander = rig.open("others", RECEIVE)
-    cursor = rig.run(lambda m: m.open_cursor(reader))
+    cursor = rig.run(lambda m: m.messages.open_cursor(reader))
     waiting = rig.wait(reader, timeout_ms=60_000)
     rig.delete("orders")
     assert [type(answer.error) for answer in waiting] == [QueueDeleted]
@@ -392,8 +392,8 @@ def test_descriptors_of_a_deleted_queue_have_no_queue_any_more(rig: PostRig) -> 
         lambda: rig.send(sender, b"late"),
         lambda: rig.receive(reader),
         lambda: rig.peek(reader),
-        lambda: rig.run(lambda m: m.purge_queue(reader)),
-        lambda: rig.run(lambda m: m.open_cursor(reader)),
+        lambda: rig.run(lambda m: m.queues.purge_queue(reader)),
+        lambda: rig.run(lambda m: m.messages.open_cursor(reader)),
     ):
         with rig.refused(QueueNotAvailable.code):
             call()
@@ -407,11 +407,11 @@ def test_a_read_that_had_not_ended_ends_with_its_queue(rig: PostRig) -> None:
     rig.create("orders")
     rig.send("orders", b"held", negative_journaling_requested=True)
     reader = rig.open("orders", RECEIVE)
-    rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    rig.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
     rig.delete("orders")
     assert rig.reasons(DEAD_LETTERS) == [NACK_QUEUE_DELETED]
-    assert rig.manager.core.locks == {}
-    assert not rig.manager.core.deleted_queues
+    assert rig.manager.ledger.locks == {}
+    assert not rig.manager.ledger.deleted_queues
 
 
 @pytest.mark.parametrize("journaling", [False, True])
@@ -426,11 +426,11 @@ def test_messages_held_by_a_prepared_transaction_outlive_their_queue(
     rig.commit(tx)
     tx = rig.begin("t2")
     rig.receive("orders", transaction=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     rig.delete("orders")
     with rig.refused(QueueNotFound.code):  # what is left of it has no name
         rig.open(f"PRIVATE={format_guid(rig.guid)}\\{number:x}", RECEIVE)
-    assert "orders" not in "".join(machine_books(rig.manager.core))
+    assert "orders" not in "".join(machine_books(rig.manager.ledger))
     if over_restart:
         rig.restart()
     rig.create("orders", transactional=True, journaling=journaling)
@@ -439,8 +439,8 @@ def test_messages_held_by_a_prepared_transaction_outlive_their_queue(
     assert rig.reasons(DEAD_TRANSACTIONAL) == ([] if commits else [NACK_QUEUE_DELETED])
     rig.restart()
     assert rig.reasons(DEAD_TRANSACTIONAL) == ([] if commits else [NACK_QUEUE_DELETED])
-    assert not rig.manager.core.deleted_queues
-    assert len(rig.manager.core.state.table) == len(rig.reads(DEAD_TRANSACTIONAL))
+    assert not rig.manager.ledger.deleted_queues
+    assert len(rig.manager.ledger.state.table) == len(rig.reads(DEAD_TRANSACTIONAL))
 
 
 def test_the_last_trace_of_a_deleted_queue_goes_with_its_last_message(rig: PostRig) -> None:
@@ -451,10 +451,10 @@ def test_the_last_trace_of_a_deleted_queue_goes_with_its_last_message(rig: PostR
     tx = rig.begin("t2")
     rig.receive("orders", transaction=tx)
     rig.delete("orders")
-    assert number in rig.manager.core.queues
+    assert number in rig.manager.ledger.queues
     rig.abort(tx)
-    assert number not in rig.manager.core.queues
-    assert number not in rig.manager.core.state.queues
+    assert number not in rig.manager.ledger.queues
+    assert number not in rig.manager.ledger.state.queues
 
 
 def test_a_crash_ends_what_an_open_transaction_held_of_a_deleted_queue(rig: PostRig) -> None:
@@ -505,7 +505,7 @@ def test_a_deleted_queue_takes_nothing_in_while_it_goes(rig: PostRig, named: str
         attributes = {"application_deadletter_queue": r".\private$\orders"}
     rig.send("orders", b"loop", negative_journaling_requested=True, **attributes)
     rig.delete("orders")
-    assert not rig.manager.core.deleted_queues
+    assert not rig.manager.ledger.deleted_queues
     assert rig.bodies(DEAD_LETTERS) == [b"loop"]
 
 
@@ -524,10 +524,12 @@ def test_a_queue_that_is_not_there_cannot_be_deleted(rig: PostRig) -> None:
 
 
 def test_creation_and_deletion_are_one_record_each(rig: PostRig) -> None:
-    changes = rig.decide(lambda m: m.create_queue(PUBLIC, QueueProperties(), rig.admin)).records
+    changes = rig.decide(
+        lambda m: m.queues.create_queue(PUBLIC, QueueProperties(), rig.admin)
+    ).records
     assert len([r for r in changes if r[0] == 2]) <= 2  # a counter's block may go in front
     rig.send(PUBLIC, b"gone")
-    assert len(rig.decide(lambda m: m.delete_queue(PUBLIC, rig.admin)).records) == 1
+    assert len(rig.decide(lambda m: m.queues.delete_queue(PUBLIC, rig.admin)).records) == 1
 
 
 # -- public queues
@@ -557,7 +559,7 @@ def test_a_public_queue_is_in_the_directory_and_known_by_its_identifier(rig: Pos
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.3/11", "MS-MQDMPR 3.1.7.1.4/4")
 def test_the_directory_can_be_left_out(rig: PostRig) -> None:
     queue = rig.run(
-        lambda m: m.create_queue(PUBLIC, QueueProperties(), rig.admin, skip_directory=True)
+        lambda m: m.queues.create_queue(PUBLIC, QueueProperties(), rig.admin, skip_directory=True)
     )
     assert queue.definition.identifier == NULL_GUID
     assert rig.manager.directory.service.read_all(objects.Queue, 0) == []
@@ -582,7 +584,9 @@ def test_without_a_directory_there_are_no_public_queues() -> None:
     rig = PostRig(directory_integrated=False)
     with rig.refused(NoDs.code):
         rig.create(PUBLIC)
-    rig.run(lambda m: m.create_queue(PUBLIC, QueueProperties(), rig.admin, skip_directory=True))
+    rig.run(
+        lambda m: m.queues.create_queue(PUBLIC, QueueProperties(), rig.admin, skip_directory=True)
+    )
     rig.send(PUBLIC, b"stays")
     with rig.refused(NoDs.code):
         rig.delete(PUBLIC)
@@ -619,7 +623,7 @@ def test_a_public_queues_properties_are_the_directorys(rig: PostRig) -> None:
 def test_a_property_the_directory_does_not_take_is_not_changed() -> None:
     rig = PostRig()
     rig.create(PUBLIC, label="old")
-    rig.manager.directory.directory.connected = False
+    rig.manager.directory.queues.directory.connected = False
     with rig.refused(NoDs.code):
         rig.set(PUBLIC, label="new")
     assert rig.queue(PUBLIC).definition.label == "old"
@@ -708,7 +712,7 @@ def test_a_subqueue_comes_with_its_first_mover_and_goes_when_nothing_is_left(rig
     rig.send("orders", b"bad")
     source = rig.open("orders", RECEIVE)
     lookup_id = rig.peek(source).read.lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, mover))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, mover))
     rig.close(mover)
     rig.restart()
     assert rig.bodies("orders;poison") == [b"bad"]
@@ -742,7 +746,7 @@ def test_a_subqueue_waits_for_the_moves_of_an_open_transaction(rig: PostRig) -> 
     rig.commit(tx)
     source, target = rig.open("orders", RECEIVE), rig.open("orders;poison", MOVE)
     tx, lookup_id = rig.begin("t2"), rig.peek(source).read.lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, target, tx))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target, tx))
     rig.close(target)
     rig.commit(tx)
     assert rig.bodies("orders;poison") == [b"bad"]
@@ -764,21 +768,23 @@ def test_a_subqueue_waits_for_the_moves_of_an_open_transaction(rig: PostRig) -> 
 def test_a_direct_name_leads_where_it_says(
     rig: PostRig, name: str, machine: str, path: str
 ) -> None:
-    found = rig.run(lambda m: m.get_queue_path(name))
+    found = rig.run(lambda m: m.directory.get_queue_path(name))
     assert (found.machine_name, found.path_name) == (machine, path)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.26/2")
 @pytest.mark.parametrize("scheme", ["HTTP", "HTTPS"])
 def test_a_web_name_has_a_host_and_no_path(rig: PostRig, scheme: str) -> None:
-    found = rig.run(lambda m: m.get_queue_path(f"DIRECT={scheme}://bravo:8080/msmq/private$/q"))
+    found = rig.run(
+        lambda m: m.directory.get_queue_path(f"DIRECT={scheme}://bravo:8080/msmq/private$/q")
+    )
     assert (found.machine_name, found.path_name) == ("bravo", "")
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.26/3")
 def test_a_public_name_leads_where_the_directory_says(rig: PostRig) -> None:
     name = f"PUBLIC={format_guid(rig.create(PUBLIC).definition.identifier)}"
-    found = rig.run(lambda m: m.get_queue_path(name))
+    found = rig.run(lambda m: m.directory.get_queue_path(name))
     assert (found.machine_name, found.path_name) == ("ALPHA", PUBLIC)
 
 
@@ -788,7 +794,7 @@ def test_a_private_name_of_ours_has_a_path_if_the_number_is_known(rig: PostRig) 
     paths = {queue.number: r"ALPHA\private$\orders", public.number: "", 999: ""}
     for number, path in paths.items():
         name = f"PRIVATE={format_guid(rig.guid)}\\{number:x}"
-        found = rig.run(lambda m, name=name: m.get_queue_path(name))
+        found = rig.run(lambda m, name=name: m.directory.get_queue_path(name))
         assert (found.machine_name, found.path_name) == ("ALPHA", path)
 
 
@@ -797,7 +803,7 @@ def test_a_private_name_of_ours_has_a_path_if_the_number_is_known(rig: PostRig) 
 def test_a_name_the_directory_does_not_know_leads_nowhere(rig: PostRig, kind: str) -> None:
     name = kind.format(format_guid(bytes(range(16))))
     with rig.refused(IllegalFormatName.code):
-        rig.run(lambda m: m.get_queue_path(name))
+        rig.run(lambda m: m.directory.get_queue_path(name))
 
 
 def test_outgoing_queues_have_a_limit() -> None:
@@ -817,13 +823,13 @@ def test_outgoing_queues_that_nobody_uses_make_room_for_others() -> None:
     for name in (idle, paused):
         rig.close(rig.open(name))
     rig.send(waiting, b"x")
-    rig.run(lambda m: m.pause_queue(rig.outgoing(paused)[0]))
+    rig.run(lambda m: m.transfer.pause_queue(rig.outgoing(paused)[0]))
     gone = rig.outgoing(idle)[0].number
     rig.close(rig.open(r"DIRECT=OS:E\private$\q"))
     names = [q.definition.format_name for q in rig.manager.queues.outgoing_queues()]
     assert sorted(names) == sorted([paused, waiting, r"DIRECT=OS:E\private$\q"])
     rig.restart()
-    assert gone not in rig.manager.core.queues
+    assert gone not in rig.manager.ledger.queues
 
 
 def test_an_outgoing_queue_that_comes_again_begins_a_new_sequence() -> None:
@@ -831,7 +837,7 @@ def test_an_outgoing_queue_that_comes_again_begins_a_new_sequence() -> None:
     rig.commit_sends("ab")
     sender = rig.session()
     (first, second) = rig.take(sender)
-    info = rig.manager.transfer.sequences.info(sender.queue)
+    info = rig.manager.transfer.outgoing.sequences.info(sender.queue)
     old = info.sequence_id
     assert rig.order_ack(old, 2)
     rig.acknowledge(sender, [first, second])
@@ -842,6 +848,6 @@ def test_an_outgoing_queue_that_comes_again_begins_a_new_sequence() -> None:
     (third,) = rig.take(sender)
     message = deserialize(third.packet)
     assert message.transaction_sequence_number == 1
-    assert rig.manager.transfer.sequences.info(sender.queue).sequence_id > old
+    assert rig.manager.transfer.outgoing.sequences.info(sender.queue).sequence_id > old
     rig.restart()
     assert len(rig.manager.queues.outgoing_queues()) == 1

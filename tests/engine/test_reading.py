@@ -76,7 +76,7 @@ def test_the_order_is_the_same_after_a_restart() -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.1.2/17", "MS-MQDMPR 3.1.7.3.2/4")
 def test_an_empty_queue_has_no_first_message_and_a_seek_says_so() -> None:
     rig = readers()
-    queue, reading = rig.queue("q"), rig.manager.reading
+    queue, reading = rig.queue("q"), rig.manager.messages.reading
     assert reading.first(queue) is None
     assert reading.seek(queue, START, peek=True) is None
     assert reading.seek_back(queue, None, peek=True) is None
@@ -93,7 +93,7 @@ def test_neighbours_are_in_queue_order_and_end_at_both_ends() -> None:
     rig = readers()
     for text, priority in ((b"low", 1), (b"high", 6), (b"middle", 3)):
         rig.send("q", text, priority=priority)
-    queue, reading = rig.queue("q"), rig.manager.reading
+    queue, reading = rig.queue("q"), rig.manager.messages.reading
     numbers = [read.number for read in rig.reads("q")]
     forward: list[int] = []
     found = reading.seek(queue, START, peek=False)
@@ -161,7 +161,7 @@ GONE: dict[str, Callable[[Readers, Any, Any], object]] = {
     "peek and wait": lambda rig, source, cursor: rig.peek(source, timeout_ms=None),
     "peek next": lambda rig, source, cursor: rig.peek_next(source, cursor),
     "open cursor": lambda rig, source, cursor: rig.cursor(source),
-    "purge": lambda rig, source, cursor: rig.run(lambda m: m.purge_queue(source)),
+    "purge": lambda rig, source, cursor: rig.run(lambda m: m.queues.purge_queue(source)),
     "cancel": lambda rig, source, cursor: rig.cancel(source, "tag"),
 }
 
@@ -222,7 +222,7 @@ def test_a_transaction_needs_a_transactional_queue_that_is_still_open_to_operati
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.receive(other, transaction=tx)
     prepared = rig.begin("prepared")
-    rig.run(lambda m: m.transactions.prepare(prepared.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(prepared.identifier, single_phase=False))
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.receive(other, transaction=prepared)
 
@@ -311,7 +311,7 @@ def test_two_dequeues_of_one_turn_get_two_messages() -> None:
     rig.driver.begin_turn()
     for reader in (one, two, one):
         rig.driver.decide(
-            lambda m, reader=reader: m.dequeue_message(reader, timeout_ms=0),  # type: ignore[misc]
+            lambda m, reader=reader: m.messages.dequeue_message(reader, timeout_ms=0),  # type: ignore[misc]
             answers.append,
         )
     rig.driver.end_turn()
@@ -329,11 +329,11 @@ def test_many_messages_at_once_come_in_queue_order() -> None:
     for text, priority in ((b"a", 1), (b"b", 5), (b"c", 1)):
         rig.send("q", text, priority=priority)
     reader = rig.open("q", RECEIVE)
-    reads = rig.run(lambda m: m.dequeue_messages(reader, 2))
+    reads = rig.run(lambda m: m.messages.dequeue_messages(reader, 2))
     assert [read.priority for read in reads] == [5, 1]
     assert rig.bodies("q") == [b"c"]
-    assert len(rig.run(lambda m: m.dequeue_messages(reader, 10))) == 1
-    assert rig.run(lambda m: m.dequeue_messages(reader, 10)) == []
+    assert len(rig.run(lambda m: m.messages.dequeue_messages(reader, 10))) == 1
+    assert rig.run(lambda m: m.messages.dequeue_messages(reader, 10)) == []
     rig.check_books()
 
 
@@ -341,7 +341,7 @@ def test_many_messages_in_a_transaction_need_a_queue_that_takes_part() -> None:
     rig = readers(b"a")
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     with rig.refuses(TransactionUsage, USAGE):
-        rig.run(lambda m: m.dequeue_messages(reader, 1, tx))
+        rig.run(lambda m: m.messages.dequeue_messages(reader, 1, tx))
 
 
 def test_many_messages_fit_into_a_transaction_or_none_is_taken() -> None:
@@ -351,9 +351,9 @@ def test_many_messages_fit_into_a_transaction_or_none_is_taken() -> None:
         rig.fill(text)
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     with rig.refuses(InsufficientResources, 0xC00E0027):
-        rig.run(lambda m: m.dequeue_messages(reader, 5, tx))
+        rig.run(lambda m: m.messages.dequeue_messages(reader, 5, tx))
     rig.hold(reader)
-    assert len(rig.run(lambda m: m.dequeue_messages(reader, 5, tx))) == 2
+    assert len(rig.run(lambda m: m.messages.dequeue_messages(reader, 5, tx))) == 2
     rig.commit(tx)
     assert rig.bodies("q") == [b"a"]
 
@@ -443,10 +443,10 @@ def test_a_prepared_transaction_keeps_its_reads_as_they_are(options: dict[str, A
     rig = readers(b"a", transactional=True)
     tx, reader = rig.begin(), rig.open("q", RECEIVE)
     lookup_id = rig.hold(reader, transaction=tx).read.lookup_id
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.end(reader, lookup_id, **options)
-    rig.run(lambda m: m.transaction_commit(tx.identifier))
+    rig.run(lambda m: m.transactions.transaction_commit(tx.identifier))
     assert books_of(rig.queue("q")).received == 1
 
 
@@ -544,7 +544,7 @@ def test_deleting_the_queue_ends_what_its_readers_held() -> None:
     rig.hold(reader)
     rig.delete()
     assert rig.bodies(DEAD_LETTERS) == [b"a"]
-    assert not rig.manager.core.locks
+    assert not rig.manager.ledger.locks
     with rig.refuses(QueueNotAvailable, NOT_AVAILABLE):
         rig.end(reader, 1)
 
@@ -565,7 +565,7 @@ def test_a_message_received_from_a_deleted_queue_goes_into_no_deleted_journal() 
     rig.receive(reader, transaction=tx)
     rig.delete()
     rig.commit(tx)
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert core.state.table.count == 0
     assert not core.deleted_queues
     assert core.queues.keys() == core.state.queues.keys()
@@ -607,7 +607,7 @@ def test_bytes_rise_once_at_first_availability_and_fall_once_at_the_end() -> Non
     rig.end(reader, rig.hold(reader).read.lookup_id, positive=False)
     assert queue.state.bytes == size
     rig.end(reader, rig.hold(reader).read.lookup_id)
-    assert queue.state.bytes == rig.manager.core.state.bytes == 0
+    assert queue.state.bytes == rig.manager.ledger.state.bytes == 0
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.2.1/2")

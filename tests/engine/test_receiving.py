@@ -115,7 +115,7 @@ def test_a_message_whose_time_to_reach_the_queue_is_over_is_discarded() -> None:
     assert rig.take(late, later) == Verdict(2)  # refused before: once is enough
     assert rig.take(late) == Verdict(1)
     assert rig.bodies("orders") == [b"just"]
-    assert rig.manager.core.refusals == {class_name(NACK_REACH_QUEUE_TIMEOUT): 2}
+    assert rig.manager.machine.refusals == {class_name(NACK_REACH_QUEUE_TIMEOUT): 2}
 
 
 def test_what_is_in_front_of_a_malformed_packet_is_taken_and_the_rest_is_not() -> None:

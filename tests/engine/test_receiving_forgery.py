@@ -54,7 +54,7 @@ def test_nobody_says_in_our_name_what_became_of_our_messages(
     rig.run(lambda m: m.transfer.send_order_ack(rig.queue("open").number, rig.guid))
     assert queue.state.count == 2
     assert rig.queue("open").state.count == 0
-    assert rig.manager.core.refusals["not_from_here"] == 9
+    assert rig.manager.machine.refusals["not_from_here"] == 9
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -136,7 +136,7 @@ def test_a_late_message_is_not_passed_on() -> None:
     rig = RoutingRig()
     rig.take(rig.through(sent_time=rig.clock.utc_seconds - 9, time_to_reach_queue=8))
     assert rig.passed_on() == []
-    assert rig.manager.core.refusals[class_name(NACK_REACH_QUEUE_TIMEOUT)] == 1
+    assert rig.manager.machine.refusals[class_name(NACK_REACH_QUEUE_TIMEOUT)] == 1
 
 
 @pytest.mark.spec("MS-MQQB 3.1.1.3.1/21")
@@ -148,7 +148,7 @@ def test_a_transactional_message_keeps_its_place_on_the_way() -> None:
     assert passed.transaction == Packet(packet).transaction
     (queue,) = rig.manager.queues.outgoing_queues()
     (number,) = [n for _, n in queue.state.order.forward()]
-    row = rig.manager.core.state.table.get(number)
+    row = rig.manager.messages.find_row(number)
     assert row is not None
     assert row.flags & (FLAG_REMOTE | FLAG_TRANSACTIONAL) == FLAG_REMOTE | FLAG_TRANSACTIONAL
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_stored_stays_with_its_sender(scarce: str) -> None:
     assert verdict.dealt_with == 1
     assert verdict.close
     assert rig.bodies("orders") == [b"first"]
-    assert not rig.manager.receiving.history.knows(FAR_GUID, 1)
+    assert not rig.manager.transfer.receiving.history.knows(FAR_GUID, 1)
 
 
 def test_a_name_of_ours_with_another_address_is_not_passed_on() -> None:
@@ -181,7 +181,7 @@ def test_a_name_of_ours_with_another_address_is_not_passed_on() -> None:
     packet[32:48] = BEYOND_GUID
     assert rig.take(bytes(packet)) == Verdict(1)
     assert rig.bodies("orders") == []
-    assert rig.manager.core.refusals[class_name(NACK_BAD_DEST_QUEUE)] == 1
+    assert rig.manager.machine.refusals[class_name(NACK_BAD_DEST_QUEUE)] == 1
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.5/5")
@@ -247,7 +247,7 @@ def test_nobody_speaks_through_a_router_in_the_sequence_of_a_machine(known: bool
     stranger = Peer(source, "192.0.2.9", may_pass_on=lambda machine: not known)
     rig.take(packet, peer=stranger)
     assert rig.passed_on() == []
-    assert rig.manager.core.refusals["sequence_not_passed_on"] == 1
+    assert rig.manager.machine.refusals["sequence_not_passed_on"] == 1
     others = rig.packet(b"plain", destination_queue_format_name=BEYOND, source=source)
     rig.take(others, peer=stranger)
     assert [packet.body for packet in rig.passed_on()] == [b"plain"]

@@ -134,7 +134,7 @@ def test_a_refused_message_is_dropped_and_its_sender_told(
     assert rig.take(packet) == Verdict(1)
     assert rig.bodies("orders") == before
     assert rig.answer_classes() == [code]
-    assert rig.manager.core.refusals[class_name(code)] == 1
+    assert rig.manager.machine.refusals[class_name(code)] == 1
     assert rig.take(packet) == Verdict(1)  # a duplicate by now
     assert rig.answer_classes() == [code]
     rig.check_books()
@@ -149,7 +149,7 @@ def test_strangers_are_not_told_why(code: int, prepare: Any, attributes: Any) ->
     wanted = attributes(rig) if callable(attributes) else attributes
     assert rig.take(rig.asking(**wanted)) == Verdict(1)
     assert rig.answer_classes() == []
-    assert rig.manager.core.refusals[class_name(code)] == 1
+    assert rig.manager.machine.refusals[class_name(code)] == 1
 
 
 def test_a_refusal_is_told_only_if_asked_for() -> None:
@@ -219,7 +219,7 @@ def test_an_administration_queue_that_is_not_there_costs_nothing() -> None:
     rig = AnswerRig()
     rig.take(rig.asking(administration_queue_format_name=r"DIRECT=OS:ALPHA\private$\none"))
     assert rig.bodies("orders") == [b"asks"]
-    assert rig.manager.core.refusals["acknowledgment_dropped"] == 1
+    assert rig.manager.machine.refusals["acknowledgment_dropped"] == 1
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.15/4")
@@ -261,7 +261,7 @@ def test_a_name_from_the_wire_leads_only_where_it_may(
     assert rig.take(rig.asking(administration_queue_format_name=name), peer=peer) == Verdict(1)
     assert rig.bodies("orders") == [b"asks"]
     assert bool(rig.manager.queues.outgoing_queues()) is answered
-    assert rig.manager.core.refusals["target_not_allowed"] == (not answered)
+    assert rig.manager.machine.refusals["target_not_allowed"] == (not answered)
     rig.receive("orders")
     assert bool(rig.manager.queues.outgoing_queues()) is answered
 
@@ -288,7 +288,7 @@ def test_a_computer_name_in_a_forwarded_message_is_not_answered() -> None:
         rig.asking(administration_queue_format_name=name), peer=Peer(bytes(15) + b"r", "192.0.2.9")
     )
     assert rig.manager.queues.outgoing_queues() == []
-    assert rig.manager.core.refusals["target_not_allowed"] == 1
+    assert rig.manager.machine.refusals["target_not_allowed"] == 1
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.11/1", "MS-MQQB 3.1.5.11/2", "MS-MQQB 3.1.5.8.10/3")
@@ -443,19 +443,19 @@ def test_a_full_machine_ends_the_batch_and_the_session() -> None:
     while rig.bodies("orders"):
         rig.receive("orders")
     for queue in rig.manager.queues.outgoing_queues():
-        rig.run(lambda m, q=queue: m.moving.purge(q))
+        rig.run(lambda m, q=queue: m.messages.moving.purge(q))
     assert rig.take(packets[2]) == Verdict(1)  # it was not counted as seen
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.8/5")
 def test_flow_control_ends_the_batch_too() -> None:
     rig = AnswerRig()
-    rig.run(lambda m: m.begin_flow_control("memory"))
+    rig.run(lambda m: m.machine.begin_flow_control("memory"))
     packets = [rig.packet(b"one"), rig.packet(b"two")]
     verdict = rig.take(*packets)
     assert verdict.dealt_with == 0
     assert "memory" in verdict.close
-    rig.run(lambda m: m.end_flow_control("memory"))
+    rig.run(lambda m: m.machine.end_flow_control("memory"))
     assert rig.take(*packets) == Verdict(2)
     assert rig.bodies("orders") == [b"one", b"two"]
 
@@ -470,4 +470,4 @@ def test_a_message_without_claim_is_anonymous() -> None:
     rig.take(rig.packet(b"one"))
     rig.take(rig.packet(b"two"), rig.packet(b"three"))
     assert rig.bodies("orders") == []
-    assert rig.manager.core.refusals[class_name(NACK_ACCESS_DENIED)] == 3
+    assert rig.manager.machine.refusals[class_name(NACK_ACCESS_DENIED)] == 3

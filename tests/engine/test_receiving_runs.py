@@ -41,24 +41,26 @@ plain = st.fixed_dictionaries(
 
 def one_by_one(rig: EastRig) -> EastRig:
     """The same rig without the short way."""
-    rig.manager.receiving._run = lambda peer, packets, looks: None  # type: ignore[method-assign]
+    rig.manager.transfer.receiving._run = lambda peer, packets, looks: None  # type: ignore[method-assign]
     return rig
 
 
 def same(one: EastRig, many: EastRig) -> None:
     for rig in (one, many):
         rig.check_books()
-    assert contents(many.manager.core.state) == contents(one.manager.core.state)
+    assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
     assert many.store.packets == one.store.packets
     assert many.store.senders == one.store.senders
     for source in (FAR_GUID, OTHER):
-        entries = [r.manager.receiving.history.known_of(source).keys() for r in (one, many)]
+        entries = [
+            r.manager.transfer.receiving.history.known_of(source).keys() for r in (one, many)
+        ]
         assert entries[0] == entries[1]
-        infos = [r.manager.transfer.incoming(r.queue("east"), source) for r in (one, many)]
+        infos = [r.manager.transfer.outgoing.incoming(r.queue("east"), source) for r in (one, many)]
         assert infos[0] == infos[1]
     one.restart()
     many.restart()
-    assert contents(many.manager.core.state) == contents(one.manager.core.state)
+    assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
 
 
 def taken(rigs: tuple[EastRig, EastRig], packets: list[bytes]) -> None:
@@ -130,7 +132,7 @@ def test_the_short_way_is_taken() -> None:
         runs.append(len(run.packets))
         return take_run(self, peer, run)
 
-    rig.manager.receiving._take_run = noted.__get__(rig.manager.receiving)  # type: ignore[method-assign]
+    rig.manager.transfer.receiving._take_run = noted.__get__(rig.manager.transfer.receiving)  # type: ignore[method-assign]
     rig.take(*(rig.packet() for _ in range(3)))
     rig.take(*(rig.packet(express=True) for _ in range(4)))
     rig.take_tx(1, 2, 3, 4, 5)

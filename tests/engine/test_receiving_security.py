@@ -45,7 +45,7 @@ class SigningRig(AnswerRig):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.maria = self.run(lambda m: m.accounts.add(MARIA)).sid
-        certificates = self.manager.accounts.certificates
+        certificates = self.manager.certificates
         certificates.key_file = lambda: b"s" * 32
         self.run(lambda m: certificates.register(self.maria, certificate(MARIA)))
         self.run(
@@ -69,11 +69,11 @@ class SigningRig(AnswerRig):
         return self.far.seal(packet, glance(packet), 0)
 
     def flags(self) -> list[int]:
-        rows = [self.manager.reading.row(n) for _, n in self.queue("orders").state.order.forward()]
+        rows = [self.manager.messages.row(n) for _, n in self.queue("orders").state.order.forward()]
         return [row.flags & FLAG_AUTHENTICATED for row in rows]
 
     def refusals(self, code: int) -> int:
-        return self.manager.core.refusals[class_name(code)]
+        return self.manager.machine.refusals[class_name(code)]
 
 
 def tampered(packet: bytes) -> bytes:
@@ -249,7 +249,7 @@ def test_the_directory_has_the_last_word_on_a_public_queue(count: int) -> None:
     assert len(rig.bodies(".\\open")) == count
     narrow = rig.security(".\\open").revoke(EVERYONE).pack()
     directory = rig.manager.directory
-    value = directory.object_of(replace(queue.definition, security=narrow))
+    value = directory.queues.object_of(replace(queue.definition, security=narrow))
     rig.run(
         lambda m: directory.service.write_directory(
             value, rig.clock.now_ms, rig.clock.utc_seconds, ("security",)
@@ -258,7 +258,9 @@ def test_the_directory_has_the_last_word_on_a_public_queue(count: int) -> None:
     arrive()
     assert len(rig.bodies(".\\open")) == count
     assert rig.refusals(NACK_ACCESS_DENIED) == count
-    rig.manager.directory.directory.connected = False  # then what the queue itself says counts
+    rig.manager.directory.queues.directory.connected = (
+        False  # then what the queue itself says counts
+    )
     rig.manager.directory.service.offline = True
     arrive()
     assert len(rig.bodies(".\\open")) == 2 * count
@@ -294,7 +296,7 @@ def test_what_is_wrong_is_told_in_the_order_of_the_steps(wrong: str, code: int |
         packet = tampered(packet)
     if "again" in faults:
         notes = {FAR_GUID: {77: content_digest(packet, glance(packet))}}
-        rig.run(lambda m: m.receiving.history.add(notes, {}, Change(), PEER.host))
+        rig.run(lambda m: m.transfer.receiving.history.add(notes, {}, Change(), PEER.host))
     if "denied" in faults:
         rig.deny("orders", rig.maria, WRITE_MESSAGE)
     if "full" in faults:

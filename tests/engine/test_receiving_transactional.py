@@ -53,7 +53,7 @@ class EastRig(AnswerRig):
     @property
     def place(self) -> tuple[int, int] | None:
         """How far the peer's sequence has come."""
-        info = self.manager.transfer.incoming(self.queue("east"), FAR_GUID)
+        info = self.manager.transfer.outgoing.incoming(self.queue("east"), FAR_GUID)
         return None if info is None else (info.sequence_id, info.sequence_number)
 
     @property
@@ -104,7 +104,7 @@ def test_the_ordinal_of_a_transactional_message_does_not_matter() -> None:
     rig.take(rig.tx(1, 0, ordinal=7))
     rig.take(rig.tx(2, 1, ordinal=7))
     assert rig.bodies("east") == [b"1", b"2"]
-    assert not rig.manager.receiving.history.count
+    assert not rig.manager.transfer.receiving.history.count
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.6/2")
@@ -226,7 +226,7 @@ def test_sequences_are_kept_by_source_and_queue() -> None:
         (FAR_GUID, FIRST, EAST),
         (other, FIRST, EAST),
     ]
-    assert rig.manager.transfer.incoming(rig.queue("west"), FAR_GUID)
+    assert rig.manager.transfer.outgoing.incoming(rig.queue("west"), FAR_GUID)
 
 
 @pytest.mark.spec(
@@ -255,7 +255,7 @@ def test_the_order_queue_is_named_as_the_destination_was(direct: bool) -> None:
     rig = EastRig()
     name = EAST if direct else str(PrivateName(rig.guid, rig.queue("east").number))
     rig.take(rig.tx(1, 0, destination_queue_format_name=name))
-    rig.run(lambda m: m.core.acks.order(rig.queue("east").number, FAR_GUID))
+    rig.run(lambda m: m.ledger.acks.order(rig.queue("east").number, FAR_GUID))
     (packet,) = rig.sent(str(PrivateName(FAR_GUID, 4)))
     named = Packet(packet).destination_queue
     assert str(named) == (
@@ -282,10 +282,10 @@ def test_an_acknowledgment_in_a_batch_serves_nobody_before_the_batch_is_whole() 
     rig.take(rig.packet(b"read at once", destination_queue_format_name=kept), final)
     assert len(answers) == 1
     assert outgoing.state.count == 0  # the acknowledgment counted
-    before = contents(rig.manager.core.state)
+    before = contents(rig.manager.ledger.state)
     assert rig.bodies("kept") == []
     rig.restart()
-    assert contents(rig.manager.core.state) == before
+    assert contents(rig.manager.ledger.state) == before
     assert rig.bodies("kept;journal") == [b"read at once"]
 
 
@@ -321,7 +321,7 @@ def test_each_name_of_a_queue_has_a_sequence_of_its_own() -> None:
     rig.take(rig.tx(1, 0), rig.tx(2, 1))
     rig.take(rig.tx(2, 1, sequence=(5, 9), destination_queue_format_name=other.upper()))
     for _ in range(2):
-        infos = rig.manager.transfer.incoming_of(rig.queue("east"), FAR_GUID)
+        infos = rig.manager.transfer.outgoing.incoming_of(rig.queue("east"), FAR_GUID)
         assert sorted(info.sequence_number for info in infos) == [2, 2]
         rig.restart()
     assert rig.bodies("east") == [b"1", b"1", b"2", b"2"]
@@ -365,7 +365,7 @@ def test_a_queue_made_anew_goes_on_where_the_last_one_was(again: bool) -> None:
     assert rig.bodies("east") == [b"3", b"4", b"5"]
     rig.restart()
     assert rig.place == (FIRST, 5)
-    assert len(rig.manager.transfer.all_incoming()) == 1
+    assert len(rig.manager.transfer.outgoing.all_incoming()) == 1
     rig.check_books()
 
 

@@ -57,7 +57,7 @@ def test_a_windows_token_is_refused_and_begins_nothing(token: bytes) -> None:
     rig = far_readers(transactional=True)
     with rig.refuses(TransactionEnlist, ENLIST):
         rig.enlist(token=token)
-    assert UOW not in rig.manager.transactions.open
+    assert UOW not in rig.manager.transactions.collection.open
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.12/7")
@@ -115,7 +115,7 @@ def test_an_unknown_transaction_is_refused_and_none_is_made() -> None:
     source = rig.reader()
     with rig.refuses(TransactionSequence, SEQUENCE):
         rig.start(source, UOW)
-    assert not rig.manager.transactions.open
+    assert not rig.manager.transactions.collection.open
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.13/18", "MS-MQRR 3.1.4.13/19", "MS-MQRR 3.1.4.13/8")
@@ -448,7 +448,7 @@ def test_what_a_lost_reader_held_comes_again_and_says_so() -> None:
     rig.give_back(source, lookup_id, in_doubt=True)
     assert rig.available() == [b"a", b"b"]
     assert in_doubt(rig) == [b"a"]
-    assert rig.manager.core.refusals["message_in_doubt"] == 1
+    assert rig.manager.machine.refusals["message_in_doubt"] == 1
     assert [event.name for event in rig.events].count("message_in_doubt") == 1
     assert rig.read_of(b"a").aborts == 0
     rig.restart()
@@ -458,7 +458,7 @@ def test_what_a_lost_reader_held_comes_again_and_says_so() -> None:
     again = rig.receive(SUBQUEUE)
     assert again.read.flags & READ_IN_DOUBT
     assert not rig.receive("q").read.flags & READ_IN_DOUBT
-    assert rig.manager.core.state.extras == {}
+    assert rig.manager.ledger.state.extras == {}
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.12/7")
@@ -466,7 +466,7 @@ def test_many_readers_see_the_mark_too() -> None:
     rig = far_readers(b"a", b"b", b"c")
     source = rig.reader()
     rig.give_back(source, rig.start(source).read.lookup_id, in_doubt=True)
-    reads = rig.run(lambda m: m.dequeue_messages(source, 3))
+    reads = rig.run(lambda m: m.messages.dequeue_messages(source, 3))
     assert [bool(read.flags & READ_IN_DOUBT) for read in reads] == [True, False, False]
 
 
@@ -509,8 +509,8 @@ def test_a_client_that_is_gone_leaves_nothing_open() -> None:
     assert [type(one.error).__name__ for one in waiting] == ["OperationCancelled"]
     assert rig.available() == [b"a", b"b"]
     assert in_doubt(rig) == [b"b"]  # what a transaction undid is in no doubt
-    assert rig.manager.opening.opened_by(rig.client) == []
-    assert not rig.manager.transactions.open
+    assert rig.manager.queues.opening.opened_by(rig.client) == []
+    assert not rig.manager.transactions.collection.open
 
 
 @pytest.mark.spec("MS-MQRR 3.1.5.1/1")
@@ -553,7 +553,7 @@ def test_a_purged_message_of_a_lost_reader_is_gone() -> None:
     rig.purge()
     rig.give_back(source, lookup_id, in_doubt=True)
     assert rig.bodies("q") == []
-    assert rig.manager.core.refusals["message_in_doubt"] == 0
+    assert rig.manager.machine.refusals["message_in_doubt"] == 0
     rig.check_books()
 
 
@@ -611,7 +611,7 @@ def test_a_message_of_another_machine_says_where_that_was_last() -> None:
     rig.take(rig.packet(b"a"))
     seen = rig.peek("orders")
     assert remote_reads.particulars(rig.manager, seen.read, seen.packet).source_address == ""
-    rig.run(lambda m: m.transfer.machines.reached(FAR_GUID, "192.0.2.7", None))
+    rig.run(lambda m: m.transfer.outgoing.machines.reached(FAR_GUID, "192.0.2.7", None))
     rig.restart()
     found = remote_reads.particulars(rig.manager, seen.read, seen.packet)
     assert found.source_address == "192.0.2.7"

@@ -64,11 +64,13 @@ class Client:
         world.transactions += 1
         identifier = f"forward {world.transactions}".encode().ljust(16, b".")
         self.step()
-        self.transaction = self.at(self.alpha, lambda m: m.create_transaction(identifier, self))
+        self.transaction = self.at(
+            self.alpha, lambda m: m.transactions.create_transaction(identifier, self)
+        )
         self.step()
         token = self.at(
             self.alpha,
-            lambda m: m.two_phase.coordinator.token(self.transaction, "BETA"),  # type: ignore[arg-type]
+            lambda m: m.transactions.coordinator.token(self.transaction, "BETA"),  # type: ignore[arg-type]
         )
         self.step()
         self.at(self.beta, lambda m: remote_reads.enlist(m, identifier, token, self))
@@ -81,12 +83,13 @@ class Client:
         """R_StartTransactionalReceive, R_EndTransactionalReceive, and the send that follows."""
         beta, admin = self.beta, self.beta.admin
         source = self.reader = self.reader or self.at(
-            beta, lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, admin, association=self)
+            beta,
+            lambda m: m.queues.open_queue(ORDERS, QueueAccessType.RECEIVE, admin, association=self),
         )
         self.step()
         read = self.at(
             beta,
-            lambda m: m.dequeue_message(
+            lambda m: m.messages.dequeue_message(
                 source,
                 timeout_ms=0,
                 transaction=remote_reads.transaction_of(m, source, identifier),
@@ -105,18 +108,18 @@ class Client:
         admin = self.alpha.admin
         target = self.at(
             self.alpha,
-            lambda m: m.open_queue(ORDERS, QueueAccessType.SEND, admin, association=self),
+            lambda m: m.queues.open_queue(ORDERS, QueueAccessType.SEND, admin, association=self),
         )
         self.at(
             self.alpha,
-            lambda m: m.enqueue_message_to_an_open_queue(target, message, self.transaction),
+            lambda m: m.messages.enqueue_message_to_an_open_queue(
+                target, message, self.transaction
+            ),
         )
 
     def commit(self, identifier: bytes) -> None:
         answers: list[Answer] = []
-        self.at(
-            self.alpha, lambda m: m.two_phase.coordinator.commit(identifier, waiter=answers.append)
-        )
+        self.at(self.alpha, lambda m: m.transactions.commit(identifier, waiter=answers.append))
         self.step()
         waited_ms = 0
         while not answers and self.alpha.up and waited_ms < PATIENCE_MS:
@@ -137,13 +140,15 @@ class Mover(Client):
     def receive(self, identifier: bytes) -> None:
         beta, admin = self.beta, self.beta.admin
         source = self.at(
-            beta, lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, admin, association=self)
+            beta,
+            lambda m: m.queues.open_queue(ORDERS, QueueAccessType.RECEIVE, admin, association=self),
         )
         target = self.at(
-            beta, lambda m: m.open_queue(POISON, QueueAccessType.MOVE, admin, association=self)
+            beta,
+            lambda m: m.queues.open_queue(POISON, QueueAccessType.MOVE, admin, association=self),
         )
         self.step()
-        read = self.at(beta, lambda m: m.peek_message(source, timeout_ms=0))
+        read = self.at(beta, lambda m: m.messages.peek_message(source, timeout_ms=0))
         assert read is not None
         body = deserialize(beta.store.read(read.number)).body
         self.step()
@@ -205,9 +210,9 @@ class Reading(World):
         assert self.left() == []
         assert sorted(alpha.bodies("orders")) == sorted(MESSAGES)
         for machine in (alpha, beta):
-            assert machine.manager.in_doubt() == []
-            assert machine.manager.transactions.open == {}
-            assert machine.manager.two_phase.coordinator.joints == {}
+            assert machine.manager.transactions.in_doubt() == []
+            assert machine.manager.transactions.collection.open == {}
+            assert machine.manager.transactions.coordinator.joints == {}
             machine.check_books()
 
 
@@ -279,4 +284,4 @@ def test_an_empty_queue_says_so_and_keeps_no_transaction() -> None:
         client.forward()
     client.leave()
     world.clock.advance(1000)
-    assert world.machines[1].manager.transactions.open == {}
+    assert world.machines[1].manager.transactions.collection.open == {}

@@ -37,11 +37,11 @@ def send(paper: Paper, path: str, body: bytes, *, transactional: bool, **more: A
     message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE, **more)
     handle = paper.open(path, SEND)
     if not transactional:
-        paper.run(lambda m: m.enqueue_message_to_an_open_queue(handle, message))
+        paper.run(lambda m: m.messages.enqueue_message_to_an_open_queue(handle, message))
         return
-    transaction = paper.run(lambda m: m.create_transaction(m.core.new_guid()))
-    paper.run(lambda m: m.enqueue_message_to_an_open_queue(handle, message, transaction))
-    paper.run(lambda m: m.transaction_commit(transaction.identifier))
+    transaction = paper.run(lambda m: m.transactions.create_transaction(m.machine.new_guid()))
+    paper.run(lambda m: m.messages.enqueue_message_to_an_open_queue(handle, message, transaction))
+    paper.run(lambda m: m.transactions.transaction_commit(transaction.identifier))
 
 
 def go_back(paper: Paper, source: OpenQueueDescriptor, target: OpenQueueDescriptor) -> None:
@@ -99,7 +99,7 @@ def test_a_dead_letter_is_a_message_again_or_still_a_dead_letter(transactional: 
     paper.create(ORDERS, transactional=transactional)
     send(paper, ORDERS, b"a", transactional=transactional, negative_journaling_requested=True)
     opened = paper.open(ORDERS, RECEIVE)
-    paper.run(lambda m: m.purge_queue(opened))
+    paper.run(lambda m: m.queues.purge_queue(opened))
     dead = DEAD_TX if transactional else DEAD
     start = len(paper.log)
     go_back(paper, paper.open(dead, RECEIVE), paper.open(ORDERS, SEND))
@@ -132,10 +132,10 @@ def test_rights_on_both_queues_are_needed() -> None:
     rig.grant("receive")
     open_to_all = rig.queue("orders").definition.security
     closed = unpack_descriptor(open_to_all).deny(USER, WRITE_MESSAGE).pack()
-    rig.run(lambda m: m.set_queue_security(ORDERS, rig.admin, closed))
+    rig.run(lambda m: m.queues.set_queue_security(ORDERS, rig.admin, closed))
     with pytest.raises(AccessDenied):
         rig.open("orders", SEND, user())
-    rig.run(lambda m: m.set_queue_security(ORDERS, rig.admin, open_to_all))
+    rig.run(lambda m: m.queues.set_queue_security(ORDERS, rig.admin, open_to_all))
     source, target = rig.open("q", RECEIVE, user()), rig.open("orders", SEND, user())
     lookup_id = rig.id_of(b"a")
     rig.run(lambda m: m.returning.send_back(source, lookup_id, target, Message()))

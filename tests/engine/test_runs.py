@@ -210,17 +210,17 @@ KINDS = st.fixed_dictionaries(
 
 def put(rig: Rig, kind: dict[str, Any]) -> None:
     out = rig.open("orders")
-    rig.run(lambda m: m.send_packets(out, [packet_of(**kind)]))
+    rig.run(lambda m: m.messages.send_packets(out, [packet_of(**kind)]))
 
 
 def told(rig: Rig) -> tuple[Any, ...]:
     """What the engine and its log know, the packets and their senders included."""
-    numbers = [number for number, _ in rig.manager.core.state.table.items()]
+    numbers = [number for number, _ in rig.manager.ledger.state.table.items()]
     return (
-        contents(rig.manager.core.state),
+        contents(rig.manager.ledger.state),
         [(number, rig.store.read(number), rig.store.read_sender(number)) for number in numbers],
-        rig.manager.core.ordinals.value,
-        rig.manager.core.lookup_ids.value,
+        rig.manager.machine.next_ordinal,
+        rig.manager.machine.next_lookup_id,
     )
 
 
@@ -236,12 +236,12 @@ def test_packets_sent_together_arrive_as_if_sent_one_by_one(
         rig.create("orders")
         reader = rig.open("orders", RECEIVE)
         for _ in range(waiting):
-            rig.run(lambda m, r=reader, w=wakes: m.dequeue_message(r, token=w.append))  # type: ignore[misc]
+            rig.run(lambda m, r=reader, w=wakes: m.messages.dequeue_message(r, token=w.append))  # type: ignore[misc]
     together, single = rigs
     out = together.open("orders")
-    ordinals = together.run(lambda m: m.send_packets(out, packets))
+    ordinals = together.run(lambda m: m.messages.send_packets(out, packets))
     out = single.open("orders")
-    ones = [single.run(lambda m, p=p: m.send_packets(out, [p])) for p in packets]  # type: ignore[misc]
+    ones = [single.run(lambda m, p=p: m.messages.send_packets(out, [p])) for p in packets]  # type: ignore[misc]
     assert ordinals == [ordinal for (ordinal,) in ones]
     assert told(together) == told(single)
     assert [a.packets for a in woken[0]] == [a.packets for a in woken[1]]
@@ -252,13 +252,15 @@ def test_packets_sent_together_arrive_as_if_sent_one_by_one(
 
 def test_the_arrival_block_of_a_run_is_that_of_each(rig: Rig) -> None:
     out = rig.open("orders")
-    effects = rig.decide(lambda m: m.send_packets(out, [packet_of(label="one", body=b"1")] * 2))
+    effects = rig.decide(
+        lambda m: m.messages.send_packets(out, [packet_of(label="one", body=b"1")] * 2)
+    )
     for kind, number, head, packet in effects.records:
         if kind == MESSAGE:
             arrival = unpack_arrival(head + packet)
             assert (arrival.number, arrival.row) == (
                 number,
-                rig.manager.core.state.table.get(number),
+                rig.manager.messages.find_row(number),
             )
             assert arrival.sender == rig.admin.sid
             assert packet[arrival.span.body_at :][: arrival.span.body_size] == b"1"
@@ -293,7 +295,7 @@ def test_messages_received_together_go_as_if_received_one_by_one(
             if at in locked:
                 rig.lookup(other, read.lookup_id, peek=False, two_phase=True)
     reader = rigs[0].open("orders", RECEIVE)
-    together = rigs[0].driver.read_many(lambda m: m.dequeue_messages(reader, count))
+    together = rigs[0].driver.read_many(lambda m: m.messages.dequeue_messages(reader, count))
     got.append([delivery.packet for delivery in together])
     reader = rigs[1].open("orders", RECEIVE)
     got.append([])
@@ -318,17 +320,19 @@ def test_reads_ended_together_end_as_if_ended_one_by_one(
         for kind in kinds:
             put(rig, kind)
         reader = rig.open("orders", RECEIVE)
-        reads = rig.run(lambda m, r=reader: m.dequeue_messages(r, 12, two_phase=True))  # type: ignore[misc]
+        reads = rig.run(lambda m, r=reader: m.messages.dequeue_messages(r, 12, two_phase=True))  # type: ignore[misc]
         assert rig.queue("orders").locked == len(kinds)
         if not ids:
             ids = [read.lookup_id for read in reads][:count]
             if len(ids) % 2:
                 shuffle.shuffle(ids)
         if rig is rigs[0]:
-            rig.run(lambda m, r=reader, i=ids: m.dequeue_messages_end(r, i))  # type: ignore[misc]
+            rig.run(lambda m, r=reader, i=ids: m.messages.dequeue_messages_end(r, i))  # type: ignore[misc]
         else:
             for one in ids:
-                rig.run(lambda m, r=reader, i=one: m.dequeue_message_end(r, i, positive=True))  # type: ignore[misc]
+                rig.run(
+                    lambda m, r=reader, i=one: m.messages.dequeue_message_end(r, i, positive=True)
+                )  # type: ignore[misc]
         rig.check_books()
     assert told(rigs[0]) == told(rigs[1])
     assert rigs[0].queue("orders").locked == len(kinds) - len(ids)
@@ -344,15 +348,18 @@ def test_reads_end_together_or_not_at_all(rig: Rig) -> None:
         rig.send("orders", body)
     reader, other = rig.open("orders", RECEIVE), rig.open("orders", RECEIVE)
     mine, his = (
-        [r.lookup_id for r in rig.run(lambda m, d=d: m.dequeue_messages(d, 1, two_phase=True))]  # type: ignore[misc]
+        [
+            r.lookup_id
+            for r in rig.run(lambda m, d=d: m.messages.dequeue_messages(d, 1, two_phase=True))
+        ]  # type: ignore[misc]
         for d in (reader, other)
     )
     free = [read.lookup_id for read in rig.reads("orders")]
     for wrong in (mine + his, mine + mine, mine + free, [*mine, 1 << 50]):
         with pytest.raises(TransactionSequence):
-            rig.run(lambda m, w=wrong: m.dequeue_messages_end(reader, w))  # type: ignore[misc]
+            rig.run(lambda m, w=wrong: m.messages.dequeue_messages_end(reader, w))  # type: ignore[misc]
         assert rig.queue("orders").locked == 2
-    rig.run(lambda m: m.dequeue_messages_end(reader, mine))
+    rig.run(lambda m: m.messages.dequeue_messages_end(reader, mine))
     assert rig.queue("orders").state.books[RECEIVED] == 1
 
 
@@ -362,9 +369,9 @@ def test_reads_of_a_transaction_do_not_end_by_themselves(rig: Rig) -> None:
     rig.send("ledger", b"1", tx=tx)
     rig.commit(tx)
     tx, reader = rig.begin("take"), rig.open("ledger", RECEIVE)
-    (read,) = rig.run(lambda m: m.dequeue_messages(reader, 1, tx))
+    (read,) = rig.run(lambda m: m.messages.dequeue_messages(reader, 1, tx))
     with pytest.raises(QueueError, match="ends with the transaction"):
-        rig.run(lambda m: m.dequeue_messages_end(reader, [read.lookup_id]))
+        rig.run(lambda m: m.messages.dequeue_messages_end(reader, [read.lookup_id]))
     assert rig.queue("ledger").locked == 1
 
 
@@ -382,7 +389,7 @@ def test_a_reader_of_several_is_woken_with_what_came_together(
     assert rig.run(lambda m: wait(m, reader)) is None
     out = rig.open("orders")
     packets = [packet_of(**kind) for kind in kinds]
-    rig.run(lambda m: m.send_packets(out, packets))
+    rig.run(lambda m: m.messages.send_packets(out, packets))
     (answer,) = woken
     got = [deserialize(packet).body for packet in answer.packets]
     there = rig.bodies("orders")  # locked ones too
@@ -438,16 +445,18 @@ def test_a_transaction_ends_as_if_its_messages_came_one_by_one(
             rig.create(name, transactional=True)
         reader = rig.open("orders", RECEIVE)
         for _ in range(waiting):
-            rig.run(lambda m, r=reader, w=woken[rig]: m.dequeue_message(r, token=w.append))  # type: ignore[misc]
+            rig.run(lambda m, r=reader, w=woken[rig]: m.messages.dequeue_message(r, token=w.append))  # type: ignore[misc]
         tx = rig.begin("t1")
         for name, kind, count in sends:
             out, packets = rig.open(name), [transactional_packet(**kind) for _ in range(count)]
             for some in [packets] if rig is together else [[packet] for packet in packets]:
-                rig.run(lambda m, o=out, p=some, t=tx: m.send_packets(o, p, t))  # type: ignore[misc]
+                rig.run(lambda m, o=out, p=some, t=tx: m.messages.send_packets(o, p, t))  # type: ignore[misc]
         if deleted:
-            rig.run(lambda m, r=rig: m.delete_queue(".\\private$\\bills", r.admin))  # type: ignore[misc]
+            rig.run(lambda m, r=rig: m.queues.delete_queue(".\\private$\\bills", r.admin))  # type: ignore[misc]
         if end == "prepare":
-            rig.run(lambda m, t=tx: m.transactions.prepare(t.identifier, single_phase=False))  # type: ignore[misc]
+            rig.run(
+                lambda m, t=tx: m.transactions.collection.prepare(t.identifier, single_phase=False)
+            )  # type: ignore[misc]
         if end == "abort":
             rig.abort(tx)
         else:
@@ -466,8 +475,8 @@ def test_messages_of_a_transaction_are_pending_in_the_log_until_its_change() -> 
     queue = rig.create("orders", transactional=True)
     tx, out = rig.begin("t1"), rig.open("orders")
     packets = [transactional_packet(body=b"%d" % number) for number in range(5)]
-    ordinals = rig.run(lambda m: m.send_packets(out, packets, tx))
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    ordinals = rig.run(lambda m: m.messages.send_packets(out, packets, tx))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     found = [
         (unpack_arrival(head + packet), packet)
         for kind, _, head, packet in effects.records
@@ -495,9 +504,9 @@ def test_acknowledgments_of_a_batch_come_with_the_next_one() -> None:
             administration_queue_format_name=name,
         )
     reader = rig.open("orders", RECEIVE)
-    first = rig.run(lambda m: m.dequeue_messages(reader, 5))
+    first = rig.run(lambda m: m.messages.dequeue_messages(reader, 5))
     assert [read.message_class for read in first] == [0, 0]
-    second = rig.run(lambda m: m.dequeue_messages(reader, 5))
+    second = rig.run(lambda m: m.messages.dequeue_messages(reader, 5))
     assert [read.message_class for read in second] == [ACK_RECEIVE, ACK_RECEIVE]
     rig.check_books()
 
@@ -510,7 +519,7 @@ def test_who_waits_for_what_a_batch_brings_comes_after_all_of_it() -> None:
         rig.send("orders", body)
     answers = rig.wait(rig.open("orders;journal", RECEIVE))
     reader = rig.open("orders", RECEIVE)
-    assert len(rig.run(lambda m: m.dequeue_messages(reader, 5))) == 2
+    assert len(rig.run(lambda m: m.messages.dequeue_messages(reader, 5))) == 2
     assert len(answers) == 1
     assert rig.bodies("orders;journal") == []
     rig.check_books()

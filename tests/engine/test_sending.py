@@ -127,7 +127,7 @@ def test_the_arrival_time_is_when_the_queue_got_it_not_when_it_was_sent(rig: Rig
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/29")
 def test_the_source_machine_is_where_the_message_was_handed_in(rig: Rig) -> None:
     rig.send("orders", b"ours", source_machine_identifier=PEER)
-    assert rig.messages("orders")[0].source_machine_identifier == rig.manager.identifier
+    assert rig.messages("orders")[0].source_machine_identifier == rig.manager.machine.identifier
     packet = packet_of(source_machine_identifier=PEER, identifier=MessageId(PEER, 77))
     arrives(rig, rig.queue("orders"), packet)
     assert rig.messages("orders")[1].source_machine_identifier == PEER
@@ -195,13 +195,13 @@ def test_a_recoverable_message_survives_a_kill_with_every_attribute(rig: Rig) ->
     )
     before, row = rig.messages("orders")[0], rig.reads("orders")[0]
     number = row.number
-    kept = rig.manager.core.state.table.get(number), rig.manager.core.extra(number)
+    kept = rig.manager.messages.find_row(number), rig.manager.ledger.extra(number)
     rig.restart()
     assert rig.messages("orders") == [before]
     assert rig.reads("orders") == [row]
-    assert (rig.manager.core.state.table.get(number), rig.manager.core.extra(number)) == kept
+    assert (rig.manager.messages.find_row(number), rig.manager.ledger.extra(number)) == kept
     assert before.label == "läbel\t\U0001f4ee"
-    assert rig.manager.core.extra(number).dead_letter == r".\private$\admin"
+    assert rig.manager.ledger.extra(number).dead_letter == r".\private$\admin"
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/13")
@@ -222,7 +222,7 @@ def test_the_records_of_a_send_are_one_message_or_a_message_and_its_change(rig: 
 
     def send(**attributes: Any) -> list[int]:
         message = Message(delivery_guarantee=attributes.pop("delivery", RECOVERABLE), **attributes)
-        effects = rig.decide(lambda m: m.enqueue_message_to_an_open_queue(out, message))
+        effects = rig.decide(lambda m: m.messages.enqueue_message_to_an_open_queue(out, message))
         return [record[0] for record in effects.records]
 
     assert send() == [MESSAGE]
@@ -240,7 +240,9 @@ def test_a_send_is_answered_only_when_it_is_synced(rig: Rig) -> None:
     answers: list[Answer] = []
     message = Message(delivery_guarantee=RECOVERABLE)
     driver.begin_turn()
-    driver.decide(lambda m: m.enqueue_message_to_an_open_queue(out, message), answers.append)
+    driver.decide(
+        lambda m: m.messages.enqueue_message_to_an_open_queue(out, message), answers.append
+    )
     driver.end_turn()
     driver.release()
     assert answers == []
@@ -256,7 +258,9 @@ def test_a_send_that_was_not_synced_is_gone_after_a_kill_and_its_numbers_are_not
     first = rig.send(out, b"kept")
     driver.begin_turn()
     message = Message(body=b"lost", delivery_guarantee=RECOVERABLE)
-    driver.decide(lambda m: m.enqueue_message_to_an_open_queue(out, message), lambda a: None)
+    driver.decide(
+        lambda m: m.messages.enqueue_message_to_an_open_queue(out, message), lambda a: None
+    )
     driver.end_turn()
     rig.restart()
     assert rig.bodies("orders") == [b"kept"]
@@ -301,9 +305,9 @@ def test_a_packet_of_a_client_has_a_transaction_header_in_transactions_only(
 ) -> None:
     out, tx = rig.open(name), rig.begin()
     with rig.refused(TransactionUsage.code, "outside a transaction"):
-        rig.run(lambda m: m.send_packets(out, [transactional_packet()]))
+        rig.run(lambda m: m.messages.send_packets(out, [transactional_packet()]))
     with rig.refused(TransactionUsage.code, "no TransactionHeader"):
-        rig.run(lambda m: m.send_packets(out, [packet_of()], tx))
+        rig.run(lambda m: m.messages.send_packets(out, [packet_of()], tx))
     assert tx.operations == []
 
 
@@ -314,14 +318,14 @@ def test_an_object_sent_in_a_transaction_before_is_not_transactional_for_ever(ri
     message, tx = Message(body=b"again", first_in_transaction=True), rig.begin()
     message.last_in_transaction = True
     message.transaction_sequence_number = message.transaction_previous_sequence_number = 9
-    rig.run(lambda m: m.enqueue_message_to_an_open_queue(strict, message, tx))
+    rig.run(lambda m: m.messages.enqueue_message_to_an_open_queue(strict, message, tx))
     rig.commit(tx)
     (first,) = rig.messages("strict")
     assert first.transactional_message_sequence_identifier == TxSequenceId(0, 0)
     assert (first.transaction_identifier, first.transaction_sequence_number) == (tx.number, 0)
     assert first.transaction_previous_sequence_number == 0
     assert (first.first_in_transaction, first.last_in_transaction) == (False, False)
-    rig.run(lambda m: m.enqueue_message_to_an_open_queue(loose, message))
+    rig.run(lambda m: m.messages.enqueue_message_to_an_open_queue(loose, message))
     (second,) = rig.messages("orders")
     assert second.transactional_message_sequence_identifier is None
     assert second.transaction_identifier == 0
@@ -401,7 +405,7 @@ def check_refused(rig: Rig, descriptor: OpenQueueDescriptor, code: int) -> None:
     with rig.refused(code):
         rig.send(descriptor)
     with rig.refused(code):
-        rig.run(lambda m: m.send_packets(descriptor, [packet_of()]))
+        rig.run(lambda m: m.messages.send_packets(descriptor, [packet_of()]))
 
 
 def test_who_has_the_queue_open_for_something_else_cannot_send(rig: Rig) -> None:
@@ -414,7 +418,7 @@ def test_rights_are_looked_at_again_when_they_change(rig: Rig) -> None:
     out = rig.open("orders", caller=stranger)
     rig.send(out)
     security = rig.create("shut", authentication=True).definition.security
-    rig.run(lambda m: m.set_queue(r".\private$\orders", rig.admin, authentication=True))
+    rig.run(lambda m: m.queues.set_queue(r".\private$\orders", rig.admin, authentication=True))
     assert security
     with rig.refused(AccessDenied.code):
         rig.send(out)
@@ -424,7 +428,7 @@ def test_a_queue_that_was_closed_or_deleted_takes_nothing(rig: Rig) -> None:
     rig.create("gone")
     closed, deleted = rig.open("orders"), rig.open("gone")
     rig.close(closed)
-    rig.run(lambda m: m.delete_queue(r".\private$\gone", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\gone", rig.admin))
     for descriptor in (closed, deleted):
         check_refused(rig, descriptor, QueueNotAvailable.code)
 

@@ -48,23 +48,23 @@ def test_flow_control_refuses_every_enqueue_until_it_ends(
     rig: Rig, out: OpenQueueDescriptor
 ) -> None:
     def throttled(manager: QueueManager) -> object:
-        manager.begin_flow_control("memory")
-        return manager.enqueue_message_to_an_open_queue(out, Message())
+        manager.machine.begin_flow_control("memory")
+        return manager.messages.enqueue_message_to_an_open_queue(out, Message())
 
     def freed(manager: QueueManager) -> object:
-        manager.begin_flow_control("memory")
-        manager.end_flow_control("disk")  # another reason than the one that holds
-        assert manager.core.throttled == {"memory"}
-        manager.end_flow_control("memory")
-        return manager.enqueue_message_to_an_open_queue(out, Message())
+        manager.machine.begin_flow_control("memory")
+        manager.machine.end_flow_control("disk")  # another reason than the one that holds
+        assert manager.machine.throttled == {"memory"}
+        manager.machine.end_flow_control("memory")
+        return manager.messages.enqueue_message_to_an_open_queue(out, Message())
 
     with rig.refused(MachineQuotaExceeded.code, "at the moment"):
         rig.run(throttled)
     rig.run(freed)
     assert len(rig.reads("orders")) == 1
-    rig.run(lambda m: m.begin_flow_control("disk"))
+    rig.run(lambda m: m.machine.begin_flow_control("disk"))
     rig.restart()
-    assert not rig.manager.core.throttled
+    assert not rig.manager.machine.throttled
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/5")
@@ -72,7 +72,7 @@ def test_there_is_no_machine_quota_unless_one_is_set() -> None:
     for kib in (0xFFFFFFFF, 77):
         rig = Rig() if kib == 0xFFFFFFFF else Rig(machine_quota_kib=kib)
         assert rig.manager.directory.own_queue_manager().queue_manager_quota == kib
-        assert rig.manager.core.settings.machine_quota_kib == kib
+        assert rig.manager.machine.settings.machine_quota_kib == kib
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_flow_control_names_what_is_scarce_and_not_the_quota(
 ) -> None:
     def throttled(manager: QueueManager) -> object:
         for reason in reasons:
-            manager.begin_flow_control(reason)
-        return manager.enqueue_message_to_an_open_queue(out, Message())
+            manager.machine.begin_flow_control(reason)
+        return manager.messages.enqueue_message_to_an_open_queue(out, Message())
 
     with pytest.raises(MachineQuotaExceeded) as refused:
         rig.run(throttled)
@@ -159,7 +159,7 @@ def test_uncommitted_sends_count_against_the_quotas_until_they_are_aborted(
     rig.commit(second)
     with rig.refused(QueueQuotaExceeded.code):
         rig.send(out, bytes(500), tx=rig.begin("third"))
-    assert rig.queue("orders").reserved == rig.manager.transactions.reserved == 0
+    assert rig.queue("orders").reserved == rig.manager.transactions.collection.reserved == 0
 
 
 # -- time
@@ -187,7 +187,9 @@ def test_a_batch_for_a_list_may_fill_a_quota_to_the_last_byte(rig: Rig) -> None:
     out = rig.open(r"DIRECT=OS:ALPHA\private$\small,DIRECT=TCP:127.0.0.1\private$\small")
     rig.send(out)
     each = queue.state.bytes // 2
-    rig.run(lambda m: m.purge_queue(m.open_queue(r".\private$\small", RECEIVE, rig.admin)))
+    rig.run(
+        lambda m: m.queues.purge_queue(m.queues.open_queue(r".\private$\small", RECEIVE, rig.admin))
+    )
     with rig.refused(QueueQuotaExceeded.code):
         rig.send(out, bytes(512 - each + 1))
     rig.send(out, bytes(512 - each))
@@ -216,17 +218,17 @@ def test_nobody_gets_more_time_to_reach_a_queue_than_the_machine_allows(asked: i
     rig = Rig(time_to_reach_queue_s=500)
     out = rig.open(r"DIRECT=OS:BETA\private$\q")
     rig.send(out, time_to_reach_queue=asked)
-    rig.run(lambda m: m.send_packets(out, [packet_of(time_to_reach_queue=asked)]))
-    rig.run(lambda m: m.send_packets(out, [packet_of(time_to_reach_queue=499)]))
+    rig.run(lambda m: m.messages.send_packets(out, [packet_of(time_to_reach_queue=asked)]))
+    rig.run(lambda m: m.messages.send_packets(out, [packet_of(time_to_reach_queue=499)]))
     numbers = [number for _, number in out.target().state.order.forward()]
-    kept = [rig.manager.reading.row(number).expires - START_UTC for number in numbers]
+    kept = [rig.manager.messages.row(number).expires - START_UTC for number in numbers]
     sent = [deserialize(rig.store.read(number)).time_to_reach_queue for number in numbers]
     assert sent == [500, 500, 499]
     assert kept == [501, 501, 500]
     # In a queue of this machine the limit is nothing that could end the message.
     rig.create("here")
     here = rig.open("here")
-    rig.run(lambda m: m.send_packets(here, [packet_of(time_to_reach_queue=asked)]))
+    rig.run(lambda m: m.messages.send_packets(here, [packet_of(time_to_reach_queue=asked)]))
     assert rig.messages("here")[0].time_to_reach_queue == 500
     rig.advance(600)
     assert len(rig.reads("here")) == 1
@@ -270,12 +272,12 @@ def test_a_batch_may_fill_a_quota_to_the_last_byte(settings: dict[str, int]) -> 
     out = rig.open("orders")
     half = packet_of(body=bytes(512 - len(packet_of())))
     assert len(half) == 512
-    rig.run(lambda m: m.send_packets(out, [half, half]))
+    rig.run(lambda m: m.messages.send_packets(out, [half, half]))
     assert rig.queue("orders").state.bytes == 1024
     source = rig.open("orders", RECEIVE)
-    rig.run(lambda m: m.purge_queue(source))
+    rig.run(lambda m: m.queues.purge_queue(source))
     longer = packet_of(body=bytes(516 - len(packet_of())))
     with rig.refused(QueueQuotaExceeded.code):
-        rig.run(lambda m: m.send_packets(out, [half, longer]))
+        rig.run(lambda m: m.messages.send_packets(out, [half, longer]))
     with rig.refused(QueueQuotaExceeded.code):
-        rig.run(lambda m: m.send_packets(out, [half, half, packet_of()]))
+        rig.run(lambda m: m.messages.send_packets(out, [half, half, packet_of()]))

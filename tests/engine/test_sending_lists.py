@@ -37,7 +37,7 @@ def rig() -> Rig:
 
 
 def sends(rig: Rig, out: OpenQueueDescriptor, message: Message) -> Callable[[], MessageId]:
-    return lambda: rig.run(lambda m: m.enqueue_message_to_an_open_queue(out, message))
+    return lambda: rig.run(lambda m: m.messages.enqueue_message_to_an_open_queue(out, message))
 
 
 LIST = r"DIRECT=OS:ALPHA\private$\orders,DIRECT=OS:.\private$\other"
@@ -70,7 +70,7 @@ def test_a_list_gets_a_copy_for_each_element_with_its_own_destination(
 
 def test_the_copies_of_a_list_are_one_step_in_the_log(rig: Rig, pair: OpenQueueDescriptor) -> None:
     message = Message(delivery_guarantee=RECOVERABLE)
-    effects = rig.decide(lambda m: m.enqueue_message_to_an_open_queue(pair, message))
+    effects = rig.decide(lambda m: m.messages.enqueue_message_to_an_open_queue(pair, message))
     assert [record[0] for record in effects.records] == [MESSAGE, MESSAGE, CHANGE]
     pending = [unpack_arrival(r[2] + r[3]).row.lookup_id for r in effects.records[:2]]
     assert pending == [0, 0]

@@ -58,10 +58,10 @@ def test_packets_are_stamped_with_our_identity_and_time(rig: Rig) -> None:
         packet_of(body=b"1", source_machine_identifier=PEER, identifier=MessageId(PEER, 1)),
         packet_of(body=b"2", sent_time=5, acknowledgements_requested=ACK_POS_RECEIVE),
     ]
-    ordinals = rig.run(lambda m: m.send_packets(out, packets))
+    ordinals = rig.run(lambda m: m.messages.send_packets(out, packets))
     messages = rig.messages("orders")
     assert [m.identifier for m in messages] == [
-        MessageId(rig.manager.identifier, o) for o in ordinals
+        MessageId(rig.manager.machine.identifier, o) for o in ordinals
     ]
     assert [m.sent_time for m in messages] == [START_UTC] * 2
     assert [m.body for m in messages] == [b"1", b"2"]
@@ -69,7 +69,7 @@ def test_packets_are_stamped_with_our_identity_and_time(rig: Rig) -> None:
 
 
 def send_all(manager: QueueManager, *, out: OpenQueueDescriptor, packets: list[bytes]) -> list[int]:
-    return manager.send_packets(out, packets)
+    return manager.messages.send_packets(out, packets)
 
 
 @pytest.mark.parametrize("recoverable", [True, False])
@@ -97,19 +97,21 @@ def test_one_refused_packet_refuses_the_batch(rig: Rig, out: OpenQueueDescriptor
     rig.create("small", quota_kib=1)
     small = rig.open("small")
     with rig.refused(QueueQuotaExceeded.code):
-        rig.run(lambda m: m.send_packets(small, [packet_of(body=bytes(300))] * 3))
-    rig.run(lambda m: m.send_packets(small, [packet_of(body=bytes(300))] * 2))
-    before = rig.manager.core.state.dump()
+        rig.run(lambda m: m.messages.send_packets(small, [packet_of(body=bytes(300))] * 3))
+    rig.run(lambda m: m.messages.send_packets(small, [packet_of(body=bytes(300))] * 2))
+    before = rig.manager.ledger.state.dump()
     with pytest.raises(RemoteProtocolError):
-        rig.run(lambda m: m.send_packets(out, [packet_of(), b"garbage"]))
+        rig.run(lambda m: m.messages.send_packets(out, [packet_of(), b"garbage"]))
     with pytest.raises(RemoteProtocolError):
-        rig.run(lambda m: m.send_packets(out, [packet_of(), packet_of() + b"behind"]))
-    assert rig.manager.core.state.dump() == before
+        rig.run(lambda m: m.messages.send_packets(out, [packet_of(), packet_of() + b"behind"]))
+    assert rig.manager.ledger.state.dump() == before
 
 
 def test_an_enqueue_tells_the_number_of_its_message(rig: Rig) -> None:
     queue, tx = rig.create("strict", transactional=True), rig.begin()
-    number = rig.run(lambda m: m.sending.enqueue(queue, transactional_packet(), transaction=tx))
+    number = rig.run(
+        lambda m: m.messages.sending.enqueue(queue, transactional_packet(), transaction=tx)
+    )
     assert [operation.number for operation in tx.operations] == [number]
     number = arrives(rig, rig.queue("orders"), packet_of())
     assert [read.number for read in rig.reads("orders")] == [number]
@@ -119,7 +121,7 @@ def test_packets_go_to_one_queue_not_to_a_list(rig: Rig) -> None:
     rig.create("other")
     out = rig.open(r"DIRECT=OS:ALPHA\private$\orders,DIRECT=OS:ALPHA\private$\other")
     with rig.refused(0xC00E0020, "not to a list"):
-        rig.run(lambda m: m.send_packets(out, [packet_of()]))
+        rig.run(lambda m: m.messages.send_packets(out, [packet_of()]))
 
 
 def test_names_that_cannot_be_acknowledged_to_are_refused_before_anything_changes(
@@ -133,12 +135,12 @@ def test_names_that_cannot_be_acknowledged_to_are_refused_before_anything_change
     assert bad != good
     with pytest.raises(RemoteProtocolError):
         Packet(bad).names  # noqa: B018
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     with pytest.raises(RemoteProtocolError):
-        rig.run(lambda m: m.send_packets(out, [good, bad]))
+        rig.run(lambda m: m.messages.send_packets(out, [good, bad]))
     with pytest.raises(RemoteProtocolError):
         arrives(rig, rig.queue("orders"), bad)
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 def test_what_a_peer_asks_for_is_read_from_its_packet(rig: Rig) -> None:
@@ -148,13 +150,13 @@ def test_what_a_peer_asks_for_is_read_from_its_packet(rig: Rig) -> None:
     for final_ack in (True, False):
         packet = transactional_packet(final_ack_required=final_ack, **connector)
         number = arrives(rig, queue, packet)
-        wants.append(rig.manager.reading.row(number).wants)
+        wants.append(rig.manager.messages.row(number).wants)
     packet = transactional_packet(
         acknowledgements_requested=ACK_FULL_RECEIVE,
         positive_journaling_requested=True,
         negative_journaling_requested=True,
     )
-    wants.append(rig.manager.reading.row(arrives(rig, queue, packet)).wants)
+    wants.append(rig.manager.messages.row(arrives(rig, queue, packet)).wants)
     asked = ACK_FULL_RECEIVE | WANT_JOURNAL | WANT_DEAD_LETTER
     assert wants == [WANT_FINAL_ACK, 0, asked]
 
@@ -187,12 +189,12 @@ def test_no_packet_brings_the_engine_out_of_step_with_its_log(
     out = paper.open(r".\private$\orders", SEND)
     source = paper.open(r".\private$\orders", RECEIVE)
     with suppress(RemoteProtocolError, QueueError):
-        paper.run(lambda m: m.send_packets(out, [bytes(packet)] * 2))
+        paper.run(lambda m: m.messages.send_packets(out, [bytes(packet)] * 2))
     paper.check()
     with suppress(QueueError):
-        paper.run(lambda m: m.dequeue_message(source, timeout_ms=0))
+        paper.run(lambda m: m.messages.dequeue_message(source, timeout_ms=0))
     paper.check()
     paper.clock.advance(10_000)
-    paper.run(lambda m: m.purge_queue(source))
+    paper.run(lambda m: m.queues.purge_queue(source))
     paper.check()
     paper.cut(len(paper.log)).check()

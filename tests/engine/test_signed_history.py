@@ -51,7 +51,7 @@ class PayRig(SigningRig):
             self.grant(name, self.maria, WRITE_MESSAGE)
 
     def configure(self, **security: Any) -> None:
-        self.run(lambda m: m.accounts.certificates.configure(MessageSecuritySettings(**security)))
+        self.run(lambda m: m.certificates.configure(MessageSecuritySettings(**security)))
 
     def payment(self, body: bytes = b"PAY 100", **attributes: Any) -> bytes:
         attributes.setdefault("destination_queue_format_name", PAY)
@@ -65,7 +65,7 @@ class PayRig(SigningRig):
 
     @property
     def refusals(self) -> Any:
-        return self.manager.core.refusals
+        return self.manager.machine.refusals
 
     def replays(self) -> list[dict[str, object]]:
         return [dict(one.details) for one in self.events if one.name == "replay_refused"]
@@ -156,21 +156,21 @@ def test_digests_are_kept_for_their_time_and_no_longer(rig: PayRig) -> None:
     rig.clock.advance(2_000)
     rig.take(renumbered(packet, 4712), peer=EVE)
     assert len(rig.bodies("pay")) == 2
-    assert len(rig.manager.receiving.signed) == 1
+    assert len(rig.manager.transfer.receiving.signed) == 1
 
 
 def test_where_there_is_no_room_the_oldest_leave(rig: PayRig) -> None:
     rig.configure(signed_history_max=2)
     first, second, third = (rig.payment(b"%d" % at) for at in range(3))
     rig.take(first, second, third)
-    assert len(rig.manager.receiving.signed) == 2
+    assert len(rig.manager.transfer.receiving.signed) == 2
     for packet in (second, third):
         rig.take(renumbered(packet, 4711), peer=EVE)
     assert len(rig.bodies("pay")) == 3
     rig.take(renumbered(first, 4712), peer=EVE)
     assert len(rig.bodies("pay")) == 4
     rig.restart()
-    assert len(rig.manager.receiving.signed) == 2
+    assert len(rig.manager.transfer.receiving.signed) == 2
 
 
 def test_a_copy_in_another_sequence_is_refused_and_one_of_its_sender_is_not_doubled(
@@ -230,7 +230,7 @@ def test_a_machine_of_the_directory_repeats_its_content_over_any_router(rig: Pay
 def test_what_version_0_1_remembered_is_still_a_copy(rig: PayRig) -> None:
     packet = rig.payment(ordinal=7)
     rig.take(packet)
-    signed = rig.manager.receiving.signed
+    signed = rig.manager.transfer.receiving.signed
     signed._known = {key: value[:20] for key, value in signed._known.items()}
     rig.enter_machine()
     rig.take(renumbered(packet, 8), peer=ROUTER)
@@ -239,7 +239,7 @@ def test_what_version_0_1_remembered_is_still_a_copy(rig: PayRig) -> None:
 
 def test_equal_messages_of_two_users_are_two(rig: PayRig) -> None:
     bob = rig.run(lambda m: m.accounts.add("bob")).sid
-    rig.run(lambda m: m.accounts.certificates.register(bob, certificate("bob")))
+    rig.run(lambda m: m.certificates.register(bob, certificate("bob")))
     rig.grant("pay", bob, WRITE_MESSAGE)
     ring = MemoryRing()
     ring.users = {bob: ["bob"]}
@@ -255,15 +255,15 @@ def test_other_queues_remember_nothing(rig: PayRig) -> None:
     rig.take(packet)
     rig.take(renumbered(packet, 4711))
     assert rig.bodies("orders") == [b"x"] * 2
-    assert not len(rig.manager.receiving.signed)
+    assert not len(rig.manager.transfer.receiving.signed)
 
 
 def test_what_is_refused_for_another_reason_is_not_remembered(rig: PayRig) -> None:
     packet = rig.payment()
     rig.deny("pay", rig.maria, WRITE_MESSAGE)
     rig.take(packet)
-    assert not len(rig.manager.receiving.signed)
-    rig.manager.core.refusals.clear()
+    assert not len(rig.manager.transfer.receiving.signed)
+    rig.manager.machine.refusals.clear()
     assert not rig.refusals[NACK_BAD_SIGNATURE]
 
 
@@ -290,7 +290,7 @@ class Posting:
         )
         parts = read_parts(content_type, payload)
         arrival = SrmpArrival(peer, read_envelope(parts.envelope), parts, head_of(content_type))
-        (verdict,) = self.rig.run(lambda m: m.receive_srmp([arrival]))
+        (verdict,) = self.rig.run(lambda m: m.transfer.receive_srmp([arrival]))
         return verdict.status
 
 

@@ -28,7 +28,7 @@ class CrashRig(WebRig):
     def post_all(self, turns: list[list[tuple[SrmpMessage, bytes]]]) -> None:
         for turn in turns:
             arrivals = [arrival_of(message, body) for message, body in turn]
-            verdicts = self.run(lambda m, a=arrivals: m.receive_srmp(a))  # type: ignore[misc]
+            verdicts = self.run(lambda m, a=arrivals: m.transfer.receive_srmp(a))  # type: ignore[misc]
             assert {verdict.status for verdict in verdicts} == {200}
 
     def cut(self, length: int) -> None:
@@ -87,7 +87,7 @@ def test_no_answer_before_message_history_and_place_are_synced(stream: bool) -> 
     message = rig.streamed(1, **ASKS) if stream else rig.message(**ASKS)
     arrivals, answers = [arrival_of(message, b"x")], list[Answer]()
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.receive_srmp(arrivals), answers.append)
+    rig.driver.decide(lambda m: m.transfer.receive_srmp(arrivals), answers.append)
     rig.driver.end_turn()
     rig.driver.release()
     assert answers == []  # appended, not synced
@@ -116,7 +116,7 @@ def busy_stream() -> tuple[CrashRig, int, int]:
     rig, before, number = CrashRig(), 0, 0
     while not rig.receipts():
         number += 1
-        rig.clock.advance(rig.manager.core.settings.srmp.receipt_ms - 100)
+        rig.clock.advance(rig.manager.machine.settings.srmp.receipt_ms - 100)
         before = len(rig.store.log)
         assert rig.post(rig.streamed(number, ordinal=number), body=b"%d" % number) == [200]
     return rig, before, number

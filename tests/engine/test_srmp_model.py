@@ -73,7 +73,7 @@ class Office(WebRig):
         return True
 
     def accept(self, arrival: SrmpArrival) -> int:
-        (verdict,) = self.run(lambda m: m.receive_srmp([arrival]))
+        (verdict,) = self.run(lambda m: m.transfer.receive_srmp([arrival]))
         return verdict.status
 
     def hang_up(self) -> None:

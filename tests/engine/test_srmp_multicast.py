@@ -30,7 +30,7 @@ class CastRig(WebRig):
 
     def cast(self, *messages: SrmpMessage, body: bytes = b"x", address: str = GROUP) -> None:
         arrivals = [arrival_of(message, body) for message in messages]
-        self.run(lambda m: m.receive_multicast(address, arrivals))
+        self.run(lambda m: m.transfer.receive_multicast(address, arrivals))
 
     def found(self) -> list[list[bytes]]:
         return [self.bodies(name) for name in ("east", "west", "other", "orders")]
@@ -52,9 +52,9 @@ def test_each_queue_with_the_address_gets_a_copy(rig: CastRig) -> None:
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.3/1")
 def test_an_address_that_no_queue_has_is_dropped(rig: CastRig) -> None:
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     rig.cast(rig.message("MSMQ:MULTICAST=234.9.9.9:1"), address="234.9.9.9:1")
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
     assert rig.post(rig.message("MSMQ:MULTICAST=234.9.9.9:1")) == [400]
 
 
@@ -70,7 +70,7 @@ def test_a_queue_that_refuses_keeps_no_other_from_its_copy(rig: CastRig) -> None
     rig.deny("east", EVERYONE, WRITE_MESSAGE)
     rig.cast(rig.message(TO))
     assert rig.found() == [[], [b"x"], [], []]
-    assert rig.manager.core.refusals["MQ_ERROR_ACCESS_DENIED"] == 1
+    assert rig.manager.machine.refusals["MQ_ERROR_ACCESS_DENIED"] == 1
 
 
 def test_streams_receipts_and_late_messages_do_not_come_by_multicast(rig: CastRig) -> None:
@@ -130,7 +130,7 @@ def test_a_transaction_has_no_place_there(rig: CastRig) -> None:
     message = Message(destination_queue_format_name=NAME, body=b"x", transaction_identifier=1)
     descriptor = rig.open(NAME)
     with pytest.raises(TransactionUsage):
-        rig.run(lambda m: m.send_packets(descriptor, [serialize(message)], transaction))
+        rig.run(lambda m: m.messages.send_packets(descriptor, [serialize(message)], transaction))
     rig.check_books()
 
 

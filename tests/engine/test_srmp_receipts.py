@@ -63,9 +63,9 @@ class LapsingRig(WebRig):
     def expire_all(self, name: str) -> None:
         queue = self.queue(name)
         for read in self.reads(name):
-            row = self.manager.core.state.table.get(read.number)
+            row = self.manager.messages.find_row(read.number)
             assert row is not None
-            expire = partial(self.manager.core.outcomes.expire, queue, read.number, row)
+            expire = partial(self.manager.ledger.outcomes.expire, queue, read.number, row)
             self.run(lambda m, expire=expire: expire())
 
 
@@ -238,7 +238,7 @@ def test_a_move_is_no_end(rig: WebRig) -> None:
     rig.post(rig.message(commitment_receipt_to=ADMIN, positive_only=True, negative_only=True))
     source, target = rig.open("orders", RECEIVE), rig.open("orders;poison", MOVE)
     (read,) = rig.reads("orders")
-    rig.run(lambda m: m.move_message(source, read.lookup_id, target))
+    rig.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
     assert rig.answers() == []
 
 
@@ -256,7 +256,7 @@ def test_what_only_passes_through_gets_its_receipts_at_its_destination(end: str)
         rig.advance(12)
     rig.take(f"DIRECT={away}")
     if end == "purged":
-        rig.run(lambda m: m.moving.purge(queue))
+        rig.run(lambda m: m.messages.moving.purge(queue))
     if end == "delivered":
         numbers = [number for _, number in queue.state.order.forward()]
         assert queue.outgoing is not None
@@ -378,9 +378,9 @@ def test_other_ends_bring_no_final_receipt(rig: WebRig) -> None:
     assert rig.post(rig.streamed(1, dead_letter=True)) == [200]
     (read,) = rig.reads("streamed")
     queue = rig.queue("streamed")
-    row = rig.manager.core.state.table.get(read.number)
+    row = rig.manager.messages.find_row(read.number)
     assert row is not None
-    rig.run(lambda m: m.core.outcomes.delete(queue, read.number, row, 0x8004))
+    rig.run(lambda m: m.ledger.outcomes.delete(queue, read.number, row, 0x8004))
     assert rig.receipts() == []
 
 
@@ -422,7 +422,7 @@ def test_receipts_go_to_the_peer_and_to_nobody_else(
     rig.advance(1)
     outgoing = [q.name.lower() for q in rig.manager.queues.outgoing_queues()]
     assert outgoing == ([] if goes_to is None else [f"direct={goes_to}"])
-    assert rig.manager.core.refusals["target_not_allowed"] == (goes_to is None)
+    assert rig.manager.machine.refusals["target_not_allowed"] == (goes_to is None)
 
 
 def test_a_machine_has_one_port_for_its_receipts(rig: WebRig) -> None:
@@ -459,7 +459,7 @@ def test_a_peer_may_name_so_many_queues_for_receipts_in_an_hour() -> None:
 @pytest.mark.spec("MC-MQSRM 2.2.5.2.2/4", "MC-MQSRM 2.2.5.3.4/4")
 def test_on_one_machine_any_port_will_do(rig: WebRig) -> None:
     local = Peer(b"", "127.0.0.1")
-    rig.manager.srmp.redirects.forbid_port(8816)
+    rig.manager.transfer.forbid_port(8816)
     for port in (8080, 8081, 8816):
         url = f"http://127.0.0.1:{port}/msmq/private$/a"
         assert rig.post(rig.message(delivery_receipt_to=url), peer=local) == [200]
@@ -555,4 +555,4 @@ def test_commitment_receipts_go_to_nobody_else_either(rig: WebRig, host: str) ->
     assert rig.post(rig.message(**asks)) == [200]
     rig.receive("orders")
     assert rig.manager.queues.outgoing_queues() == []
-    assert rig.manager.core.refusals["target_not_allowed"] == 1
+    assert rig.manager.machine.refusals["target_not_allowed"] == 1

@@ -47,9 +47,9 @@ def rig() -> WebRig:
 
 def refused(rig: WebRig, message: SrmpMessage, status: int = 400) -> None:
     """The message gets this status, and nothing of the store changes."""
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     assert rig.post(message, body=b"x") == [status]
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 # -- a message that is taken
@@ -82,7 +82,7 @@ def test_readers_are_shown_what_came_over_http(rig: WebRig) -> None:
     content_type, payload = write_parts(envelope, b"body", b"", guid=FAR_GUID, number=1)
     parts = read_parts(content_type, payload)
     arrival = SrmpArrival(PEER, read_envelope(parts.envelope), parts, head_of(content_type))
-    rig.run(lambda m: m.receive_srmp([arrival]))
+    rig.run(lambda m: m.transfer.receive_srmp([arrival]))
     (found,) = rig.messages("orders")
     assert found.soap_compound_message == head_of(content_type) + payload
     assert found.soap_envelope == envelope.decode()
@@ -100,7 +100,7 @@ def test_messages_of_strangers_without_msmq_are_never_duplicates(rig: WebRig) ->
     for body in (b"one", b"two", b"three"):
         assert rig.post(plain, body=body) == [200]
     assert rig.bodies("orders") == [b"one", b"two", b"three"]
-    assert not rig.manager.receiving.history.knows(NULL_GUID, 1)
+    assert not rig.manager.transfer.receiving.history.knows(NULL_GUID, 1)
     assert {m.identifier for m in rig.messages("orders")} == {MessageId(NULL_GUID, 1)}
 
 
@@ -168,7 +168,7 @@ def test_a_message_that_is_passed_on_in_a_circle_comes_to_an_end(kind: str) -> N
     arrival, rounds = arrival_of(message), 0
 
     def verdict() -> SrmpVerdict:
-        return rig.run(lambda m: m.receive_srmp([arrival]))[0]
+        return rig.run(lambda m: m.transfer.receive_srmp([arrival]))[0]
 
     while verdict().status == 200:
         rounds += 1
@@ -243,7 +243,7 @@ def test_a_message_whose_time_is_over_is_discarded_with_200(
     assert rig.post(message, body=b"x") == [200]
     assert rig.bodies("orders") == expected
     assert len(rig.answers()) == len(expected)
-    assert rig.manager.core.refusals["expired_on_arrival"] == 1 - len(expected)
+    assert rig.manager.machine.refusals["expired_on_arrival"] == 1 - len(expected)
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.4/1", "MC-MQSRM 3.1.5.1/1")
@@ -253,7 +253,9 @@ def test_ttrq_beats_expires_at_and_the_destination_is_looked_at_first(rig: WebRi
     assert rig.bodies("orders") == []
     assert rig.post(rig.message("http://alpha/msmq/private$/nowhere", **late)) == [400]
     assert rig.post(rig.message(ordinal=5, message_class=0x1234, **late)) == [200]
-    assert rig.manager.core.refusals["srmp_message_ignored"] == 0  # its time was looked at before
+    assert (
+        rig.manager.machine.refusals["srmp_message_ignored"] == 0
+    )  # its time was looked at before
 
 
 # -- kinds (3.1.5.1.5)
@@ -261,9 +263,9 @@ def test_ttrq_beats_expires_at_and_the_destination_is_looked_at_first(rig: WebRi
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.5/1")
 def test_a_message_of_no_known_kind_is_ignored_with_200(rig: WebRig) -> None:
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     assert rig.post(rig.message(message_class=0x1234)) == [200]
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 @pytest.mark.spec(
@@ -384,16 +386,16 @@ def test_a_full_queue_is_500_and_the_retry_passes_later(settings: dict[str, Any]
     assert rig.post(message, stream, body=big) == [500, 500]
     assert rig.bodies("orders") == rig.bodies("streamed") == []
     assert rig.known() == []
-    assert not rig.manager.receiving.history.knows(FAR_GUID, message.ordinal)
+    assert not rig.manager.transfer.receiving.history.knows(FAR_GUID, message.ordinal)
     assert rig.post(message, body=b"small") == [200]
     assert rig.bodies("orders") == [b"small"]
     rig.check_books()
 
 
 def test_flow_control_refuses_for_the_moment(rig: WebRig) -> None:
-    rig.run(lambda m: m.begin_flow_control("memory"))
+    rig.run(lambda m: m.machine.begin_flow_control("memory"))
     refused(rig, rig.message(), 500)
-    rig.run(lambda m: m.end_flow_control("memory"))
+    rig.run(lambda m: m.machine.end_flow_control("memory"))
     assert rig.post(rig.message()) == [200]
 
 
@@ -430,7 +432,7 @@ def test_without_the_right_to_send_for_everyone_it_is_refused(rig: WebRig) -> No
         rig.grant(name, ALICE, WRITE_MESSAGE)
     refused(rig, rig.message())
     refused(rig, rig.streamed(1))
-    assert rig.manager.core.refusals["MQ_ERROR_ACCESS_DENIED"] == 2
+    assert rig.manager.machine.refusals["MQ_ERROR_ACCESS_DENIED"] == 2
     assert rig.known() == []
 
 
@@ -448,7 +450,7 @@ class PublicRig(WebRig):
     def __init__(self) -> None:
         super().__init__()
         path = PathName.parse(r"ALPHA\public")
-        self.run(lambda m: m.create_queue(path, QueueProperties(), self.admin))
+        self.run(lambda m: m.queues.create_queue(path, QueueProperties(), self.admin))
         self.public = "http://alpha/msmq/public"
 
 
@@ -459,7 +461,7 @@ def test_the_directory_says_who_may_send_to_a_public_queue() -> None:
     assert rig.post(rig.message(rig.public)) == [200]
     narrow = rig.security(r".\public").revoke(EVERYONE).pack()
     directory = rig.manager.directory
-    value = directory.object_of(replace(rig.queue(r".\public").definition, security=narrow))
+    value = directory.queues.object_of(replace(rig.queue(r".\public").definition, security=narrow))
     rig.run(
         lambda m: directory.service.write_directory(value, rig.clock.now_ms, rig.utc, ("security",))
     )
@@ -470,7 +472,7 @@ def test_the_directory_says_who_may_send_to_a_public_queue() -> None:
 def test_without_the_word_of_the_directory_a_public_queue_makes_senders_wait() -> None:
     rig = PublicRig()
     definition = rig.queue(r".\public").definition
-    rig.run(lambda m: m.directory.withdraw(definition, m.core.effects.change))
+    rig.run(lambda m: m.directory.queues.withdraw(definition, m.ledger.effects.change))
     assert rig.post(rig.message(rig.public)) == [500]
     assert rig.messages(r".\public") == []
 
@@ -495,14 +497,14 @@ def test_messages_of_one_turn_are_judged_one_by_one(rig: WebRig) -> None:
 
 
 def test_an_empty_turn_is_one_too(rig: WebRig) -> None:
-    assert rig.run(lambda m: m.receive_srmp([])) == []
+    assert rig.run(lambda m: m.transfer.receive_srmp([])) == []
 
 
 def test_a_reader_that_waits_gets_a_message_when_it_is_whole(rig: WebRig) -> None:
     descriptor = rig.open("orders", RECEIVE)
     answers = rig.wait(descriptor, timeout_ms=1000)
     arrivals = [arrival_of(rig.message(), b"x")]
-    rig.run(lambda m: m.receive_srmp(arrivals))
+    rig.run(lambda m: m.transfer.receive_srmp(arrivals))
     assert len(answers) == 1
 
 
@@ -511,8 +513,10 @@ def test_identifiers_that_a_stranger_has_used_first_are_still_their_owners(rig: 
     for ordinal in (7, 8):
         assert rig.post(rig.message(ordinal=ordinal), body=b"evil", peer=STRANGER) == [200]
     real = [arrival_of(rig.message(ordinal=ordinal), b"%d" % ordinal) for ordinal in (7, 8, 9)]
-    assert [verdict.status for verdict in rig.run(lambda m: m.receive_srmp(real))] == [200] * 3
+    assert [verdict.status for verdict in rig.run(lambda m: m.transfer.receive_srmp(real))] == [
+        200
+    ] * 3
     rig.restart()
-    rig.run(lambda m: m.receive_srmp(real))
+    rig.run(lambda m: m.transfer.receive_srmp(real))
     assert rig.bodies("orders") == [b"evil", b"evil", b"7", b"8", b"9"]
-    assert rig.manager.receiving.history.known_of(FAR_GUID)[9].host == PEER.host
+    assert rig.manager.transfer.receiving.history.known_of(FAR_GUID)[9].host == PEER.host

@@ -29,7 +29,7 @@ def rig_with(**redirect: Any) -> WebRig:
 
 def outbound(url: str, *pairs: tuple[str, str], exceptions: tuple[str, ...] = ()) -> str | None:
     rig = rig_with(outbound=dict(pairs), outbound_exceptions=exceptions)
-    return rig.manager.srmp.redirects.outbound(url)
+    return rig.manager.transfer.redirected(url)
 
 
 # -- matching (3.1.1.1.10)
@@ -76,7 +76,7 @@ def test_an_outbound_redirection_changes_the_host_and_not_the_message() -> None:
     rig.send(f"DIRECT={URL}", b"x")
     (packet,) = rig.take(f"DIRECT={URL}")
     request, message = rig.request(packet)
-    assert rig.manager.srmp.redirects.outbound(request.url) == "http://gate.example:8080"
+    assert rig.manager.transfer.redirected(request.url) == "http://gate.example:8080"
     assert request.url == message.to == URL
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_ever_redirected_to_a_link_local_address(host: str) -> None:
 def test_nothing_is_ever_redirected_to_our_admin_port() -> None:
     target = "http://localhost:8816/msmq/q"
     rig = rig_with(inbound={ORDERS: target}, outbound={URL: target})
-    redirects = rig.manager.srmp.redirects
+    redirects = rig.manager.transfer.srmp.redirects
     assert redirects.outbound(URL) == target
     redirects.forbid_port(8816)
     assert redirects.outbound(URL) is None
@@ -164,12 +164,12 @@ def test_what_is_no_url_is_an_error_of_the_configuration(bad: str) -> None:
 @pytest.mark.spec("MC-MQSRM 3.1.1.1.8/1", "MC-MQSRM 3.1.1.1.10.3/1")
 def test_the_receipt_address_is_ours_until_an_administrator_names_another() -> None:
     assert EngineSettings("ALPHA").srmp.redirect == RedirectSettings()
-    assert rig_with().manager.srmp.redirects.receipts_to(URL, DEFAULT) == DEFAULT
+    assert rig_with().manager.transfer.receipts_to(URL, DEFAULT) == DEFAULT
     gate = "http://gate.example/msmq/private$/order_queue$"
     other = "http://other.example/msmq/private$/order_queue$"
     redirects = rig_with(
         default_receipt_url=gate, receipt_urls={"http://far.example/*": other}
-    ).manager.srmp.redirects
+    ).manager.transfer.srmp.redirects
     assert redirects.receipts_to(URL, DEFAULT) == other
     assert redirects.receipts_to("http://near.example/msmq/q", DEFAULT) == gate
 

@@ -53,7 +53,7 @@ def make() -> WebRig:
 
 def one_by_one(rig: WebRig) -> WebRig:
     """The same rig without the short way."""
-    receiving: SrmpReceiving = rig.manager.srmp.receiving
+    receiving: SrmpReceiving = rig.manager.transfer.srmp.receiving
     receiving._gather = lambda batch, arrival: False  # type: ignore[method-assign]
     return rig
 
@@ -69,15 +69,17 @@ def message(rig: WebRig, values: dict[str, Any]) -> SrmpMessage:
 def same(one: WebRig, many: WebRig) -> None:
     for rig in (one, many):
         rig.check_books()
-    assert contents(many.manager.core.state) == contents(one.manager.core.state)
+    assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
     assert many.store.packets == one.store.packets
-    assert many.manager.core.refusals == one.manager.core.refusals
+    assert many.manager.machine.refusals == one.manager.machine.refusals
     for source in (FAR_GUID, OTHER):
-        known = [rig.manager.receiving.history.known_of(source).keys() for rig in (one, many)]
+        known = [
+            rig.manager.transfer.receiving.history.known_of(source).keys() for rig in (one, many)
+        ]
         assert known[0] == known[1]
     one.restart()
     many.restart()
-    assert contents(many.manager.core.state) == contents(one.manager.core.state)
+    assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
 
 
 @settings(max_examples=40)
@@ -133,7 +135,7 @@ def test_waiting_readers_get_messages_of_a_run_each_one() -> None:
 
 def test_the_short_way_is_taken() -> None:
     rig, runs = make(), []
-    core = rig.manager.core
+    core = rig.manager.ledger
     arrive_run = core.arrive_run
 
     def noted(row: Any, packets: list[bytes], *rest: Any) -> range:

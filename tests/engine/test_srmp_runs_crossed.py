@@ -102,7 +102,11 @@ def compare(chance: Random) -> None:
     for turn in turns_of(chance):
         full = chance.random() < 0.2
         for rig in (many, one):
-            (rig.manager.begin_flow_control if full else rig.manager.end_flow_control)("memory")
+            (
+                rig.manager.machine.begin_flow_control
+                if full
+                else rig.manager.machine.end_flow_control
+            )("memory")
         assert post(many, turn) == post(one, turn)
     got = [[[answer.packets for answer in wait] for wait in of_rig] for of_rig in waits]
     assert got[0] == got[1]
@@ -162,6 +166,6 @@ def test_one_bad_message_costs_its_neighbours_nothing(bad: str) -> None:
         arrival_of(KINDS[kind](rig, number), BODY)
         for number, kind in enumerate(("plain", "plain", bad, "plain"), 1)
     ]
-    verdicts = rig.run(lambda m: m.receive_srmp(arrivals))
+    verdicts = rig.run(lambda m: m.transfer.receive_srmp(arrivals))
     assert [verdict.status for verdict in verdicts] == [200, 200, 400, 200]
     assert order(rig, "orders") == [1, 2, 4]

@@ -210,7 +210,7 @@ def test_when_all_is_acknowledged_the_next_message_opens_a_new_stream(rig: AwayR
     assert fourth.sequence_id > first
     assert (fourth.current, fourth.previous) == (1, 0)
     assert fourth.send_receipts_to is not None
-    assert rig.manager.transfer.sequences.queue_of(first) is None  # it is deleted
+    assert rig.manager.transfer.outgoing.sequences.queue_of(first) is None  # it is deleted
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.3/6", "MC-MQSRM 3.1.6.2/1", "MC-MQSRM 3.1.1.1.2.4/2")
@@ -218,9 +218,9 @@ def test_a_resend_bridges_what_is_gone(rig: AwayRig) -> None:
     rig.send_stream(b"1", b"2", b"3", b"4")
     assert rig.places(rig.take()) == [(1, 0), (2, 1), (3, 2), (4, 3)]
     queue, number = rig.away(), rig.numbers()[1]
-    row = rig.manager.core.state.table.get(number)
+    row = rig.manager.messages.find_row(number)
     assert row is not None
-    rig.run(lambda m: m.core.outcomes.delete(queue, number, row, NACK_PURGED))
+    rig.run(lambda m: m.ledger.outcomes.delete(queue, number, row, NACK_PURGED))
     rig.run(lambda m: rig.sender.resend())
     assert rig.places(rig.take()) == [(1, 0), (3, 1), (4, 3)]
 
@@ -371,10 +371,10 @@ def test_a_refusal_for_a_message_that_is_gone_does_nothing(rig: AwayRig) -> None
     rig.take()
     (number,) = rig.numbers()
     rig.refuse()
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     rig.run(lambda m: m.transfer.refused_by_peer(rig.away().number, number))
     rig.run(lambda m: m.transfer.refused_by_peer(4711, number))
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 # -- 400 in a stream (decision 82)
@@ -455,7 +455,7 @@ def test_a_refusal_in_an_older_stream_numbers_all_that_follows(rig: AwayRig) -> 
     rig.refuse(0)  # 1, of the first
     assert rig.waiting_bodies() == [b"2", b"4"]
     assert [(s.current, s.previous) for s in rig.send_all()] == [(1, 0), (2, 1)]
-    assert len(rig.manager.core.state.of_table(16)) <= 2
+    assert len(rig.manager.ledger.state.of_table(16)) <= 2
     rig.restart()
     assert [(s.current, s.previous) for s in rig.send_all()] == [(1, 0), (2, 1)]
     rig.acknowledge(2, rig.sequence)
@@ -637,7 +637,7 @@ def test_the_first_message_of_a_stream_sets_the_counts_back(rig: AwayRig, restar
     assert report.first_non_ack == report.last_non_ack == (new, 1, 0)
     assert report.last_ack == (new, 0, 0)
     assert (report.no_ack_count, report.last_ack_count, report.no_read_count) == (1, 0, 0)
-    assert rig.manager.transfer.sequences.arrived(rig.away()) == 2, "they wait all the same"
+    assert rig.manager.transfer.arrived(rig.away()) == 2, "they wait all the same"
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.7.2.3/8")
@@ -662,7 +662,7 @@ def test_progress_sets_the_resend_plan_back(rig: AwayRig) -> None:
     rig.send_stream(b"1", b"2")
     sequence = rig.send_all()[0].sequence_id
     queue = rig.away()
-    rig.run(lambda m: m.transfer.resend_planned(queue, 3, 300, rig.utc + 300))
+    rig.run(lambda m: m.transfer.outgoing.resend_planned(queue, 3, 300, rig.utc + 300))
     report = rig.report
     assert (report.resend_count, report.resend_interval_s) == (3, 300)
     assert report.resend_time == rig.utc + 300
@@ -785,11 +785,11 @@ def forged(rig: AwayRig, sequence: int, sent: list[MessageId]) -> list[SrmpMessa
 def test_a_receipt_that_fits_nothing_deletes_nothing(rig: AwayRig, which: int) -> None:
     sent = rig.send_stream(b"1", b"2", b"3", **DEAD)
     sequence = rig.send_all()[0].sequence_id
-    rows = rig.manager.core.state.dump()
+    rows = rig.manager.ledger.state.dump()
     receipts = forged(rig, sequence, sent)
     assert len(receipts) == 15
     assert rig.post(receipts[which]) == [200]
-    assert rig.manager.core.state.dump() == rows
+    assert rig.manager.ledger.state.dump() == rows
     assert rig.waiting_bodies() == [b"1", b"2", b"3"]
 
 
@@ -809,8 +809,8 @@ def test_receipts_count_from_where_the_stream_leads_and_from_nowhere_else(rig: A
     receipts = [rig.stream_receipt(2, sequence), rig.final_receipt(1, sequence, sent[0])]
     assert rig.post(*receipts, peer=STRANGER) == [200, 200]
     assert rig.report.no_ack_count == 2
-    assert rig.manager.core.refusals["order_acknowledgment_ignored"] == 1
-    assert rig.manager.core.refusals["final_acknowledgment_ignored"] == 1
+    assert rig.manager.machine.refusals["order_acknowledgment_ignored"] == 1
+    assert rig.manager.machine.refusals["final_acknowledgment_ignored"] == 1
     assert rig.post(*receipts, peer=UNSURE) == [500, 500]  # not known yet: they come again
     assert rig.report.no_ack_count == 2
     assert rig.post(*receipts) == [200, 200]
@@ -844,7 +844,7 @@ def test_nobody_here_can_write_receipts(rig: AwayRig) -> None:
 def test_a_private_queue_for_acknowledgments_has_a_url(rig: AwayRig) -> None:
     rig.create("admin")
     rig.create(r".\shared")
-    url_of = rig.manager.srmp.url_of
+    url_of = rig.manager.transfer.url_of
     base = "http://10.0.0.1:8080"
     own = rig.queue("admin")
     for name in (
@@ -876,7 +876,7 @@ def test_the_receipt_is_written_down_with_what_it_ends(rig: AwayRig) -> None:
 def test_paused_queues_send_nothing(rig: AwayRig) -> None:
     rig.send_stream(b"1")
     queue = rig.away()
-    rig.run(lambda m: m.pause_queue(queue))
+    rig.run(lambda m: m.transfer.pause_queue(queue))
     assert rig.sender.take(10, 1000) == []
     assert rig.report.no_ack_count == 1
 
@@ -887,7 +887,7 @@ def test_a_receipt_that_was_written_later_than_now_shows_that_our_clock_is_behin
     rig.send_stream(b"1", b"2")
     (first, *_) = rig.send_all()
     rig.acknowledge(1, first.sequence_id)
-    assert rig.manager.core.clocks.differing() == []
+    assert rig.manager.transfer.clocks_that_differ() == []
     rig.acknowledge(2, first.sequence_id, sent_at=rig.utc + 86_400)
-    (known,) = rig.manager.core.clocks.differing()
+    (known,) = rig.manager.transfer.clocks_that_differ()
     assert known.behind_s == -86_400

@@ -32,7 +32,7 @@ class SigningRig(WebRig):
     def __init__(self) -> None:
         super().__init__()
         self.maria = self.run(lambda m: m.accounts.add(MARIA)).sid
-        certificates = self.manager.accounts.certificates
+        certificates = self.manager.certificates
         self.run(lambda m: certificates.register(self.maria, certificate(MARIA)))
         self.create("signed", authentication=True)
 
@@ -52,7 +52,7 @@ class SigningRig(WebRig):
         content_type, payload = write_parts(envelope, body, extension, guid=FAR_GUID, number=1)
         parts = read_parts(content_type, payload)
         arrival = SrmpArrival(PEER, read_envelope(parts.envelope), parts, head_of(content_type))
-        (verdict,) = self.run(lambda m: m.receive_srmp([arrival]))
+        (verdict,) = self.run(lambda m: m.transfer.receive_srmp([arrival]))
         return verdict.status
 
     def signing(self, to: str = SIGNED, **elements: Any) -> SrmpMessage:
@@ -84,9 +84,9 @@ def test_body_and_extension_are_covered_and_nothing_else(rig: SigningRig) -> Non
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_broken_signature_is_refused_and_leaves_no_trace(rig: SigningRig, stream: bool) -> None:
     message = rig.streamed(1) if stream else rig.signing(ORDERS)
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     assert rig.post_signed(message, over=(b"another body", b"")) == 400
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
     assert rig.known() == []
     assert rig.post_signed(message) == 200
 

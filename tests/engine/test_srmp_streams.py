@@ -99,9 +99,9 @@ def test_what_is_out_of_order_is_answered_200_and_ignored(
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/4")
 def test_the_middle_of_an_unknown_stream_is_ignored_and_nothing_is_kept(rig: WebRig) -> None:
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     assert rig.post(rig.streamed(2)) == [200]
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
 
 
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.3/7", "MC-MQSRM 3.1.5.1.6.3/14")
@@ -435,7 +435,7 @@ def test_what_was_not_acknowledged_before_a_restart_is_afterwards(rig: WebRig) -
 
 @pytest.mark.spec("MC-MQSRM 3.1.2.3/2")
 def test_the_timer_runs_from_when_a_message_is_safe(rig: WebRig) -> None:
-    streams = rig.manager.srmp.streams
+    streams = rig.manager.transfer.srmp.streams
     assert streams.next_deadline_ms() is None
     rig.post_stream(1)
     assert streams.next_deadline_ms() == rig.clock.now_ms + 500
@@ -538,4 +538,4 @@ def test_receipts_that_wait_are_remembered_up_to_a_limit(
         assert rig.post(rig.streamed(1, guid=bytes([number] * 16))) == [200]
         rig.advance(1)
     assert len(rig.receipts()) == 8
-    assert len(rig.manager.srmp.streams._unsent) == 3
+    assert len(rig.manager.transfer.srmp.streams._unsent) == 3

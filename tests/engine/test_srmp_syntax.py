@@ -74,7 +74,7 @@ def test_an_expired_message_is_discarded_and_brings_no_receipt(
     assert rig.post(message, body=b"x") == [200]
     assert rig.messages("orders") == []
     assert rig.answers() == []
-    assert rig.manager.core.refusals["expired_on_arrival"] == 1
+    assert rig.manager.machine.refusals["expired_on_arrival"] == 1
 
 
 # -- services, 2.2.5.2
@@ -112,7 +112,7 @@ def test_addresses_from_the_wire_lead_to_the_peer_and_to_no_other(
     url = f"http://{host}/msmq/private$/a"
     _post_asking(rig, kind, url, PEER)
     assert rig.manager.queues.outgoing_queues() == []
-    assert rig.manager.core.refusals["target_not_allowed"] == 1
+    assert rig.manager.machine.refusals["target_not_allowed"] == 1
 
 
 @pytest.mark.spec("MC-MQSRM 2.2.5.2.2/4", "MC-MQSRM 2.2.5.3.4/4", "MC-MQSRM 2.2.5.2.3/6")
@@ -193,7 +193,7 @@ def signed(rig: WebRig, body: bytes = BODY, **elements: Any) -> SrmpArrival:
 @pytest.mark.spec("MC-MQSRM 3.1.5.1.6.1/1", "MC-MQSRM 3.1.5.1.6.1/14")
 def test_a_message_with_a_wrong_signature_is_refused_for_good(rig: WebRig) -> None:
     good, bad = signed(rig), signed(rig, body=b"changed")
-    verdicts = rig.run(lambda m: m.receive_srmp([good, bad]))
+    verdicts = rig.run(lambda m: m.transfer.receive_srmp([good, bad]))
     assert [verdict.status for verdict in verdicts] == [200, 400]
     assert rig.bodies("orders") == [BODY]
     assert not rig.messages("orders")[0].sender_identifier
@@ -223,7 +223,7 @@ def test_the_address_for_stream_receipts_may_be_replaced(
     (packet,) = rig.take()
     url = "http://far.example/msmq/private$/inbox"
     ours = "http://alpha:8080/MSMQ/PRIVATE$/order_queue$"
-    context = SrmpContext(rig.manager.srmp.redirects.receipts_to(url, ours))
+    context = SrmpContext(rig.manager.transfer.receipts_to(url, ours))
     request = srmp_of(packet.data, packet.glance, context)
     assert f"<sendReceiptsTo>{expected}</sendReceiptsTo>".encode() in request.payload
 
@@ -249,7 +249,7 @@ def test_the_examples_of_the_document_arrive_in_their_queues(queue: str) -> None
     for name in EXAMPLES[queue]:
         head, _, _, parts = example(name)
         arrival = SrmpArrival(peer, read_envelope(parts.envelope), parts, head)
-        (verdict,) = rig.run(lambda m, one=arrival: m.receive_srmp([one]))
+        (verdict,) = rig.run(lambda m, one=arrival: m.transfer.receive_srmp([one]))
         assert verdict.status == 200
     sent = [example(name) for name in EXAMPLES[queue]]
     assert rig.bodies(queue) == [one.parts.body for one in sent]
@@ -263,7 +263,7 @@ def test_the_receipts_of_4_3_are_those_that_its_request_brings() -> None:
     set_clock(rig, 1_184_815_494)  # 20070719T032454
     head, _, _, parts = example("4.3-request")
     arrival = SrmpArrival(PEER, read_envelope(parts.envelope), parts, head)
-    rig.run(lambda m: m.receive_srmp([arrival]))
+    rig.run(lambda m: m.transfer.receive_srmp([arrival]))
     (packet,) = rig.answers("http://machine1/MSMQ/private$/receipts")
     ours, theirs = rig.request(packet)[1], read_envelope(example("4.3-delivery-receipt").payload)
     assert ours.delivery_receipt == theirs.delivery_receipt

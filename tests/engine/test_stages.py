@@ -89,7 +89,7 @@ def test_a_stage_is_seen_by_nobody_until_it_is_published(rig: Rig) -> None:
     assert (found.messages, rig.bodies("orders"), rig.bodies("ledger")) == (6, [], [])
     assert publish(rig, 0, (0, 0)) == (6, False)
     assert rig.bodies("orders") == rig.bodies("ledger") == BODIES
-    assert not rig.manager.core.state.pending
+    assert not rig.manager.ledger.state.pending
     rig.check_books()
 
 
@@ -106,7 +106,7 @@ def test_a_stage_survives_stops_and_is_published_behind_them(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     rig.restart()
     assert rig.manager.stages.messages == 3
-    assert rig.manager.stages.size == rig.manager.transactions.reserved > 0
+    assert rig.manager.stages.size == rig.manager.transactions.collection.reserved > 0
     publish(rig, 0, (0, 0))
     rig.restart()
     assert rig.bodies("orders") == BODIES
@@ -117,7 +117,7 @@ def test_an_unfinished_upload_is_gone_after_a_restart(rig: Rig) -> None:
     upload = begin(rig, key_of(0))
     append(rig, upload, [("orders", BODIES)])
     rig.restart()
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert (len(core.state.table), len(core.state.pending), core.transactions.reserved) == (0, 0, 0)
 
 
@@ -126,7 +126,7 @@ def test_an_aborted_upload_leaves_nothing(rig: Rig) -> None:
     append(rig, upload, [("orders", BODIES)])
     rig.run(lambda m: m.stages.abort(upload))
     rig.run(lambda m: m.stages.abort(upload))
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert (len(core.state.table), core.transactions.reserved) == (0, 0)
     assert not rig.manager.stages.uploads
     assert not rig.queue("orders").descriptors
@@ -141,7 +141,7 @@ def test_a_stage_takes_the_place_of_one_with_its_key(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     assert publish(rig, 0, (0, 0)).messages == 3
     assert rig.bodies("orders") == BODIES
-    assert len(rig.manager.core.state.table) == 3
+    assert len(rig.manager.ledger.state.table) == 3
 
 
 # -- publishing
@@ -247,7 +247,7 @@ def test_what_a_batch_is_known_by_survives_a_crash(rig: Rig) -> None:
 def test_a_query_that_version_1_kept_is_read(rig: Rig) -> None:
     """Its last batch is known by its number, and by how many messages it has."""
     old = msgspec.msgpack.encode([7, rig.admin.sid, START_UTC, 3])
-    rig.manager.core.define(TABLE_QUERY, QUERY.encode(), old)
+    rig.manager.ledger.define(TABLE_QUERY, QUERY.encode(), old)
     rig.turn()
     rig.restart()
     assert publish(rig, 7, content="one") == (3, True)
@@ -298,7 +298,9 @@ def test_queries_do_not_know_each_other(rig: Rig) -> None:
 def test_waiting_readers_are_served_from_a_batch(rig: Rig) -> None:
     source, answers = rig.open("orders", RECEIVE), list[Answer]()
     for _ in range(2):
-        rig.run(lambda m: m.dequeue_message(source, timeout_ms=60_000, token=answers.append))
+        rig.run(
+            lambda m: m.messages.dequeue_message(source, timeout_ms=60_000, token=answers.append)
+        )
     stage(rig, key_of(0), ("orders", BODIES))
     publish(rig, 0, (0, 0))
     assert [deserialize(answer.packets[0]).body for answer in answers] == BODIES[:2]
@@ -319,7 +321,7 @@ def test_a_publish_costs_as_much_for_many_messages_as_for_few(rig: Rig) -> None:
 
 
 def marks(rig: Rig, queue: str) -> list[int]:
-    table = rig.manager.core.state.table
+    table = rig.manager.ledger.state.table
     numbers = [number for _, number in rig.queue(queue).state.order.forward()]
     return [row.flags & (FLAG_FIRST | FLAG_LAST) for row in table.rows(numbers)]
 
@@ -342,7 +344,7 @@ def test_messages_to_other_machines_get_their_places_when_they_are_published(rig
     (queue,) = rig.manager.queues.outgoing_queues()
     assert (queue.state.count, rig.active) == (0, set())
     publish(rig, 0, (1, 0), (0, 0))
-    table = rig.manager.core.state.table
+    table = rig.manager.ledger.state.table
     rows = table.rows([number for _, number in queue.state.order.forward()])
     assert [row.last_move for row in rows] == [1, 2, 3, 4, 5, 6]
     assert all(row.flags & FLAG_TRANSACTIONAL for row in rows)
@@ -435,7 +437,7 @@ def test_a_transaction_begins_with_its_first_message_behind_others_too(rig: Rig)
     rig.run(lambda m: m.stages.finish(upload))
     publish(rig, 0, (0, 0))
     (queue,) = rig.manager.queues.outgoing_queues()
-    rows = rig.manager.core.state.table.rows([n for _, n in queue.state.order.forward()])
+    rows = rig.manager.ledger.state.table.rows([n for _, n in queue.state.order.forward()])
     flags = [row.flags & (FLAG_FIRST | FLAG_LAST) for row in rows if row.last_move]
     assert flags == [FLAG_FIRST, 0, FLAG_LAST]
 
@@ -494,7 +496,7 @@ def test_waiting_readers_get_what_is_in_time(rig: Rig) -> None:
     stage(rig, key_of(0, 1), ("orders", [b"in time"]), time_to_be_received=600)
     rig.advance(100)
     source, answers = rig.open("orders", RECEIVE), list[Answer]()
-    rig.run(lambda m: m.dequeue_message(source, timeout_ms=60_000, token=answers.append))
+    rig.run(lambda m: m.messages.dequeue_message(source, timeout_ms=60_000, token=answers.append))
     publish(rig, 0, (0, 0), (1, 0))
     assert [deserialize(answer.packets[0]).body for answer in answers] == [b"in time"]
     rig.run(lambda manager: None)
@@ -534,7 +536,7 @@ def test_a_stage_that_is_not_published_expires(rig: Rig) -> None:
         publish(rig, 0, (0, 0))
     rig.advance(DAY_S)
     assert not rig.manager.stages.stages
-    assert rig.manager.transactions.reserved == 0
+    assert rig.manager.transactions.collection.reserved == 0
 
 
 def test_a_stage_expires_over_a_restart(rig: Rig) -> None:
@@ -543,7 +545,7 @@ def test_a_stage_expires_over_a_restart(rig: Rig) -> None:
     rig.restart()
     rig.turn()
     assert not rig.manager.stages.stages
-    assert not rig.manager.core.state.pending
+    assert not rig.manager.ledger.state.pending
 
 
 def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
@@ -552,7 +554,7 @@ def test_a_query_is_forgotten_long_after_its_last_batch(rig: Rig) -> None:
     publish(rig, 0, query="young")
     rig.advance(DAY_S)
     assert list(rig.manager.stages.queries) == ["young"]
-    assert rig.store.recover_state().definitions == rig.manager.core.state.definitions
+    assert rig.store.recover_state().definitions == rig.manager.ledger.state.definitions
 
 
 def test_a_query_with_stages_is_forgotten_when_they_are_gone(rig: Rig) -> None:
@@ -572,7 +574,7 @@ def test_a_discarded_batch_is_gone(rig: Rig) -> None:
     assert rig.run(lambda m: m.stages.discard(QUERY, 0, rig.admin)) == 0
     assert rig.run(lambda m: m.stages.discard("nobody", None, rig.admin)) == 0
     assert list(rig.manager.stages.stages) == [key_of(1)]
-    assert len(rig.manager.core.state.table) == 3
+    assert len(rig.manager.ledger.state.table) == 3
 
 
 def test_a_forgotten_query_begins_anew(rig: Rig) -> None:
@@ -599,32 +601,32 @@ def test_quotas_count_what_is_staged(rig: Rig) -> None:
         rig.send("small", bytes(500), recoverable=True)
     rig.run(lambda m: m.stages.abort(upload))
     rig.send("small", bytes(500), recoverable=True)
-    assert len(rig.manager.core.state.table) == 1
+    assert len(rig.manager.ledger.state.table) == 1
 
 
 def test_a_queue_that_is_gone_refuses_the_batch(rig: Rig) -> None:
     rig.create("passing")
     stage(rig, key_of(0), ("orders", BODIES), ("passing", BODIES))
-    rig.run(lambda m: m.delete_queue(".\\private$\\passing", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(".\\private$\\passing", rig.admin))
     for _ in range(2):
         with pytest.raises(QueueDeleted):
             publish(rig, 0, (0, 0))
         rig.restart()
     assert rig.bodies("orders") == []
     rig.run(lambda m: m.stages.discard(QUERY, 0, rig.admin))
-    assert rig.manager.transactions.reserved == 0
-    assert not rig.manager.core.state.pending
+    assert rig.manager.transactions.collection.reserved == 0
+    assert not rig.manager.ledger.state.pending
 
 
 def test_a_queue_deleted_under_an_upload_refuses_its_next_portion(rig: Rig) -> None:
     rig.create("passing")
     upload = begin(rig, key_of(0))
     append(rig, upload, [("passing", BODIES)])
-    rig.run(lambda m: m.delete_queue(".\\private$\\passing", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(".\\private$\\passing", rig.admin))
     with pytest.raises(QueueError):
         append(rig, upload, [("passing", BODIES)])
     rig.run(lambda m: m.stages.abort(upload))
-    assert not rig.manager.core.state.pending
+    assert not rig.manager.ledger.state.pending
 
 
 @pytest.mark.parametrize(
@@ -736,7 +738,7 @@ def test_who_publishes_must_be_allowed_to_send(rig: Rig) -> None:
     upload = begin(rig, key_of(0, 1, query="hers"), eve)
     append(rig, upload, [("orders", BODIES)])
     name = ".\\private$\\orders"
-    rig.run(lambda m: m.set_queue_security(name, rig.admin, closed.pack()))
+    rig.run(lambda m: m.queues.set_queue_security(name, rig.admin, closed.pack()))
     with pytest.raises(AccessDenied):
         rig.run(lambda m: m.stages.publish("hers", 0, [(0, 0)], eve))
     with pytest.raises(AccessDenied):
@@ -793,6 +795,6 @@ def test_a_stage_of_which_records_were_given_up_is_dropped(rig: Rig) -> None:
     rig.restart()
     assert list(rig.manager.stages.stages) == [key_of(1)]
     assert [event.name for event in rig.events].count("stage_incomplete") == 1
-    assert len(rig.manager.core.state.of_table(TABLE_STAGE)) == 1
-    assert len(rig.manager.core.state.pending) == 3
+    assert len(rig.manager.ledger.state.of_table(TABLE_STAGE)) == 1
+    assert len(rig.manager.ledger.state.pending) == 3
     assert publish(rig, 1, (0, 0)).messages == 3

@@ -117,13 +117,13 @@ class Driven:
     def send(self, x: int, y: int, z: int) -> None:
         handle = self.handle((*PLAIN, REMOTE)[x % 3], SEND)
         message = self.message(x, y, z)
-        self.paper.run(lambda m: m.enqueue_message_to_an_open_queue(handle, message))
+        self.paper.run(lambda m: m.messages.enqueue_message_to_an_open_queue(handle, message))
 
     def send_to_many(self, x: int, y: int, z: int) -> None:
         names = [f"DIRECT=OS:ALPHA{p[1:]}" for p in (*PLAIN, PLAIN[1])]
         handle = self.handle(",".join(names[x % 2 :]), SEND)
         message = self.message(x, y, z)
-        self.paper.run(lambda m: m.enqueue_message_to_an_open_queue(handle, message))
+        self.paper.run(lambda m: m.messages.enqueue_message_to_an_open_queue(handle, message))
 
     def send_far(self, x: int, y: int, z: int) -> None:
         """To a queue that is opened in the same turn, and may be new."""
@@ -131,9 +131,9 @@ class Driven:
 
         def call(manager: QueueManager) -> None:
             name = f"DIRECT=OS:FAR{x % 4}\\private$\\q"
-            handle = manager.open_queue(name, SEND, self.paper.admin)
-            manager.enqueue_message_to_an_open_queue(handle, message)
-            manager.close_queue(handle)
+            handle = manager.queues.open_queue(name, SEND, self.paper.admin)
+            manager.messages.enqueue_message_to_an_open_queue(handle, message)
+            manager.queues.close_queue(handle)
 
         self.paper.run(call)
 
@@ -142,27 +142,33 @@ class Driven:
         if len(self.transactions) < 3:
             self.names += 1
             identifier = self.names.to_bytes(16, "little")
-            self.transactions.append(self.paper.run(lambda m: m.create_transaction(identifier)))
+            self.transactions.append(
+                self.paper.run(lambda m: m.transactions.create_transaction(identifier))
+            )
         return self.transactions[x % len(self.transactions)]
 
     def known(self) -> dict[bytes, Transaction]:
-        return self.paper.manager.transactions.open
+        return self.paper.manager.transactions.collection.open
 
     def send_in_transaction(self, x: int, y: int, z: int) -> None:
         transaction = self.transaction(x)
         handle = self.handle((*TRANSACTIONAL, REMOTE)[y % 3], SEND)
         message = self.message(x, y, z)
-        self.paper.run(lambda m: m.enqueue_message_to_an_open_queue(handle, message, transaction))
+        self.paper.run(
+            lambda m: m.messages.enqueue_message_to_an_open_queue(handle, message, transaction)
+        )
 
     def receive(self, x: int, y: int, z: int) -> None:
         handle = self.handle((*PLAIN, *TRANSACTIONAL)[x % 4], RECEIVE)
-        self.paper.run(lambda m: m.dequeue_message(handle, timeout_ms=0))
+        self.paper.run(lambda m: m.messages.dequeue_message(handle, timeout_ms=0))
 
     def receive_in_transaction(self, x: int, y: int, z: int) -> None:
         transaction = self.transaction(x)
         path = (*TRANSACTIONAL, TRANSACTIONAL[0] + ";parked", r".\system$;journal")[y % 4]
         handle = self.handle(path, RECEIVE)
-        self.paper.run(lambda m: m.dequeue_message(handle, timeout_ms=0, transaction=transaction))
+        self.paper.run(
+            lambda m: m.messages.dequeue_message(handle, timeout_ms=0, transaction=transaction)
+        )
 
     def move(self, x: int, y: int, z: int) -> None:
         transaction = self.transaction(x) if z & 1 else None
@@ -172,13 +178,17 @@ class Driven:
         ids = [place.lookup_id for place, _ in queue.state.order.forward()]
         if ids:
             lookup_id = ids[y % len(ids)]
-            self.paper.run(lambda m: m.move_message(source, lookup_id, target, transaction))
+            self.paper.run(
+                lambda m: m.messages.move_message(source, lookup_id, target, transaction)
+            )
         if z & 2:
-            self.paper.run(lambda m: m.close_queue(target))
+            self.paper.run(lambda m: m.queues.close_queue(target))
 
     def begin_read(self, x: int, y: int, z: int) -> None:
         handle = self.handle((*PLAIN, *TRANSACTIONAL)[x % 4], RECEIVE)
-        read = self.paper.run(lambda m: m.dequeue_message(handle, timeout_ms=0, two_phase=True))
+        read = self.paper.run(
+            lambda m: m.messages.dequeue_message(handle, timeout_ms=0, two_phase=True)
+        )
         assert read is not None
         self.reads.append((handle, read))
 
@@ -186,29 +196,33 @@ class Driven:
         if self.reads:
             handle, read = self.reads.pop(x % len(self.reads))
             self.paper.run(
-                lambda m: m.dequeue_message_end(handle, read.lookup_id, positive=bool(y & 1))
+                lambda m: m.messages.dequeue_message_end(
+                    handle, read.lookup_id, positive=bool(y & 1)
+                )
             )
 
     def finish(self, x: int, y: int, z: int) -> None:
         identifier = self.transaction(x).identifier
         if y % 4 == 0:
-            self.paper.run(lambda m: m.transaction_abort(identifier))
+            self.paper.run(lambda m: m.transactions.transaction_abort(identifier))
         elif y % 4 == 1:
-            self.paper.run(lambda m: m.transactions.prepare(identifier, single_phase=False))
+            self.paper.run(
+                lambda m: m.transactions.collection.prepare(identifier, single_phase=False)
+            )
         else:
-            self.paper.run(lambda m: m.transaction_commit(identifier))
+            self.paper.run(lambda m: m.transactions.transaction_commit(identifier))
 
     def purge_or_delete(self, x: int, y: int, z: int) -> None:
         path = (*PLAIN, *TRANSACTIONAL)[x % 4]
         if y & 1:
             handle = self.handle(path, RECEIVE)
-            self.paper.run(lambda m: m.purge_queue(handle))
+            self.paper.run(lambda m: m.queues.purge_queue(handle))
         else:
-            self.paper.run(lambda m: m.delete_queue(path, self.paper.admin))
+            self.paper.run(lambda m: m.queues.delete_queue(path, self.paper.admin))
             properties = QueueProperties(
                 transactional=path in TRANSACTIONAL, journaling=bool(z & 1)
             )
-            self.paper.run(lambda m: m.create_queue(path, properties, self.paper.admin))
+            self.paper.run(lambda m: m.queues.create_queue(path, properties, self.paper.admin))
 
     def pass_time(self, x: int, y: int, z: int) -> None:
         self.paper.clock.advance(x * 1000)
@@ -219,7 +233,7 @@ class Driven:
         self.paper = self.paper.cut(len(self.paper.log) - x % 8)
         self.handles.clear()
         self.reads.clear()
-        self.transactions = self.paper.manager.in_doubt()
+        self.transactions = self.paper.manager.transactions.in_doubt()
 
 
 @given(STEPS)
@@ -228,7 +242,7 @@ def test_the_log_says_what_the_engine_decided(steps: list[tuple[int, int, int, i
     driven = Driven(Paper(transactions_buffer=600)).set_up()
     for step in steps:
         driven.step(*step)
-    state = driven.paper.manager.core.state
+    state = driven.paper.manager.ledger.state
     again = State.load(state.dump())
     assert facts(again) == facts(state)
     assert again.dump() == State.load(again.dump()).dump()

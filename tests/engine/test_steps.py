@@ -50,11 +50,11 @@ def begin(rig: Rig, call: Any) -> list[Answer]:
 
 def purge(rig: Rig) -> list[Answer]:
     reader = rig.open("q", RECEIVE)
-    return begin(rig, lambda m: m.purge_queue(reader))
+    return begin(rig, lambda m: m.queues.purge_queue(reader))
 
 
 def delete(rig: Rig) -> list[Answer]:
-    return begin(rig, lambda m: m.delete_queue(QUEUE, rig.admin))
+    return begin(rig, lambda m: m.queues.delete_queue(QUEUE, rig.admin))
 
 
 def largest_change(rig: Rig, since: int) -> int:
@@ -120,7 +120,7 @@ def test_messages_that_leave_something_take_more_of_a_step(kept: bool, first: in
 def test_a_single_call_returns_when_the_last_step_is_durable(rig: Rig) -> None:
     fill(rig)
     reader = rig.open("q", RECEIVE)
-    assert rig.run(lambda m: m.purge_queue(reader)) == 10
+    assert rig.run(lambda m: m.queues.purge_queue(reader)) == 10
     assert rig.queue("q").state.count == 0
 
 
@@ -130,7 +130,7 @@ def test_a_purge_takes_what_was_there_and_nothing_that_came_later(rig: Rig) -> N
     for message in map(late, (0, 3, 7)):
         rig.driver.begin_turn()
         rig.driver.decide(
-            lambda m, message=message: m.enqueue_message_to_an_open_queue(sender, message),  # type: ignore[misc]
+            lambda m, message=message: m.messages.enqueue_message_to_an_open_queue(sender, message),  # type: ignore[misc]
             lambda answer: None,
         )
         rig.driver.end_turn()
@@ -144,7 +144,7 @@ def test_a_reader_between_two_steps_was_first(rig: Rig) -> None:
     reader, answers = rig.open("q", RECEIVE), purge(rig)
     received: list[Answer] = []
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.dequeue_message(reader, timeout_ms=0), received.append)
+    rig.driver.decide(lambda m: m.messages.dequeue_message(reader, timeout_ms=0), received.append)
     rig.driver.end_turn()
     finish(rig, answers)
     assert len(received[0].packets) == 1
@@ -158,7 +158,8 @@ def test_what_is_held_when_its_step_comes_ends_as_purged(rig: Rig) -> None:
     reader, answers = rig.open("q", RECEIVE), purge(rig)
     rig.driver.begin_turn()
     rig.driver.decide(
-        lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True), lambda answer: None
+        lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True),
+        lambda answer: None,
     )
     rig.driver.end_turn()
     finish(rig, answers)
@@ -176,8 +177,8 @@ def test_a_short_purge_does_not_wait_for_the_end_of_a_long_one(rig: Rig) -> None
     long, short = list[Answer](), list[Answer]()
     reader, other = rig.open("q", RECEIVE), rig.open("other", RECEIVE)
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.purge_queue(reader), long.append)
-    rig.driver.decide(lambda m: m.purge_queue(other), short.append)
+    rig.driver.decide(lambda m: m.queues.purge_queue(reader), long.append)
+    rig.driver.decide(lambda m: m.queues.purge_queue(other), short.append)
     rig.driver.end_turn()
     rig.driver.sync()
     assert finish(rig, short) == 2
@@ -242,7 +243,7 @@ def test_a_deleted_queue_is_gone_at_once_and_its_messages_by_and_by(rig: Rig) ->
     assert {read.message_class for read in rig.reads(DEAD_LETTERS)} == {NACK_QUEUE_DELETED}
     assert rig.bodies("q") == [b"new"]
     assert largest_change(rig, since) <= STEP
-    assert not rig.manager.core.deleted_queues
+    assert not rig.manager.ledger.deleted_queues
     rig.check_books()
 
 
@@ -251,7 +252,7 @@ def test_a_start_ends_what_a_deletion_left(rig: Rig, turns: int) -> None:
     fill(rig, 7, negative_journaling_requested=True)
     subqueue, reader = rig.open("q;poison", MOVE), rig.open("q", RECEIVE)
     last = rig.reads("q")[-1].lookup_id
-    rig.run(lambda m: m.move_message(reader, last, subqueue))
+    rig.run(lambda m: m.messages.move_message(reader, last, subqueue))
     answers = delete(rig)
     for _ in range(turns):
         rig.turn()
@@ -261,7 +262,7 @@ def test_a_start_ends_what_a_deletion_left(rig: Rig, turns: int) -> None:
             rig.queue("q")
         rig.turn()
     assert sorted(rig.bodies(DEAD_LETTERS)) == [b"%d" % number for number in range(7)]
-    assert not rig.manager.core.deleted_queues
+    assert not rig.manager.ledger.deleted_queues
     assert bool(answers) is (turns >= 2)
     rig.check_books()
 
@@ -276,15 +277,15 @@ def test_a_start_lets_a_prepared_transaction_decide_on_what_a_deletion_left() ->
     reader, transaction = rig.open("q", RECEIVE), rig.begin("held")
     for _ in range(3):
         rig.receive(reader, transaction=transaction)
-    rig.run(lambda m: m.transactions.prepare(transaction.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(transaction.identifier, single_phase=False))
     delete(rig)
     rig.restart()
     for _ in range(4):
         rig.turn()
     assert rig.bodies(r".\system$;deadxact") == [b"3"]
-    rig.run(lambda m: m.transaction_abort(transaction.identifier))
+    rig.run(lambda m: m.transactions.transaction_abort(transaction.identifier))
     assert len(rig.bodies(r".\system$;deadxact")) == 4
-    assert not rig.manager.core.deleted_queues
+    assert not rig.manager.ledger.deleted_queues
     rig.check_books()
 
 
@@ -294,11 +295,11 @@ def test_an_abort_between_two_steps_gives_nothing_back_to_a_deleted_queue() -> N
     fill(rig, 4, negative_journaling_requested=True)
     reader = rig.open("q", RECEIVE)
     for _ in range(3):
-        rig.run(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+        rig.run(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
     answers = delete(rig)
     finish(rig, answers)
     assert rig.bodies(DEAD_LETTERS) == [b"0", b"1", b"2", b"3"]
-    assert not rig.manager.core.deleted_queues
+    assert not rig.manager.ledger.deleted_queues
     rig.check_books()
 
 
@@ -354,7 +355,7 @@ def test_expiry_counts_acknowledgments_by_their_bytes_too() -> None:
 
 def test_an_allowance_ends_with_its_messages_or_its_bytes(rig: Rig) -> None:
     fill(rig, 1)
-    row = rig.manager.reading.row(rig.reads("q")[0].number)
+    row = rig.manager.messages.row(rig.reads("q")[0].number)
     allowance = Allowance(rig.settings)
     for _ in range(STEP):
         assert not allowance.spent

@@ -42,7 +42,7 @@ def test_held_messages_of_strangers_do_not_keep_a_machine_waiting(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stranger fills the table of messages that are held, before the machine sends again."""
-    lineages = rig.manager.transfer.lineages
+    lineages = rig.manager.transfer.outgoing.lineages
     monkeypatch.setattr(lineages.places, "entries_max", 3)
     monkeypatch.setattr(lineages._held, "_limit", 8)
     sources = [bytes([n]) * 16 for n in range(1, 12)]
@@ -64,7 +64,9 @@ def test_hosts_of_one_network_share_what_is_kept_of_sequences(rig: EastRig) -> N
     rig.take(rig.east(1, body=b"other"))
     for host in range(1, NAMES_MAX + 50):
         rig.take(rig.east(1, 0, b"evil"), peer=at(host))
-    assert len(rig.manager.transfer.incoming_of(rig.queue("east"), FAR_GUID)) == NAMES_MAX + 1
+    assert (
+        len(rig.manager.transfer.outgoing.incoming_of(rig.queue("east"), FAR_GUID)) == NAMES_MAX + 1
+    )
     rig.restart()
     rig.take(rig.east(6), peer=neighbour)
     rig.take(rig.east(2, body=b"another"))
@@ -93,7 +95,7 @@ def test_who_is_told_of_a_message_is_found_in_one_pass(rig: EastRig) -> None:
     rig.take(rig.east(1, negative_journaling_requested=True))
     for host in range(1, 101):
         rig.take(rig.east(2, 1, b"evil"), peer=at(host))
-    transfer, queue, place = rig.manager.transfer, rig.queue("east"), (5 << 32 | 1, 1)
+    transfer, queue, place = rig.manager.transfer.outgoing, rig.queue("east"), (5 << 32 | 1, 1)
     found: list[str] = []
     calls = calls_of(lambda: found.extend(transfer.heirs(queue, FAR_GUID, EAST, PEER.host, place)))
     assert found[0] == PEER.host
@@ -109,7 +111,7 @@ def test_what_a_deleted_queue_leaves_behind_is_cut_in_one_pass(
     rig.take(rig.east(1))
     for n in range(1, 201):
         rig.take(rig.east(1, body=b"evil", source=bytes([n]) * 16), peer=STRANGER)
-    queue, transfer = rig.queue("east"), rig.manager.transfer
+    queue, transfer = rig.queue("east"), rig.manager.transfer.outgoing
     assert calls_of(lambda: transfer.queue_deleted(queue, Change())) < 200 * 50
     assert len(transfer._left) == 20
     assert transfer.incoming_at(queue.number, FAR_GUID, EAST, PEER.host) is not None
@@ -120,13 +122,13 @@ def test_callers_under_many_names_do_not_take_the_address_of_another_away(
 ) -> None:
     """The machine is away while its message is received, and is still told."""
     monkeypatch.setattr("posthouse.engine.transfer.machine_addresses.CALLERS_MAX", 5)
-    monkeypatch.setattr(rig.manager.transfer, "is_connected", lambda guid: False)
+    monkeypatch.setattr(rig.manager.transfer.outgoing, "is_connected", lambda guid: False)
     rig.run(lambda m: m.transfer.reached(FAR_GUID, PEER.address, None))
     rig.take(rig.east(1, negative_journaling_requested=True))
     for n in range(1, 20):
         rig.run(lambda m, guid=bytes([n]) * 16: m.transfer.reached(guid, STRANGER.address, None))
     rig.restart()
-    monkeypatch.setattr(rig.manager.transfer, "is_connected", lambda guid: False)
+    monkeypatch.setattr(rig.manager.transfer.outgoing, "is_connected", lambda guid: False)
     rig.receive(rig.open("east", RECEIVE))
     assert len(rig.owed_to(PEER)) == 1
 
@@ -139,7 +141,7 @@ def waiting(rig: EastRig) -> dict[str, int]:
 
 def share(rig: EastRig, *hosts: str) -> None:
     """The machine, or somebody who claims its GUID, has sessions from these hosts."""
-    rig.run(lambda m: m.core.acks.shared.share(FAR_GUID, list(hosts)))
+    rig.run(lambda m: m.transfer.share_answers(FAR_GUID, list(hosts)))
 
 
 def with_final_answers(rig: EastRig, count: int) -> None:
@@ -192,10 +194,10 @@ def test_sources_that_nothing_waits_for_are_forgotten(rig: EastRig) -> None:
         rig.take(rig.east(1, **wants), peer=Peer(source, "192.0.2.9"))
         rig.receive(rig.open("east", RECEIVE))
         (queue,) = [q for q in rig.manager.queues.outgoing_queues() if q.state.count]
-        rig.run(lambda m, queue=queue: m.moving.purge(queue))
-        rig.run(lambda m: m.queues._forget_idle())
-    known = rig.manager.core.acks.shared._bound
-    assert len(known) <= 2 * len(rig.manager.core.queues) + 1
+        rig.run(lambda m, queue=queue: m.messages.moving.purge(queue))
+        rig.run(lambda m: m.queues.collection._forget_idle())
+    known = rig.manager.ledger.acks.shared._bound
+    assert len(known) <= 2 * len(rig.manager.ledger.queues) + 1
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -209,7 +211,7 @@ def test_a_machine_that_has_just_begun_is_not_pushed_out_by_its_network(
         for number in (1, 2):
             rig.take(rig.east(number, number - 1, b"evil"), peer=at(host))
     queue = rig.queue("east").number
-    assert rig.manager.transfer.incoming_at(queue, FAR_GUID, EAST, neighbour.host) is None
+    assert rig.manager.transfer.outgoing.incoming_at(queue, FAR_GUID, EAST, neighbour.host) is None
     rig.restart()
     again = [rig.east(number) for number in (1, 2, 3)]
     if at_once:
@@ -225,7 +227,7 @@ def test_what_came_from_a_forgotten_host_does_not_come_in_twice(rig: EastRig) ->
     """Nobody else sends in the sequence, so that all of it could be one run."""
     run = [rig.east(number) for number in (1, 2, 3)]
     rig.take(*run)
-    queue, transfer = rig.queue("east").number, rig.manager.transfer
+    queue, transfer = rig.queue("east").number, rig.manager.transfer.outgoing
     (info,) = transfer.all_at(queue)
     name = transfer.name_of(info)
     rig.run(lambda m: transfer._forget_incoming(queue, FAR_GUID, name, Change()))

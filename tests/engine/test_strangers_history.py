@@ -50,7 +50,7 @@ def test_identifiers_that_a_stranger_has_used_first_are_still_their_owners(
     rig.take(*reversed(real), peer=peer)  # captured, and sent again from elsewhere
     assert rig.bodies("orders") == bodies
     assert len(rig.bodies("other")) == 40
-    assert rig.manager.core.conflicts["identifier"] == 10
+    assert rig.manager.machine.conflicts["identifier"] == 10
 
 
 def test_what_came_with_another_content_is_known_after_a_restart(rig: PeerRig) -> None:
@@ -99,7 +99,7 @@ def test_what_came_second_is_known_when_the_first_is_dropped() -> None:
     real = rig.packet(b"real", ordinal=5)
     rig.take(real)
     rig.take(*[rig.packet(b"x", source=b"E" * 16, ordinal=n) for n in range(30)], peer=STRANGER)
-    history = rig.manager.receiving.history
+    history = rig.manager.transfer.receiving.history
     assert not history.knows(FAR_GUID, 5, content_digest(*_seen(rig.packet(b"evil", ordinal=5))))
     rig.take(real)
     rig.take_each(real, real)
@@ -143,7 +143,7 @@ def test_a_flood_from_one_address_drops_nothing_of_another() -> None:
     rig.take(
         *[rig.packet(b"x", source=b"E" * 16, ordinal=n) for n in range(900, 999)], peer=STRANGER
     )
-    assert rig.manager.receiving.history.count == 100
+    assert rig.manager.transfer.receiving.history.count == 100
     before = rig.bodies("orders")
     rig.take(*real)
     rig.restart()
@@ -166,8 +166,8 @@ def test_addresses_of_one_ipv6_network_share_what_they_fill() -> None:
 def test_entries_of_version_0_1_agree_with_any_content(rig: PeerRig) -> None:
     old = msgspec.msgpack.encode((rig.clock.utc_seconds, [(FAR_GUID, b"\7\0\0\0\11\0\0\0")]))
     change = Change()
-    rig.manager.core.define(TABLE_HISTORY, bytes(7) + b"\1", old, change)
-    rig.run(lambda m: m.core.commit(change))
+    rig.manager.ledger.define(TABLE_HISTORY, bytes(7) + b"\1", old, change)
+    rig.run(lambda m: m.ledger.commit(change))
     rig.restart()
     rig.take(rig.packet(b"again", ordinal=7), rig.packet(b"new", ordinal=8))
     assert rig.bodies("orders") == [b"new"]

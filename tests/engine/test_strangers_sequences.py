@@ -111,7 +111,7 @@ def test_what_a_stranger_sends_is_acknowledged_to_him_alone(rig: EastRig, peer: 
     rig.take(rig.east(1), rig.east(2))
     assert rig.order() == [(5, 2)]
     assert rig.order(peer) == [(5, 5), (5, 5)]
-    assert rig.manager.core.conflicts["sequence"] == 2
+    assert rig.manager.machine.conflicts["sequence"] == 2
     told = [event.details for event in rig.events if event.name == "sequence_conflict"]
     assert [(each["address"], each["other"]) for each in told] == [(PEER.host, peer.host)]
 
@@ -205,7 +205,7 @@ def test_what_is_forgotten_is_held_until_its_sender_insists(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stranger who fills the table of places delays a machine by one resend interval."""
-    monkeypatch.setattr(rig.manager.transfer.lineages.places, "entries_max", 3)
+    monkeypatch.setattr(rig.manager.transfer.outgoing.lineages.places, "entries_max", 3)
     rig.take(*[rig.east(n, n - 1, b"evil") for n in range(1, 10)], peer=STRANGER)
     real = [rig.east(n) for n in range(1, 4)]
     rig.take(*real)
@@ -221,7 +221,7 @@ def test_what_is_forgotten_is_held_until_its_sender_insists(
 def test_what_is_forgotten_of_a_machine_that_moved_is_known_by_what_is_not(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rig.manager.transfer.lineages.places, "entries_max", 3)
+    monkeypatch.setattr(rig.manager.transfer.outgoing.lineages.places, "entries_max", 3)
     rig.take(*[rig.east(n) for n in range(1, 10)])
     rig.take(*[rig.east(n) for n in range(1, 12)], peer=MOVED)
     assert rig.bodies_of() == [str(n) for n in range(1, 12)]
@@ -262,7 +262,7 @@ def test_a_run_of_messages_keeps_who_is_told(rig: EastRig, at_once: bool) -> Non
     real = [rig.east(n, None, b"", negative_journaling_requested=True) for n in range(1, 8)]
     forged = rig.east(1, 0, b"evil", negative_journaling_requested=True)
     if at_once:
-        assert rig.manager.receiving._run(PEER, real, glance_all(real)) is not None
+        assert rig.manager.transfer.receiving._run(PEER, real, glance_all(real)) is not None
         rig.take(*real)
     else:
         for packet in real:
@@ -307,11 +307,11 @@ def opened_after_version_0_1(rig: EastRig) -> None:
     change = Change()
     key = rig.queue("east").number.to_bytes(4, "little") + FAR_GUID
     old = replace(info, host="", accepted=0)
-    rig.manager.core.define(TABLE_INCOMING, key + EAST[7:].lower().encode(), encode(old), change)
-    for table, name in list(rig.manager.core.state.definitions):
+    rig.manager.ledger.define(TABLE_INCOMING, key + EAST[7:].lower().encode(), encode(old), change)
+    for table, name in list(rig.manager.ledger.state.definitions):
         if table in (TABLE_INCOMING, TABLE_PLACES) and name[-1:] == b"7":
-            rig.manager.core.define(table, name, None, change)
-    rig.run(lambda m: m.core.commit(change))
+            rig.manager.ledger.define(table, name, None, change)
+    rig.run(lambda m: m.ledger.commit(change))
     rig.restart()
     assert [info.host for info in rig.manager.transfer.incoming_of(rig.queue("east"))] == [""]
 
@@ -347,7 +347,7 @@ def test_a_machine_that_moved_and_sends_nothing_gets_what_waits_for_it_elsewhere
     rig.receive(descriptor)
     rig.restart()
     for _ in range(2):
-        assert rig.run(lambda m: m.core.acks.shared.share(FAR_GUID, [MOVED.host]))
+        assert rig.run(lambda m: m.transfer.share_answers(FAR_GUID, [MOVED.host]))
     assert [final.sequence_number for final in rig.owed_to(MOVED)] == [1, 2]
     assert len(rig.owed_to(PEER)) == 2
     rig.advance(AWAY_S + 1)
@@ -372,7 +372,7 @@ def test_a_sequence_that_begins_in_the_future_is_refused(at_once: bool) -> None:
     for some in [packets] if at_once else [packets[:1], packets[1:]]:
         rig.take(*some)
     assert rig.bodies_of() == []
-    assert rig.manager.core.refusals["sequence_of_the_future"] == 2
+    assert rig.manager.machine.refusals["sequence_of_the_future"] == 2
     rig.clock.advance(1000)
     rig.take(*packets)
     assert rig.bodies_of() == ["1", "2"]
@@ -394,7 +394,7 @@ def test_a_sequence_that_was_reset_goes_on_with_whatever_comes(rig: EastRig) -> 
     rig.take(rig.east(9))
     assert rig.bodies_of() == ["1", "2"]
     queue = rig.queue("east")
-    ((key, one),) = rig.manager.transfer.lineages.turned_away.items()
+    ((key, one),) = rig.manager.transfer.outgoing.lineages.turned_away.items()
     assert key == (queue.number, FAR_GUID, EAST, PEER.host)
     assert (one.place[1], one.previous, one.messages) == (9, 8, 1)
     reset = rig.manager.transfer.reset
@@ -405,7 +405,7 @@ def test_a_sequence_that_was_reset_goes_on_with_whatever_comes(rig: EastRig) -> 
     rig.restart()
     rig.take(rig.east(9), rig.east(10))
     assert rig.bodies_of() == ["1", "2", "9", "10"]
-    assert not rig.manager.transfer.lineages.turned_away
+    assert not rig.manager.transfer.outgoing.lineages.turned_away
 
 
 def test_a_sequence_that_is_rejected_for_a_while_is_logged_once(rig: EastRig) -> None:

@@ -27,7 +27,7 @@ def direct(address: str, protocol: str = "TCP") -> FormatName:
 
 
 def allows(rig: Rig, name: FormatName, peer: Peer = PEER) -> bool:
-    return rig.manager.receiving.targets.allows(peer, name)
+    return rig.manager.transfer.receiving.targets.allows(peer, name)
 
 
 def with_machine(**settings: Any) -> Rig:
@@ -88,7 +88,7 @@ def test_an_address_has_many_spellings(address: str, name: str, loopback: bool) 
 
 def test_nothing_is_no_target() -> None:
     rig = Rig()
-    assert not rig.manager.receiving.targets.allows(PEER, None)
+    assert not rig.manager.transfer.receiving.targets.allows(PEER, None)
     assert not allows(rig, parse_format_name("MULTICAST=239.1.2.3:1234"))
 
 
@@ -186,7 +186,7 @@ def test_peers_beyond_measure_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     rig = Rig(allowed_targets=("*",), targets_per_peer=1)
     for last in range(1, 5):
         assert allows(rig, direct("one", "OS"), Peer(FAR_GUID, f"192.0.2.{last}"))
-    assert len(rig.manager.receiving.targets._named) == 2
+    assert len(rig.manager.transfer.receiving.targets._named) == 2
     assert allows(rig, direct("two", "OS"), Peer(FAR_GUID, "192.0.2.1"))
 
 
@@ -203,7 +203,7 @@ def test_a_setting_allows_what_it_says_or_is_refused(setting: str) -> None:
 @pytest.mark.parametrize("trusted", [True, False])
 def test_what_a_router_brings_counts_for_who_wrote_it(trusted: bool) -> None:
     rig = with_machine(allowed_targets=("*",), targets_per_peer=1)
-    targets = rig.manager.receiving.targets
+    targets = rig.manager.transfer.receiving.targets
     router = Peer(FAR_GUID, "192.0.2.7", may_pass_on=lambda source: trusted)
     assert targets.allows(router, direct("192.0.2.20"))
     assert not targets.allows(router, direct("192.0.2.21"))
@@ -218,6 +218,6 @@ def test_a_router_whose_place_nobody_can_tell_counts_as_anybody() -> None:
 
     rig = with_machine(allowed_targets=("*",), targets_per_peer=1)
     router = Peer(FAR_GUID, "192.0.2.7", may_pass_on=unsure)
-    targets = rig.manager.receiving.targets
+    targets = rig.manager.transfer.receiving.targets
     assert targets.allows(router, direct("192.0.2.20"), OTHER_GUID)
     assert not targets.allows(router, direct("192.0.2.21"), OTHER_GUID)

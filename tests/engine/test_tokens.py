@@ -15,7 +15,7 @@ NOW = START_UTC
 
 
 def tokens_of(rig: Rig) -> Tokens:
-    return Tokens(rig.manager.core, rig.manager.accounts)
+    return Tokens(rig.manager.ledger, rig.manager.accounts)
 
 
 def test_a_token_stands_for_its_user() -> None:
@@ -26,7 +26,7 @@ def test_a_token_stands_for_its_user() -> None:
     granted = tokens.authenticate(text, NOW)
     assert (granted.caller.name, granted.role, granted.token) == ("Bob", Role.OPERATE, token)
     assert granted.caller.sid == rig.manager.accounts.find("bob").sid
-    assert text.encode() not in rig.manager.core.state.dump()
+    assert text.encode() not in rig.manager.ledger.state.dump()
     assert token.user == "Bob"
 
 
@@ -50,7 +50,7 @@ def test_tokens_of_services_end_with_every_start() -> None:
     with pytest.raises(AccessDenied):
         tokens.authenticate(text, NOW)
     rig.run(lambda m: tokens.create())
-    assert token.id.encode() not in rig.manager.core.state.dump()
+    assert token.id.encode() not in rig.manager.ledger.state.dump()
 
 
 def test_tokens_outlive_a_restart() -> None:
@@ -135,7 +135,7 @@ def test_scopes_narrow_and_the_caller_follows_the_account() -> None:
     assert tokens.authenticate(text, NOW).caller is first
     rig.run(lambda m: m.accounts.replace(account))
     assert tokens.authenticate(text, NOW).caller is not first
-    assert first.origin in rig.manager.core.stale_origins
+    assert first.origin in rig.manager.ledger.stale_origins
 
 
 def test_there_are_not_endlessly_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_reports_are_not_reported_on() -> None:
 def test_a_report_to_a_queue_nobody_knows_is_dropped_and_counted() -> None:
     rig = TracingRig()
     rig.take(rig.traced(tracing_queue_identifier=FAR_GUID))
-    assert rig.manager.core.refusals["report_dropped"] == 1
+    assert rig.manager.machine.refusals["report_dropped"] == 1
     assert not rig.manager.queues.outgoing_queues()
     assert len(rig.bodies("orders")) == 1
 
@@ -117,7 +117,7 @@ def test_naming_a_queue_is_no_way_to_write_to_it() -> None:
     rig.deny(".\\reports", ANONYMOUS, WRITE_MESSAGE)
     rig.take(rig.traced())
     assert not rig.found()
-    assert rig.manager.core.refusals["report_dropped"] == 1
+    assert rig.manager.machine.refusals["report_dropped"] == 1
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.9/6")
@@ -148,7 +148,7 @@ def test_a_traced_message_is_reported_when_it_is_sent() -> None:
 
     def sent(packet: bytes) -> None:
         seen, change = glance(packet), Change()
-        core = rig.manager.core
+        core = rig.manager.ledger
         rig.run(lambda m: core.tracing.sent(packet, seen, "192.0.2.9", change))
 
     sent(rig.packet())

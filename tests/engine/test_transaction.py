@@ -64,7 +64,7 @@ def marks(rig: Rig, name: str) -> list[str]:
 
 def durable(rig: Rig) -> dict[str, Any]:
     """What the log says of messages; the counters behind it move on."""
-    known = facts(rig.manager.core.state)
+    known = facts(rig.manager.ledger.state)
     del known["definitions"]
     return known
 
@@ -78,7 +78,7 @@ def test_a_new_transaction_is_empty_and_known_by_its_identifier(rig: Rig) -> Non
     assert tx.operations == []
     assert rig.manager.transactions.find(tx.identifier) is tx
     rig.commit(tx)
-    assert rig.manager.transactions.open == {}
+    assert rig.manager.transactions.collection.open == {}
 
 
 def test_an_identifier_in_use_or_null_is_refused(rig: Rig) -> None:
@@ -86,7 +86,7 @@ def test_an_identifier_in_use_or_null_is_refused(rig: Rig) -> None:
     with rig.refused(TransactionSequence.code, "exists already"):
         rig.begin("one")
     with rig.refused(TransactionUsage.code, "not null"):
-        rig.run(lambda m: m.create_transaction(bytes(16)))
+        rig.run(lambda m: m.transactions.create_transaction(bytes(16)))
 
 
 def test_open_transactions_and_their_operations_are_limited() -> None:
@@ -110,7 +110,7 @@ def test_open_transactions_and_their_operations_are_limited() -> None:
 
 
 def test_numbers_of_transactions_wrap_within_their_twenty_bits(rig: Rig) -> None:
-    rig.manager.transactions._numbers = 0xFFFFE
+    rig.manager.transactions.collection._numbers = 0xFFFFE
     numbers = [rig.begin(name).number for name in ("one", "two", "three")]
     assert numbers == [0xFFFFF, 1, 2]
 
@@ -133,7 +133,7 @@ def test_a_send_is_seen_by_nobody_before_its_commit(rig: Rig) -> None:
     assert deserialize(answers[0].packets[0]).body == b"one"
     assert (len(peeks), rig.bodies("orders")) == (0, [])
     assert tx.state is TransactionState.ENDED
-    assert rig.manager.transactions.open == {}
+    assert rig.manager.transactions.collection.open == {}
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.4.4/5")
@@ -190,7 +190,7 @@ def test_first_and_last_are_marked_for_each_queue(rig: Rig, prepare: bool | None
     for name, body in (("orders", b"1"), ("bills", b"only"), ("orders", b"2"), ("orders", b"3")):
         rig.send(name, body, tx=tx)
     if prepare is not None:
-        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=prepare))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=prepare))
     rig.commit(tx)
     assert marks(rig, "orders") == ["first", "", "last"]
     assert rig.bodies("orders") == [b"1", b"2", b"3"]
@@ -203,15 +203,15 @@ def test_first_and_last_are_marked_for_each_queue(rig: Rig, prepare: bool | None
 def test_who_says_nothing_prepares_a_local_transaction_that_may_go_on(rig: Rig) -> None:
     tx = rig.begin()
     rig.send("orders", b"1", tx=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier))
     assert tx.state is TransactionState.ACTIVE
-    assert rig.manager.in_doubt() == []
+    assert rig.manager.transactions.in_doubt() == []
     rig.send("orders", b"2", tx=tx)
     rig.commit(tx)
     assert marks(rig, "orders") == ["first", "last"]
     other = rig.begin("other")
-    rig.run(lambda m: m.transactions.prepare(other.identifier, single_phase=False))
-    assert rig.manager.in_doubt() == [other]
+    rig.run(lambda m: m.transactions.collection.prepare(other.identifier, single_phase=False))
+    assert rig.manager.transactions.in_doubt() == [other]
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.4.4/7", "MS-MQDMPR 3.1.1.14/2")
@@ -221,7 +221,7 @@ def test_a_commit_over_several_queues_is_one_change_record(rig: Rig) -> None:
     rig.send("orders", b"1", tx=tx, positive_journaling_requested=True)
     rig.receive("bills", transaction=tx)
     rig.send("bills", b"2", tx=tx)
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     kinds = [record[0] for record in effects.records]
     assert kinds.count(CHANGE) == 1
     assert kinds == [MESSAGE] * 3 + [CHANGE]  # two sends and a journal copy
@@ -234,9 +234,9 @@ def test_a_commit_over_several_queues_is_one_change_record(rig: Rig) -> None:
 
 def test_an_empty_transaction_leaves_no_record(rig: Rig) -> None:
     tx = rig.begin()
-    assert rig.decide(lambda m: m.transaction_commit(tx.identifier)).records == []
+    assert rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier)).records == []
     tx = rig.begin()
-    assert rig.decide(lambda m: m.transaction_abort(tx.identifier)).records == []
+    assert rig.decide(lambda m: m.transactions.transaction_abort(tx.identifier)).records == []
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.4.4/6", "MS-MQDMPR 3.1.1.12/49")
@@ -293,7 +293,7 @@ def test_a_committed_receive_removes_the_message_with_its_reason(rig: Rig) -> No
     rig.receive(source, transaction=tx)
     rejected = rig.receive(source, transaction=tx).read.lookup_id
     rig.run(
-        lambda m: m.dequeue_message_end(
+        lambda m: m.messages.dequeue_message_end(
             source, rejected, positive=True, message_class=NACK_RECEIVE_REJECTED
         )
     )
@@ -317,7 +317,7 @@ def test_a_committed_move_puts_the_message_into_its_target(rig: Rig) -> None:
     source, target = rig.open("orders", RECEIVE), rig.open("orders;parked", MOVE)
     answers = rig.wait(rig.open("orders;parked", RECEIVE))
     tx, old = rig.begin(), rig.reads("orders")[0].lookup_id
-    rig.run(lambda m: m.move_message(source, old, target, tx))
+    rig.run(lambda m: m.messages.move_message(source, old, target, tx))
     (operation,) = tx.operations
     assert (operation.kind, operation.queue) == (OperationType.MOVE, target.target().number)
     assert (rig.bodies("orders;parked"), answers) == ([], [])
@@ -349,7 +349,7 @@ def costs_of_ends(others: int) -> list[int]:
     rig = Rig()
     rig.create("orders", transactional=True)
     filled(rig, "orders", *[b"%d" % number for number in range(others + 2)])
-    tx, source, reading = rig.begin(), rig.open("orders", RECEIVE), rig.manager.reading
+    tx, source, reading = rig.begin(), rig.open("orders", RECEIVE), rig.manager.messages.reading
     reads = [rig.receive(source, transaction=tx).read.lookup_id for _ in range(others + 2)]
     rejected = {"positive": True, "message_class": NACK_RECEIVE_REJECTED}
     costs = [
@@ -365,7 +365,7 @@ def test_a_message_refused_and_read_again_is_last_in_its_transaction(rig: Rig) -
     filled(rig, "orders", b"1", b"2")
     tx, source = rig.begin(), rig.open("orders", RECEIVE)
     first, second = (rig.receive(source, transaction=tx).read for _ in range(2))
-    rig.run(lambda m: m.dequeue_message_end(source, first.lookup_id, positive=False))
+    rig.run(lambda m: m.messages.dequeue_message_end(source, first.lookup_id, positive=False))
     assert rig.receive(source, transaction=tx).read.number == first.number
     assert [operation.number for operation in tx.operations] == [second.number, first.number]
     rig.abort(tx)
@@ -405,8 +405,8 @@ def test_an_aborted_send_leaves_no_trace(buffer: int) -> None:
     rig.send(r"DIRECT=OS:BETA\private$\q", b"never", tx=tx)
     rig.abort(tx)
     assert (durable(rig), answers) == (before, [])
-    assert rig.manager.transactions.reserved == 0
-    assert rig.manager.transactions.open == {}
+    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.transactions.collection.open == {}
     rig.restart()
     assert durable(rig) == before
 
@@ -418,12 +418,12 @@ def test_an_abort_returns_what_was_read_or_moved_to_its_old_place(rig: Rig) -> N
     source, target = rig.open("orders", RECEIVE), rig.open("orders;parked", MOVE)
     tx = rig.begin()
     rig.receive(source, transaction=tx)
-    rig.run(lambda m: m.move_message(source, before[1].lookup_id, target, tx))
+    rig.run(lambda m: m.messages.move_message(source, before[1].lookup_id, target, tx))
     assert deserialize(rig.peek("orders").packet).body == b"3"
     rig.abort(tx)
     assert rig.bodies("orders") == [b"1", b"2", b"3"]
     assert [r.lookup_id for r in rig.reads("orders")] == [r.lookup_id for r in before]
-    assert rig.queue("orders").state.bytes == rig.manager.core.state.bytes == size
+    assert rig.queue("orders").state.bytes == rig.manager.ledger.state.bytes == size
     assert rig.bodies("orders;parked") == []
     assert rig.queue("orders;parked").reserved == 0
     rig.check_books()
@@ -445,8 +445,8 @@ def test_each_abort_of_a_receive_is_counted_and_kept(rig: Rig) -> None:
 
 def test_the_abort_counter_stays_at_its_limit(rig: Rig) -> None:
     filled(rig, "orders", b"poison")
-    core, (read,) = rig.manager.core, rig.reads("orders")
-    row = rig.manager.reading.row(read.number)._replace(aborts=0xFFFF)
+    core, (read,) = rig.manager.ledger, rig.reads("orders")
+    row = rig.manager.messages.row(read.number)._replace(aborts=0xFFFF)
     rig.decide(lambda m: core.settle(read.number, row, 0, None))
     tx = rig.begin()
     rig.receive("orders", transaction=tx)
@@ -490,7 +490,7 @@ def test_a_waiting_reader_in_a_transaction_gets_the_message_locked(rig: Rig) -> 
 def test_a_read_that_waits_in_a_transaction_ends_with_it(rig: Rig, end: str) -> None:
     tx = rig.begin()
     answers = rig.wait(rig.open("orders", RECEIVE), transaction=tx)
-    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions.collection, end)(tx.identifier))
     assert isinstance(answers[0].error, OperationCancelled)
     filled(rig, "orders", b"nobody waits")
     assert rig.bodies("orders") == [b"nobody waits"]

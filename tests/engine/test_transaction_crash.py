@@ -38,7 +38,7 @@ ASKING: dict[str, Any] = {
 
 
 def decide(paper: Paper, event: str, identifier: bytes, **options: Any) -> None:
-    paper.run(lambda m: getattr(m.transactions, event)(identifier, **options))
+    paper.run(lambda m: getattr(m.transactions.collection, event)(identifier, **options))
 
 
 class Trade:
@@ -50,25 +50,29 @@ class Trade:
         paper.create(BILLS, transactional=True)
         paper.create(ADMIN)
         self.identifier = b"the transaction."
-        filling = paper.run(lambda m: m.create_transaction(b"filling up first"))
+        filling = paper.run(lambda m: m.transactions.create_transaction(b"filling up first"))
         for body in (b"read", b"moved", b"stays"):
             self.send(ORDERS, body, filling)
-        paper.run(lambda m: m.transaction_commit(filling.identifier))
+        paper.run(lambda m: m.transactions.transaction_commit(filling.identifier))
         self.start = len(paper.log)
-        self.transaction = paper.run(lambda m: m.create_transaction(self.identifier))
+        self.transaction = paper.run(lambda m: m.transactions.create_transaction(self.identifier))
         self.work()
 
     def send(self, path: str, body: bytes, transaction: Transaction) -> None:
         handle, message = self.paper.open(path, SEND), Message(body=body, **ASKING)
-        self.paper.run(lambda m: m.enqueue_message_to_an_open_queue(handle, message, transaction))
+        self.paper.run(
+            lambda m: m.messages.enqueue_message_to_an_open_queue(handle, message, transaction)
+        )
 
     def work(self) -> None:
         paper, transaction = self.paper, self.transaction
         source, target = paper.open(ORDERS, RECEIVE), paper.open(PARKED, MOVE)
         self.send(BILLS, b"sent", transaction)
-        paper.run(lambda m: m.dequeue_message(source, timeout_ms=0, transaction=transaction))
+        paper.run(
+            lambda m: m.messages.dequeue_message(source, timeout_ms=0, transaction=transaction)
+        )
         place, _ = list(source.target().state.order.forward())[1]
-        paper.run(lambda m: m.move_message(source, place.lookup_id, target, transaction))
+        paper.run(lambda m: m.messages.move_message(source, place.lookup_id, target, transaction))
         self.send(r"DIRECT=OS:BETA\private$\orders", b"abroad", transaction)
         self.send(BILLS, b"sent too", transaction)
 
@@ -125,12 +129,12 @@ def test_a_crash_behind_any_record_of_two_phases_can_still_go_either_way(
     decided = len(trade.paper.log)
     for length, survivor in trade.cuts():
         assert seen(survivor) == (after if length == decided else before)
-        assert len(survivor.manager.in_doubt()) == (prepared <= length < decided)
-        if survivor.manager.in_doubt():
+        assert len(survivor.manager.transactions.in_doubt()) == (prepared <= length < decided)
+        if survivor.manager.transactions.in_doubt():
             decide(survivor, event, trade.identifier)
             survivor.check()
             assert seen(survivor) == after
-            assert survivor.manager.core.state.of_table(TABLE_TRANSACTION) == []
+            assert survivor.manager.ledger.state.of_table(TABLE_TRANSACTION) == []
 
 
 def test_a_prepared_transaction_survives_crash_after_crash() -> None:
@@ -140,8 +144,8 @@ def test_a_prepared_transaction_survives_crash_after_crash() -> None:
     for _ in range(3):
         paper = paper.cut(len(paper.log))
         paper.check()
-        assert len(paper.manager.in_doubt()) == 1
-    paper.run(lambda m: m.transaction_commit(trade.identifier))
+        assert len(paper.manager.transactions.in_doubt()) == 1
+    paper.run(lambda m: m.transactions.transaction_commit(trade.identifier))
     assert paper.bodies(BILLS) == [b"sent", b"sent too"]
 
 
@@ -156,16 +160,16 @@ def test_a_large_transaction_is_appended_as_it_comes() -> None:
     rig.commit(first)
     rig.receive("orders")
     rig.send(out, bytes(400), tx=tx)
-    assert not rig.manager.core.state.pending
+    assert not rig.manager.ledger.state.pending
     message = Message(body=bytes(400))
-    effects = rig.decide(lambda m: m.enqueue_message_to_an_open_queue(out, message, tx))
+    effects = rig.decide(lambda m: m.messages.enqueue_message_to_an_open_queue(out, message, tx))
     assert [record[0] for record in effects.records] == [MESSAGE, MESSAGE]
-    effects = rig.decide(lambda m: m.enqueue_message_to_an_open_queue(out, message, tx))
+    effects = rig.decide(lambda m: m.messages.enqueue_message_to_an_open_queue(out, message, tx))
     assert [record[0] for record in effects.records] == [MESSAGE]
     assert [operation.packet for operation in tx.operations] == [None] * 3
-    assert len(rig.manager.core.state.pending) == 3
+    assert len(rig.manager.ledger.state.pending) == 3
     assert rig.bodies("orders") == []
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     assert [record[0] for record in effects.records] == [CHANGE]
     assert rig.bodies("orders") == [bytes(400)] * 3
 
@@ -178,10 +182,10 @@ def test_a_large_transaction_that_was_not_committed_vanishes_in_a_crash() -> Non
     for _ in range(5):
         rig.send("orders", b"lost", tx=tx)
     rig.restart()
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert (rig.bodies("orders"), set(core.state.pending), len(core.state.table)) == ([], set(), 0)
     rig.restart()
-    assert len(rig.manager.core.state.table) == 0
+    assert len(rig.manager.ledger.state.table) == 0
 
 
 # -- queues deleted under transactions
@@ -196,12 +200,12 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 
 def delete(rig: Rig, name: str = "orders") -> None:
-    rig.run(lambda m: m.delete_queue(rf".\private$\{name}", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(rf".\private$\{name}", rig.admin))
 
 
 def nothing_left(rig: Rig) -> bool:
     """Whether the deleted queue is forgotten, with the rows of its messages."""
-    core = rig.manager.core
+    core = rig.manager.ledger
     known = {JOB_FILES, *(queue.number for queue in rig.manager.queues.all())}
     rows = {row.queue for _, row in core.state.table.items()}
     return set(core.queues) == known and rows <= known and not core.deleted_queues
@@ -216,7 +220,7 @@ def test_sends_to_a_queue_that_was_deleted_become_dead_letters(
     rig.send("orders", b"kept", tx=tx, **ASKING)
     rig.send("orders", b"dropped", tx=tx)
     if prepared:
-        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     delete(rig)
     rig.create("orders", transactional=True)  # another queue of the same name
     if restart and prepared:
@@ -226,7 +230,7 @@ def test_sends_to_a_queue_that_was_deleted_become_dead_letters(
     assert rig.bodies(DEADXACT) == [b"kept"]
     assert rig.reads(DEADXACT)[0].message_class == NACK_QUEUE_DELETED
     assert [m.message_class for m in rig.messages("admin")] == [NACK_QUEUE_DELETED]
-    assert rig.manager.transactions.reserved == 0
+    assert rig.manager.transactions.collection.reserved == 0
     assert nothing_left(rig)
     rig.restart()
     assert rig.bodies(DEADXACT) == [b"kept"]
@@ -241,7 +245,7 @@ def test_an_abort_forgets_sends_to_a_queue_that_was_deleted(rig: Rig) -> None:
     rig.abort(tx)
     assert (rig.bodies(DEADXACT), rig.bodies("admin")) == ([], [])
     assert nothing_left(rig)
-    assert rig.manager.transactions.reserved == 0
+    assert rig.manager.transactions.collection.reserved == 0
 
 
 @pytest.mark.parametrize("end", ["commit", "abort", "crash"])
@@ -253,13 +257,13 @@ def test_a_message_held_while_its_queue_is_deleted_ends_with_its_transaction(
     filling = rig.begin("filling")
     rig.send("orders", b"held", tx=filling, **ASKING)
     rig.commit(filling)
-    rig.run(lambda m: m.purge_queue(m.open_queue(ADMIN, RECEIVE, rig.admin)))
+    rig.run(lambda m: m.queues.purge_queue(m.queues.open_queue(ADMIN, RECEIVE, rig.admin)))
     tx, source = rig.begin(), rig.open("orders", RECEIVE)
     waiting = rig.wait(rig.open("orders", RECEIVE), "peek_message")
     answered = len(waiting)
     rig.receive(source, transaction=tx)
     if prepared:
-        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     delete(rig)
     assert answered == 1 or isinstance(waiting[0].error, QueueDeleted)
     if end == "crash" and not prepared:
@@ -268,7 +272,7 @@ def test_a_message_held_while_its_queue_is_deleted_ends_with_its_transaction(
         if restart and prepared:
             rig.restart()
         event = "abort" if end == "crash" else end
-        rig.run(lambda m: getattr(m.transactions, event)(tx.identifier))
+        rig.run(lambda m: getattr(m.transactions.collection, event)(tx.identifier))
     received = end == "commit"
     assert rig.bodies(DEADXACT) == ([] if received else [b"held"])
     assert len(rig.messages("admin")) == 1
@@ -288,9 +292,9 @@ def test_a_move_in_a_queue_family_that_is_deleted_ends_as_its_messages_do(
     rig.commit(filling)
     source, target = rig.open("orders", RECEIVE), rig.open("orders;parked", MOVE)
     tx, lookup_id = rig.begin(), rig.reads("orders")[0].lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, target, tx))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target, tx))
     delete(rig)
-    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions.collection, end)(tx.identifier))
     assert rig.bodies(DEADXACT) == [b"moving"]
     assert nothing_left(rig)
     rig.check_books()
@@ -306,12 +310,12 @@ def test_a_subqueue_stays_while_a_transaction_is_going_to_move_messages_there(
     rig.commit(filling)
     source, target = rig.open("orders", RECEIVE), rig.open("orders;parked", MOVE)
     tx, lookup_id = rig.begin(), rig.reads("orders")[0].lookup_id
-    rig.run(lambda m: m.move_message(source, lookup_id, target, tx))
+    rig.run(lambda m: m.messages.move_message(source, lookup_id, target, tx))
     rig.close(target)
     if restart:
-        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
         rig.restart()
-    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions.collection, end)(tx.identifier))
     names = [queue.name for queue in rig.manager.queues.all()]
     if end == "commit":
         assert (rig.bodies("orders"), rig.bodies("orders;parked")) == ([], [b"moving"])

@@ -56,9 +56,9 @@ def test_an_unknown_or_finished_transaction_is_out_of_sequence(
         tx = rig.begin()
         rig.send("orders", tx=tx)
         identifier = tx.identifier
-        rig.run(lambda m: getattr(m.transactions, ended)(identifier))
+        rig.run(lambda m: getattr(m.transactions.collection, ended)(identifier))
     with rig.refused(0xC00E0051, "unknown or has ended"):
-        rig.run(lambda m: getattr(m.transactions, event)(identifier))
+        rig.run(lambda m: getattr(m.transactions.collection, event)(identifier))
 
 
 @pytest.mark.parametrize("ended", ["commit", "abort", "prepare"])
@@ -69,17 +69,17 @@ def test_an_ended_or_prepared_transaction_takes_no_more_operations(rig: Rig, end
     tx = rig.begin()
     held = rig.receive(source, transaction=tx).read.lookup_id
     if ended == "prepare":
-        rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     else:
-        rig.run(lambda m: getattr(m.transactions, ended)(tx.identifier))
+        rig.run(lambda m: getattr(m.transactions.collection, ended)(tx.identifier))
     last = rig.reads("orders")[-1].lookup_id
     calls = [
         lambda: rig.send(out, tx=tx),
         lambda: rig.receive(source, transaction=tx),
         lambda: rig.lookup(source, last, peek=False, transaction=tx),
-        lambda: rig.run(lambda m: m.move_message(source, last, target, tx)),
-        lambda: rig.run(lambda m: m.dequeue_messages(source, 1, tx)),
-        lambda: rig.run(lambda m: m.dequeue_message_end(source, held, positive=False)),
+        lambda: rig.run(lambda m: m.messages.move_message(source, last, target, tx)),
+        lambda: rig.run(lambda m: m.messages.dequeue_messages(source, 1, tx)),
+        lambda: rig.run(lambda m: m.messages.dequeue_message_end(source, held, positive=False)),
     ]
     for call in calls:
         with rig.refused(TransactionSequence.code):
@@ -95,14 +95,14 @@ def test_a_transaction_of_the_life_before_is_not_one_of_this_queue_manager(rig: 
     rig.send(out, tx=rig.begin("fresh"))
     with rig.refused(TransactionSequence.code, "not one of this queue manager"):
         rig.send(out, tx=tx)
-    assert rig.manager.transactions.reserved == rig.queue("orders").reserved > 0
+    assert rig.manager.transactions.collection.reserved == rig.queue("orders").reserved > 0
 
 
 def test_a_read_given_back_is_no_part_of_the_transaction(rig: Rig) -> None:
     filled(rig, "orders", b"1", b"2")
     source, tx = rig.open("orders", RECEIVE), rig.begin()
     ids = [rig.receive(source, transaction=tx).read.lookup_id for _ in range(2)]
-    rig.run(lambda m: m.dequeue_message_end(source, ids[0], positive=False))
+    rig.run(lambda m: m.messages.dequeue_message_end(source, ids[0], positive=False))
     assert len(tx.operations) == 1
     assert deserialize(rig.peek("orders").packet).body == b"1"
     rig.commit(tx)
@@ -163,9 +163,9 @@ def test_no_idle_time_at_all_still_lets_a_read_wait() -> None:
     rig.create("orders", transactional=True)
 
     def wait(manager: QueueManager) -> Transaction:
-        tx = manager.create_transaction(b"waits in a queue")
-        source = manager.open_queue(r".\private$\orders", RECEIVE, rig.admin)
-        manager.dequeue_message(source, transaction=tx)
+        tx = manager.transactions.create_transaction(b"waits in a queue")
+        source = manager.queues.open_queue(r".\private$\orders", RECEIVE, rig.admin)
+        manager.messages.dequeue_message(source, transaction=tx)
         return tx
 
     tx = rig.run(wait)
@@ -183,7 +183,7 @@ def test_many_idle_transactions_end_each_at_its_time(rig: Rig) -> None:
     alive = [tx.state is TransactionState.ACTIVE for tx in opened]
     assert alive == [True, False, False, False, *[True] * 6]
     rig.advance(60)
-    assert rig.manager.transactions.open == {}
+    assert rig.manager.transactions.collection.open == {}
     rig.advance(60)
     assert len(rig.events) == 10
 
@@ -207,15 +207,15 @@ def test_a_restart_aborts_every_transaction_that_was_not_prepared(rig: Rig) -> N
     filled(rig, "orders", b"1", b"2")
     tx, source = rig.begin(), rig.open("orders", RECEIVE)
     rig.receive(source, transaction=tx)
-    rig.run(lambda m: m.dequeue_message(source, timeout_ms=0, two_phase=True))
+    rig.run(lambda m: m.messages.dequeue_message(source, timeout_ms=0, two_phase=True))
     rig.send("bills", b"lost", tx=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier))
     rig.restart()
-    assert rig.manager.transactions.open == {}
-    assert rig.manager.core.locks == {}
+    assert rig.manager.transactions.collection.open == {}
+    assert rig.manager.ledger.locks == {}
     assert [deserialize(rig.receive("orders").packet).body for _ in range(2)] == [b"1", b"2"]
     assert rig.bodies("bills") == []
-    assert rig.manager.transactions.reserved == 0
+    assert rig.manager.transactions.collection.reserved == 0
 
 
 # -- purge
@@ -238,8 +238,8 @@ def test_a_message_purged_under_a_transaction_is_purged_by_its_abort(
     if kind == "receive":
         rig.receive(source, transaction=tx)
     else:
-        rig.run(lambda m: m.move_message(source, lookup_id, target, tx))
-    rig.run(lambda m: m.purge_queue(source))
+        rig.run(lambda m: m.messages.move_message(source, lookup_id, target, tx))
+    rig.run(lambda m: m.queues.purge_queue(source))
     assert rig.bodies("orders") == [b"held"]
     if restart:
         rig.restart()
@@ -259,7 +259,7 @@ def test_a_message_purged_under_a_transaction_is_received_by_its_commit(rig: Rig
     filled(rig, "kept", b"held", negative_journaling_requested=True)
     source, tx = rig.open("kept", RECEIVE), rig.begin()
     rig.receive(source, transaction=tx)
-    rig.run(lambda m: m.purge_queue(source))
+    rig.run(lambda m: m.queues.purge_queue(source))
     rig.commit(tx)
     assert (rig.bodies("kept"), rig.bodies(DEADXACT)) == ([], [])
     assert rig.bodies("kept;journal") == [b"held"]
@@ -273,7 +273,7 @@ def test_a_purge_does_not_touch_what_is_not_committed_yet(rig: Rig) -> None:
     tx = rig.begin()
     rig.send("orders", b"later", tx=tx)
     source = rig.open("orders", RECEIVE)
-    assert rig.run(lambda m: m.purge_queue(source)) == 0
+    assert rig.run(lambda m: m.queues.purge_queue(source)) == 0
     rig.commit(tx)
     assert rig.bodies("orders") == [b"later"]
 
@@ -288,6 +288,6 @@ def test_a_batch_that_would_be_too_many_operations_takes_no_message() -> None:
         rig.commit(sends)
     tx, source = rig.begin("reads"), rig.open("orders", RECEIVE)
     with pytest.raises(InsufficientResources):
-        rig.run(lambda m: m.dequeue_messages(source, 4, tx))
+        rig.run(lambda m: m.messages.dequeue_messages(source, 4, tx))
     assert (tx.operations, rig.queue("orders").locked) == ([], 0)
-    assert len(rig.run(lambda m: m.dequeue_messages(source, 3, tx))) == 3
+    assert len(rig.run(lambda m: m.messages.dequeue_messages(source, 3, tx))) == 3

@@ -51,12 +51,12 @@ def report(rig: PostRig, *states: OutgoingQueueState, name: str = FAR) -> None:
 
 def pause(rig: PostRig, name: str = FAR) -> None:
     queue = rig.outgoing(name)[0]
-    rig.run(lambda m: m.pause_queue(queue))
+    rig.run(lambda m: m.transfer.pause_queue(queue))
 
 
 def resume(rig: PostRig, name: str = FAR) -> None:
     queue = rig.outgoing(name)[0]
-    rig.run(lambda m: m.resume_queue(queue))
+    rig.run(lambda m: m.transfer.resume_queue(queue))
 
 
 # -- what is kept of an outgoing queue
@@ -199,8 +199,8 @@ def test_only_outgoing_queues_have_states(rig: PostRig) -> None:
     queue = rig.create("orders")
     attempt = ConnectionAttempt(0, 0, 0, ())
     for call in (
-        lambda m: m.pause_queue(queue),
-        lambda m: m.resume_queue(queue),
+        lambda m: m.transfer.pause_queue(queue),
+        lambda m: m.transfer.resume_queue(queue),
         lambda m: m.transfer.set_state(queue, State.CONNECTED),
         lambda m: m.transfer.connection_attempted(queue, attempt),
         lambda m: m.transfer.refused(queue, 1, 0x8000),
@@ -215,8 +215,8 @@ def test_only_outgoing_queues_have_states(rig: PostRig) -> None:
 def test_offline_and_online_are_announced(rig: PostRig) -> None:
     number = rig.outgoing()[0].number
     for call, online in (
-        (lambda m: m.take_offline(), False),
-        (lambda m: m.bring_online(), True),
+        (lambda m: m.transfer.take_offline(), False),
+        (lambda m: m.transfer.bring_online(), True),
     ):
         rig.active.clear()
         rig.run(call)
@@ -270,8 +270,8 @@ def numbers(rig: PostRig, name: str = FAR) -> list[tuple[bytes, int, int]]:
 
 def ids(rig: PostRig, name: str = FAR) -> set[int]:
     queue, manager = rig.outgoing(name)[0], rig.manager
-    rows = [(p, manager.reading.row(number)) for p, number in queue.state.order.forward()]
-    sequences = manager.transfer.sequences
+    rows = [(p, manager.messages.row(number)) for p, number in queue.state.order.forward()]
+    sequences = manager.transfer.outgoing.sequences
     return {sequences.sequence_at(queue, p.lookup_id) for p, row in rows if row.flags & 2}
 
 
@@ -289,7 +289,7 @@ def test_numbers_are_given_once_at_commit_in_commit_order(rig: PostRig) -> None:
     expected = [(b"b", 1, 0), (b"d", 2, 1), (b"a", 3, 2), (b"c", 4, 3)]
     assert numbers(rig) == expected
     sequence = ids(rig)
-    assert {number >> 32 for number in sequence} == {rig.manager.record.sequence_timestamp}
+    assert {number >> 32 for number in sequence} == {rig.manager.machine.record.sequence_timestamp}
     assert len(sequence) == 1
     for _ in range(2):
         rig.restart()
@@ -314,7 +314,7 @@ def test_an_aborted_send_takes_no_number(rig: PostRig) -> None:
 def test_a_prepared_send_gets_its_number_when_it_is_committed(rig: PostRig) -> None:
     tx = rig.begin("prepared")
     rig.send(FAR, b"p", tx=tx)
-    rig.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+    rig.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     commit_sends(rig, "a", "before")
     rig.restart()
     rig.commit(tx)
@@ -326,7 +326,7 @@ def test_a_sequence_of_which_all_is_gone_is_followed_by_another(rig: PostRig) ->
     commit_sends(rig, "ab", "first")
     (before,) = ids(rig)
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    rig.run(lambda m: m.purge_queue(reader))
+    rig.run(lambda m: m.queues.purge_queue(reader))
     rig.restart()
     commit_sends(rig, "c", "second")
     assert numbers(rig) == [(b"c", 1, 0)]  # nothing has to be there before it
@@ -362,7 +362,7 @@ def test_a_commit_keeps_the_record_of_a_sequence_once(rig: PostRig) -> None:
     tx = rig.begin()
     for body in (b"a", b"b", b"c"):
         rig.send(FAR, body, tx=tx)
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     changes = [unpack_change(record[2]) for record in effects.records if record[0] == CHANGE]
     defines = [d for change in changes for d in change.defines if d.table == TABLE_OUTGOING]
     assert len(defines) == 1
@@ -372,7 +372,7 @@ def test_a_commit_keeps_the_record_of_a_sequence_once(rig: PostRig) -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.4/1", "MS-MQDMPR 3.1.1.4/2", "MS-MQQB 3.1.3.2/5")
 def test_the_transfer_record_shows_where_the_sequence_stands(rig: PostRig) -> None:
-    queue, transfer = rig.outgoing()[0], rig.manager.transfer
+    queue, transfer = rig.outgoing()[0], rig.manager.transfer.outgoing
     empty = transfer.report(queue)
     assert (empty.first_non_ack, empty.last_non_ack, empty.last_ack) == (None, None, None)
     assert empty.next_sequence.number == 1
@@ -387,7 +387,7 @@ def test_the_transfer_record_shows_where_the_sequence_stands(rig: PostRig) -> No
     assert (shown.no_ack_count, shown.no_read_count) == (4, 0)
     rig.advance(7)
     for number in (2, 3, 3, 1):
-        assert rig.run(lambda m, n=number: m.transfer.order_acknowledged(sequence, n))
+        assert rig.run(lambda m, n=number: m.transfer.outgoing.order_acknowledged(sequence, n))
     for _ in range(2):
         shown = rig.manager.transfer.report(rig.outgoing()[0])
         assert shown.last_ack == SequenceInfo(sequence, 3, 2)
@@ -397,9 +397,9 @@ def test_the_transfer_record_shows_where_the_sequence_stands(rig: PostRig) -> No
         rig.restart()
     queue = rig.outgoing()[0]
     first = next(n for p, n in queue.state.order.forward() if not p.priority)
-    row = rig.manager.reading.row(first)
+    row = rig.manager.messages.row(first)
     answer = ACK_RECEIVE, rig.guid, row.ordinal, sequence, 1
-    assert rig.run(lambda m: m.transfer.final_acknowledged(*answer))
+    assert rig.run(lambda m: m.transfer.outgoing.final_acknowledged(*answer))
     assert rig.manager.transfer.report(queue).no_read_count == 2
 
 
@@ -409,10 +409,12 @@ def test_acknowledgments_that_fit_nothing_sent_are_ignored(rig: PostRig) -> None
     queue, (sequence,) = rig.outgoing()[0], ids(rig)
     numbers(rig)
     commit_sends(rig, "c", "t2")
-    assert rig.run(lambda m: m.transfer.order_acknowledged(sequence, 2))
+    assert rig.run(lambda m: m.transfer.outgoing.order_acknowledged(sequence, 2))
     before = rig.manager.transfer.report(queue)
     for identifier, number in ((sequence, 3), (sequence, 0), (sequence + 1, 2)):
-        assert not rig.run(lambda m, i=identifier, n=number: m.transfer.order_acknowledged(i, n))
+        assert not rig.run(
+            lambda m, i=identifier, n=number: m.transfer.outgoing.order_acknowledged(i, n)
+        )
     assert rig.manager.transfer.report(queue) == before
 
 
@@ -420,7 +422,7 @@ def test_the_transfer_record_shows_the_resends(rig: PostRig) -> None:
     queue = rig.outgoing()[0]
     shown = rig.manager.transfer.report(queue)
     assert (shown.resend_count, shown.resend_interval_s, shown.resend_time) == (0, 0, 0)
-    rig.run(lambda m: m.transfer.resend_planned(queue, 3, 300, START_UTC + 300))
+    rig.run(lambda m: m.transfer.outgoing.resend_planned(queue, 3, 300, START_UTC + 300))
     shown = rig.manager.transfer.report(queue)
     assert shown.resend_count == 3
     assert shown.resend_interval_s == 300
@@ -434,8 +436,8 @@ def accept(rig: PostRig, source: bytes, sequence: int, number: int, name: str = 
     def step(manager: Any) -> None:
         change = Change()
         queue, used = rig.queue(name), rf"OS:ALPHA\private$\{name}"
-        manager.transfer.accept(queue, source, used, sequence, number, change)
-        manager.core.commit(change)
+        manager.transfer.outgoing.accept(queue, source, used, sequence, number, change)
+        manager.ledger.commit(change)
 
     rig.run(step)
 
@@ -443,10 +445,12 @@ def accept(rig: PostRig, source: bytes, sequence: int, number: int, name: str = 
 def reject(rig: PostRig, source: bytes, name: str = "orders") -> None:
     def step(manager: Any) -> None:
         change = Change()
-        known = manager.transfer.incoming(rig.queue(name), source, "OS:ALPHA\\private$\\orders")
+        known = manager.transfer.outgoing.incoming(
+            rig.queue(name), source, "OS:ALPHA\\private$\\orders"
+        )
         if known is not None:
-            manager.transfer.count_reject(rig.queue(name), known, change)
-        manager.core.commit(change)
+            manager.transfer.outgoing.count_reject(rig.queue(name), known, change)
+        manager.ledger.commit(change)
 
     rig.run(step)
 
@@ -461,7 +465,7 @@ def test_there_is_one_record_for_each_sender_and_queue(rig: PostRig) -> None:
     accept(rig, other, 78, 5)
     accept(rig, FAR_GUID, 77, 9, "others")
     for _ in range(2):
-        transfer = rig.manager.transfer
+        transfer = rig.manager.transfer.outgoing
         found = {info.source: info for info in transfer.incoming_of(rig.queue("orders"))}
         assert set(found) == {FAR_GUID, other}
         mine = found[FAR_GUID]
@@ -479,11 +483,13 @@ def test_the_sequence_moves_on_in_the_commit_of_the_accepted_message(rig: PostRi
 
     def arrive(manager: Any) -> None:
         change = Change()
-        manager.sending.enqueue(queue, packet_of, flags=0x80, change=change)
-        manager.transfer.accept(queue, FAR_GUID, "OS:ALPHA\\private$\\orders", 77, 1, change)
-        manager.core.commit(change)
+        manager.messages.sending.enqueue(queue, packet_of, flags=0x80, change=change)
+        manager.transfer.outgoing.accept(
+            queue, FAR_GUID, "OS:ALPHA\\private$\\orders", 77, 1, change
+        )
+        manager.ledger.commit(change)
 
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     records = rig.decide(arrive).records
     seen = []
     for count in range(len(records) + 1):
@@ -496,7 +502,7 @@ def test_the_sequence_moves_on_in_the_commit_of_the_accepted_message(rig: PostRi
         seen.append((state.queue(queue.number).count, len(state.of_table(TABLE_INCOMING))))
     assert set(seen) == {(0, 0), (1, 1)}
     rig.restart()
-    assert rig.manager.transfer.incoming(rig.queue("orders"), FAR_GUID) is not None
+    assert rig.manager.transfer.outgoing.incoming(rig.queue("orders"), FAR_GUID) is not None
 
 
 def packet(rig: PostRig) -> bytes:
@@ -517,14 +523,14 @@ def test_a_rejection_counts_and_leaves_the_sequence_alone(rig: PostRig) -> None:
     queue = rig.create("orders", transactional=True)
 
     def shown() -> tuple[int, int, int, int]:
-        info = rig.manager.transfer.incoming(rig.queue("orders"), FAR_GUID)
+        info = rig.manager.transfer.outgoing.incoming(rig.queue("orders"), FAR_GUID)
         assert info is not None
         seconds = info.last_access_time - START_UTC
         return info.sequence_id, info.sequence_number, seconds, info.reject_count
 
-    assert rig.manager.transfer.incoming(queue, FAR_GUID) is None
+    assert rig.manager.transfer.outgoing.incoming(queue, FAR_GUID) is None
     reject(rig, FAR_GUID)  # of somebody whom nothing is known of
-    assert rig.manager.transfer.incoming(queue, FAR_GUID) is None
+    assert rig.manager.transfer.outgoing.incoming(queue, FAR_GUID) is None
     accept(rig, FAR_GUID, 77, 1)
     assert shown() == (77, 1, 0, 0)
     for count in (1, 2):
@@ -558,7 +564,7 @@ def test_of_a_great_many_sequences_those_are_forgotten_that_moved_longest_ago(
 
 
 def left(rig: PostRig) -> list[int]:
-    return [info.sequence_number for _, info in rig.manager.transfer.all_incoming()]
+    return [info.sequence_number for _, info in rig.manager.transfer.outgoing.all_incoming()]
 
 
 def test_what_is_known_of_sequences_outlives_their_queue(rig: PostRig) -> None:
@@ -590,16 +596,18 @@ def test_of_deleted_queues_so_many_sequences_are_known_and_no_more(
 def test_a_refused_message_is_gone_whoever_is_reading_it(rig: PostRig) -> None:
     queue = rig.outgoing()[0]
     reader = rig.open(FAR, RECEIVE_ADMIN)
-    delivery = rig.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+    delivery = rig.driver.read(
+        lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True)
+    )
     assert delivery is not None
     number, lookup_id = delivery.read.number, delivery.read.lookup_id
     rig.active.clear()
     rig.run(lambda m: m.transfer.refused(queue, number, 0x8000))
     assert rig.active == {queue.number}  # the next one can go
-    assert rig.manager.core.locks == {}
+    assert rig.manager.ledger.locks == {}
     assert queue.locked == 0
     with rig.refused(0xC00E0051):
-        rig.run(lambda m: m.dequeue_message_end(reader, lookup_id, positive=True))
+        rig.run(lambda m: m.messages.dequeue_message_end(reader, lookup_id, positive=True))
     with rig.refused(MessageNotFound.code):
         rig.run(lambda m: m.transfer.refused(queue, number, 0x8000))
 

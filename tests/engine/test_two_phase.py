@@ -35,7 +35,7 @@ def rig() -> Rig:
 
 
 def prepare(rig: Rig, tx: Transaction) -> Vote:
-    return rig.run(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier))
+    return rig.run(lambda m: m.transactions.collection.prepare_for(COORDINATOR, tx.identifier))
 
 
 def work(rig: Rig, tx: Transaction) -> None:
@@ -44,7 +44,7 @@ def work(rig: Rig, tx: Transaction) -> None:
     moved = rig.reads("orders")[1].lookup_id
     rig.send("bills", b"sent", tx=tx)
     rig.receive(source, transaction=tx)
-    rig.run(lambda m: m.move_message(source, moved, target, tx))
+    rig.run(lambda m: m.messages.move_message(source, moved, target, tx))
 
 
 def check_committed(rig: Rig) -> None:
@@ -61,7 +61,7 @@ def check_aborted(rig: Rig) -> None:
 
 def check_in_doubt(rig: Rig, tx: Transaction) -> Transaction:
     """Nobody sees the sends, nobody gets what it holds."""
-    (held,) = rig.manager.in_doubt()
+    (held,) = rig.manager.transactions.in_doubt()
     assert (held.identifier, held.coordinator) == (tx.identifier, COORDINATOR)
     assert held.state is TransactionState.PREPARED
     assert rig.bodies("bills") == []
@@ -96,8 +96,8 @@ def test_a_prepared_transaction_is_committed_before_or_after_a_restart(
     check_committed(rig)
     rig.restart()
     check_committed(rig)
-    assert rig.manager.in_doubt() == []
-    assert rig.manager.core.state.of_table(TABLE_TRANSACTION) == []
+    assert rig.manager.transactions.in_doubt() == []
+    assert rig.manager.ledger.state.of_table(TABLE_TRANSACTION) == []
     rig.check_books()
 
 
@@ -116,11 +116,11 @@ def test_a_prepared_transaction_is_aborted_before_or_after_a_restart(
     check_in_doubt(rig, tx)
     rig.abort(tx)
     check_aborted(rig)
-    assert rig.manager.transactions.reserved == rig.queue("bills").reserved == 0
+    assert rig.manager.transactions.collection.reserved == rig.queue("bills").reserved == 0
     rig.restart()
     check_aborted(rig)
-    assert rig.manager.in_doubt() == []
-    assert not rig.manager.core.state.pending
+    assert rig.manager.transactions.in_doubt() == []
+    assert not rig.manager.ledger.state.pending
     rig.check_books()
 
 
@@ -137,7 +137,7 @@ def test_a_decision_counts_once(rig: Rig, end: str, restart: bool) -> None:
     tx = rig.begin()
     work(rig, tx)
     prepare(rig, tx)
-    rig.run(lambda m: getattr(m.transactions, end)(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions.collection, end)(tx.identifier))
     if restart:
         rig.restart()
     for again in (rig.commit, rig.abort):
@@ -150,12 +150,15 @@ def test_a_transaction_is_prepared_once_and_for_one_coordinator(rig: Rig) -> Non
     work(rig, tx)
     prepare(rig, tx)
     with rig.refused(TransactionSequence.code, "prepared already"):
-        rig.run(lambda m: m.transactions.prepare(tx.identifier))
+        rig.run(lambda m: m.transactions.collection.prepare(tx.identifier))
     assert (
-        rig.decide(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier)).records == []
+        rig.decide(
+            lambda m: m.transactions.collection.prepare_for(COORDINATOR, tx.identifier)
+        ).records
+        == []
     )
     with rig.refused(TransactionSequence.code, "another coordinator"):
-        rig.run(lambda m: m.transactions.prepare_for(b"somebody else", tx.identifier))
+        rig.run(lambda m: m.transactions.collection.prepare_for(b"somebody else", tx.identifier))
     check_in_doubt(rig, tx)
 
 
@@ -187,17 +190,19 @@ def test_a_coordinator_is_answered_after_the_sync_only(rig: Rig, decision: str) 
         rig.driver.release()
         return not early and answers[0].error is None
 
-    assert answered(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier))
-    assert answered(lambda m: getattr(m.transactions, decision)(tx.identifier))
+    assert answered(lambda m: m.transactions.collection.prepare_for(COORDINATOR, tx.identifier))
+    assert answered(lambda m: getattr(m.transactions.collection, decision)(tx.identifier))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.4.4/7")
 def test_prepare_and_commit_are_one_change_record_each(rig: Rig) -> None:
     tx = rig.begin()
     work(rig, tx)
-    effects = rig.decide(lambda m: m.transactions.prepare_for(COORDINATOR, tx.identifier))
+    effects = rig.decide(
+        lambda m: m.transactions.collection.prepare_for(COORDINATOR, tx.identifier)
+    )
     assert [record[0] for record in effects.records] == [MESSAGE, CHANGE]
-    effects = rig.decide(lambda m: m.transaction_commit(tx.identifier))
+    effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     assert [record[0] for record in effects.records] == [CHANGE]
 
 
@@ -209,7 +214,7 @@ def test_prepared_transactions_wait_for_ever(rig: Rig) -> None:
     rig.advance(100_000)
     rig.run(lambda m: m.end_session(owner))
     check_in_doubt(rig, tx)
-    assert rig.manager.transactions.next_deadline_ms() is None
+    assert rig.manager.transactions.collection.next_deadline_ms() is None
 
 
 def test_prepared_sends_keep_their_room_over_a_restart() -> None:
@@ -245,7 +250,7 @@ def test_a_prepared_receive_keeps_its_reason_and_its_requests(rig: Rig, restart:
     source, tx = rig.open("bills", RECEIVE), rig.begin()
     lookup_id = rig.receive(source, transaction=tx).read.lookup_id
     rig.run(
-        lambda m: m.dequeue_message_end(
+        lambda m: m.messages.dequeue_message_end(
             source, lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
         )
     )
@@ -264,7 +269,7 @@ def test_a_prepared_receive_keeps_its_reason_and_its_requests(rig: Rig, restart:
     (dead,) = rig.reads(r".\system$;deadxact")
     assert dead.message_class == NACK_RECEIVE_REJECTED
     (new,) = rig.reads("bills")
-    assert rig.manager.core.extra(new.number).dead_letter == r".\private$\admin"
+    assert rig.manager.ledger.extra(new.number).dead_letter == r".\private$\admin"
     rig.receive("bills")
     assert len(rig.messages("admin")) == 1
 
@@ -279,7 +284,7 @@ def test_a_crash_may_take_an_express_message_from_a_prepared_transaction(rig: Ri
     rig.send("bills", b"sent", tx=tx)
     prepare(rig, tx)
     rig.restart()
-    (held,) = rig.manager.in_doubt()
+    (held,) = rig.manager.transactions.in_doubt()
     assert OperationType.ENQUEUE in [operation.kind for operation in held.operations]
     rig.commit(tx)
     assert rig.bodies("bills") == [b"sent"]

@@ -13,7 +13,9 @@ from posthouse.engine.ledger.books import books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages import waiting
 from posthouse.engine.messages.cursor import CursorState
+from posthouse.engine.messages.facade import MessagesFacade
 from posthouse.engine.messages.waiting import STALE_MAX
+from posthouse.engine.queues.facade import QueuesFacade
 from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     AccessDenied,
@@ -79,7 +81,7 @@ def test_a_wait_ends_after_exactly_its_time(
     rig = readers()
     source = rig.open("q", RECEIVE)
     answers = rig.wait(source, method, timeout_ms=timeout_ms, **options)
-    assert rig.manager.waiting.next_deadline_ms() == rig.clock.now_ms + timeout_ms
+    assert rig.manager.messages.waiting.next_deadline_ms() == rig.clock.now_ms + timeout_ms
     rig.clock.advance(timeout_ms - 1)
     rig.turn()
     assert answers == []
@@ -89,7 +91,7 @@ def test_a_wait_ends_after_exactly_its_time(
     assert IoTimeout.code == TIMEOUT
     assert rig.waiting() == 0
     assert source.waiting == {}
-    assert rig.manager.waiting.next_deadline_ms() is None
+    assert rig.manager.messages.waiting.next_deadline_ms() is None
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.2.3/1", "MS-MQDMPR 3.1.7.1.10/2", "MS-MQDMPR 3.1.7.1.15/6")
@@ -97,7 +99,7 @@ def test_a_wait_ends_after_exactly_its_time(
 def test_a_wait_without_a_time_never_ends_by_itself(method: str) -> None:
     rig = readers()
     answers = rig.wait(rig.open("q", RECEIVE), method)
-    assert rig.manager.waiting.next_deadline_ms() is None
+    assert rig.manager.messages.waiting.next_deadline_ms() is None
     rig.advance(10 * 365 * 86400)
     assert answers == []
     rig.fill(b"at last")
@@ -149,7 +151,7 @@ def test_waits_that_were_served_leave_no_timers_behind() -> None:
     for _ in range(STALE_MAX + 100):
         rig.wait(source, timeout_ms=86_400_000)
         rig.send(sender, recoverable=False)
-    assert len(rig.manager.waiting._deadlines) <= STALE_MAX + 1
+    assert len(rig.manager.messages.waiting._deadlines) <= STALE_MAX + 1
     last = rig.wait(source, timeout_ms=1000)
     rig.advance(1)
     assert ended(last) is IoTimeout
@@ -354,8 +356,8 @@ def test_a_message_goes_to_the_reader_that_waited_not_to_the_next_call_of_the_tu
     refused: list[Any] = []
     packet = _packet(rig)
     rig.driver.begin_turn()
-    rig.driver.decide(lambda m: m.send_packets(sender, [packet]), refused.append)
-    rig.driver.decide(lambda m: m.dequeue_message(hasty, timeout_ms=0), refused.append)
+    rig.driver.decide(lambda m: m.messages.send_packets(sender, [packet]), refused.append)
+    rig.driver.decide(lambda m: m.messages.dequeue_message(hasty, timeout_ms=0), refused.append)
     rig.driver.end_turn()
     rig.driver.sync()
     rig.driver.release()
@@ -381,7 +383,9 @@ def test_the_engine_asks_the_journals_readers_last() -> None:
     rig.driver.begin_turn()
     for name, source in (("journal", journal), ("first", reader), ("second", reader)):
         rig.driver.decide(
-            lambda m, source=source, name=name: m.dequeue_message(source, token=note(name)),  # type: ignore[misc]
+            lambda m, source=source, name=name: m.messages.dequeue_message(
+                source, token=note(name)
+            ),  # type: ignore[misc]
             lambda answer: None,
         )
     rig.driver.end_turn()
@@ -436,7 +440,7 @@ def test_the_end_of_a_transaction_ends_its_waits(how: str) -> None:
     rig = readers(transactional=True)
     tx, source = rig.begin("reads"), rig.open("q", RECEIVE)
     inside, outside = rig.wait(source, transaction=tx), rig.wait(source)
-    rig.run(lambda m: getattr(m.transactions, how)(tx.identifier))
+    rig.run(lambda m: getattr(m.transactions.collection, how)(tx.identifier))
     assert ended(inside) is OperationCancelled
     assert outside == []
     assert tx.waiting == set()
@@ -593,7 +597,7 @@ def test_deleting_the_queue_tells_everyone_who_waits_in_it_and_its_family() -> N
     ]
     rig.delete()
     assert {ended(answers) for answers in waits} == {QueueDeleted}
-    assert rig.manager.waiting.next_deadline_ms() is None
+    assert rig.manager.messages.waiting.next_deadline_ms() is None
     rig.commit(tx)
     rig.advance(2)
     assert [len(answers) for answers in waits] == [1] * 5
@@ -620,7 +624,7 @@ def test_a_session_that_ends_takes_nothing_along() -> None:
     assert ended(own) is OperationCancelled
     assert answered(other) == b"in transaction"
     assert rig.available() == [b"held"]
-    assert rig.manager.core.locks == {}
+    assert rig.manager.ledger.locks == {}
 
 
 def test_a_restart_forgets_waits_and_keeps_messages() -> None:
@@ -648,7 +652,8 @@ def test_the_door_has_no_method_for_an_internal_event() -> None:
         "expand_format_name",
         "dispatch_send_message",
     }
-    methods = {name for name in dir(QueueManager) if not name.startswith("_")}
+    names = {*dir(QueueManager), *dir(QueuesFacade), *dir(MessagesFacade)}
+    methods = {name for name in names if not name.startswith("_")}
     assert "dequeue_message" in methods
     assert not methods & internal
 
@@ -681,12 +686,12 @@ def test_waits_cost_a_turn_nothing_and_one_is_ended_without_looking_at_the_other
     source = rig.open("q", RECEIVE)
     for tag in range(count):
         rig.decide(
-            lambda m, t=tag: m.dequeue_message(source, timeout_ms=60_000, tag=t, token=t)  # type: ignore[misc]
+            lambda m, t=tag: m.messages.dequeue_message(source, timeout_ms=60_000, tag=t, token=t)  # type: ignore[misc]
         )
     now, utc = rig.clock.now_ms, rig.clock.utc_seconds
     manager = rig.manager
     turn = steps(lambda: (manager.begin_turn(now, utc), manager.next_deadline_ms()))
-    cancel = steps(lambda: manager.cancel_waiting_message_read_request(source, count - 1))
+    cancel = steps(lambda: manager.messages.cancel_waiting_message_read_request(source, count - 1))
     assert (turn, cancel) == costs_of_one_wait()
     assert rig.waiting() == count - 1
 
@@ -694,10 +699,10 @@ def test_waits_cost_a_turn_nothing_and_one_is_ended_without_looking_at_the_other
 def costs_of_one_wait() -> tuple[int, int]:
     rig = readers()
     source, manager = rig.open("q", RECEIVE), rig.manager
-    rig.decide(lambda m: m.dequeue_message(source, timeout_ms=60_000, tag=0, token=0))
+    rig.decide(lambda m: m.messages.dequeue_message(source, timeout_ms=60_000, tag=0, token=0))
     now, utc = rig.clock.now_ms, rig.clock.utc_seconds
     turn = steps(lambda: (manager.begin_turn(now, utc), manager.next_deadline_ms()))
-    return turn, steps(lambda: manager.cancel_waiting_message_read_request(source, 0))
+    return turn, steps(lambda: manager.messages.cancel_waiting_message_read_request(source, 0))
 
 
 def test_of_two_reads_with_one_tag_the_older_is_cancelled_first() -> None:
@@ -709,4 +714,4 @@ def test_of_two_reads_with_one_tag_the_older_is_cancelled_first() -> None:
     assert waits[1] == []
     rig.cancel(source, "same")
     assert ended(waits[1]) is OperationCancelled
-    assert rig.manager.waiting._tagged == {}
+    assert rig.manager.messages.waiting._tagged == {}

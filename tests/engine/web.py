@@ -113,7 +113,7 @@ class WebRig(PostRig):
         self, *messages: SrmpMessage, body: bytes = b"", peer: Peer = PEER
     ) -> list[SrmpVerdict]:
         arrivals = [arrival_of(message, body, peer) for message in messages]
-        return self.run(lambda m: m.receive_srmp(arrivals))
+        return self.run(lambda m: m.transfer.receive_srmp(arrivals))
 
     def post_stream(self, *numbers: int, **elements: Any) -> None:
         """Messages of one stream, one after the other; all are taken."""

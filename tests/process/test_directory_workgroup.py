@@ -78,6 +78,6 @@ def test_a_damaged_record_of_the_directory_is_told_at_the_start(
 ) -> None:
     """One that is no object, and one that is another than its key says."""
     with EmbeddedQueueManager(tmp_path, name="ALPHA") as opened:
-        opened.run(lambda m: m.core.define(TABLE_DIRECTORY, record_key(site(8, "Paris")), data))
+        opened.run(lambda m: m.ledger.define(TABLE_DIRECTORY, record_key(site(8, "Paris")), data))
     with pytest.raises(MalformedPacket, match="directory record"):
         posthouse.open(tmp_path, name="ALPHA")

@@ -69,7 +69,7 @@ def paid(postgres: Postgres, name: str) -> bool:
 
 
 def unconfirmed(server: Serving) -> int:
-    return server.ask(lambda m: len(m.two_phase.coordinator.decided()))
+    return server.ask(lambda m: len(m.transactions.decided()))
 
 
 def test_both_commit_or_neither(server: Serving, postgres: Postgres) -> None:

@@ -28,7 +28,7 @@ class ServerRig(Rig):
         super().__init__()
         self.clock_ms = 0
         self.numbers: Iterator[int] = count(1)
-        self.manager.accounts.certificates.key_file = lambda: b"s" * 32
+        self.manager.certificates.key_file = lambda: b"s" * 32
         self.logins = Logins(self.manager.accounts, lambda: self.clock_ms)
         self.acceptors: Authenticator = Acceptors(
             self.logins, ServerNames("alpha"), self.random_bytes, lambda: FILETIME

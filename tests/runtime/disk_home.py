@@ -89,24 +89,32 @@ class Home:
         return answers
 
     def create(self, name: str = PLAIN, **properties: Any) -> Queue:
-        return self.run(lambda m: m.create_queue(name, QueueProperties(**properties), self.admin))
+        return self.run(
+            lambda m: m.queues.create_queue(name, QueueProperties(**properties), self.admin)
+        )
 
     def open(self, access: QueueAccessType, name: str = PLAIN) -> OpenQueueDescriptor:
-        return self.run(lambda m: m.open_queue(name, access, self.admin))
+        return self.run(lambda m: m.queues.open_queue(name, access, self.admin))
 
     def send(self, *bodies: bytes, name: str = PLAIN, **attributes: Any) -> None:
         sender, durable = self.open(SEND, name), DeliveryGuarantee.RECOVERABLE
         for body in bodies:
             message = Message(body=body, delivery_guarantee=durable, **attributes)
-            self.run(lambda m, message=message: m.enqueue_message_to_an_open_queue(sender, message))  # type: ignore[misc]
+            self.run(
+                lambda m, message=message: m.messages.enqueue_message_to_an_open_queue(
+                    sender, message
+                )
+            )  # type: ignore[misc]
 
     def receive(self, reader: OpenQueueDescriptor, **options: Any) -> bytes:
         return self.body(
-            self.driver.read(lambda m: m.dequeue_message(reader, **IN_TIME, **options))
+            self.driver.read(lambda m: m.messages.dequeue_message(reader, **IN_TIME, **options))
         )
 
     def peek(self, reader: OpenQueueDescriptor, **options: Any) -> bytes:
-        return self.body(self.driver.read(lambda m: m.peek_message(reader, **IN_TIME, **options)))
+        return self.body(
+            self.driver.read(lambda m: m.messages.peek_message(reader, **IN_TIME, **options))
+        )
 
     def body(self, delivery: Delivery | None) -> bytes:
         assert delivery is not None
@@ -115,14 +123,14 @@ class Home:
     # -- looking
 
     def queue(self, name: str = PLAIN) -> Queue:
-        return self.manager._queue(name)
+        return self.manager.queues._local(name)
 
     def lookup_ids(self, name: str = PLAIN) -> list[int]:
         return [place.lookup_id for place, _ in self.queue(name).state.order.forward()]
 
     def check_books(self) -> None:
         for queue in self.manager.queues.all():
-            for books in lines_of(self.manager.core, queue):
+            for books in lines_of(self.manager.ledger, queue):
                 assert books.balanced, (queue.name, books)
 
     # -- damage

@@ -35,16 +35,16 @@ class LineSession(asyncio.Protocol):
     def send(self, label: str) -> None:
         message = Message(label=label, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
         self.door.service.desk.decide(
-            lambda m: m.enqueue_message_to_an_open_queue(
-                m.open_queue(QUEUE, QueueAccessType.SEND, ADMIN), message
+            lambda m: m.messages.enqueue_message_to_an_open_queue(
+                m.queues.open_queue(QUEUE, QueueAccessType.SEND, ADMIN), message
             ),
             self.answer,
         )
 
     def receive(self) -> None:
         self.door.service.desk.decide(
-            lambda m: m.dequeue_message(
-                m.open_queue(QUEUE, QueueAccessType.RECEIVE, ADMIN), token=self.answer
+            lambda m: m.messages.dequeue_message(
+                m.queues.open_queue(QUEUE, QueueAccessType.RECEIVE, ADMIN), token=self.answer
             ),
             lambda answer: self.answer(answer) if answer.packets or answer.error else None,
         )

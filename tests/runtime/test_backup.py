@@ -56,7 +56,7 @@ def durable(label: str) -> Message:
 
 def labels(manager: EmbeddedQueueManager) -> list[str]:
     reader = manager.open(ORDERS, RECEIVE)
-    found = manager.read_many(lambda m: m.dequeue_messages(reader, 100_000))
+    found = manager.read_many(lambda m: m.messages.dequeue_messages(reader, 100_000))
     return [delivery.message.label for delivery in found]
 
 
@@ -80,8 +80,8 @@ class Load:
     def step(self, manager: QueueManager) -> None:
         for number in range(self.sent, self.sent + 3):
             message = durable(f"{number}")
-            manager.enqueue_message_to_an_open_queue(self.sender, message)
-        manager.dequeue_messages(self.reader, 2)
+            manager.messages.enqueue_message_to_an_open_queue(self.sender, message)
+        manager.messages.dequeue_messages(self.reader, 2)
 
 
 def start(home: Home) -> Started:
@@ -96,9 +96,9 @@ def test_a_backup_under_load_restores_to_a_state_that_balances(tmp_path: Path) -
         started = start(home)
         desk = Loop(started.driver)
         desk.start()
-        await desk.run(lambda m: m.create_queue(ORDERS, QueueProperties(), ADMIN))
-        sender = await desk.run(lambda m: m.open_queue(ORDERS, SEND, ADMIN))
-        reader = await desk.run(lambda m: m.open_queue(ORDERS, RECEIVE, ADMIN))
+        await desk.run(lambda m: m.queues.create_queue(ORDERS, QueueProperties(), ADMIN))
+        sender = await desk.run(lambda m: m.queues.open_queue(ORDERS, SEND, ADMIN))
+        reader = await desk.run(lambda m: m.queues.open_queue(ORDERS, RECEIVE, ADMIN))
         load = Load(desk, sender, reader)
         task = asyncio.create_task(load.run())
         while load.sent < 600:
@@ -123,7 +123,7 @@ def test_a_backup_under_load_restores_to_a_state_that_balances(tmp_path: Path) -
     assert len(manifest.files) > 3
     restored = restore(tmp_path / "copy", tmp_path / "new")
     with opened(tmp_path / "new") as manager:
-        books = machine_books(manager.manager.core)[r"ALPHA\private$\orders"]
+        books = machine_books(manager.manager.ledger)[r"ALPHA\private$\orders"]
         assert books.balanced
         assert books.accepted >= figures["sent"]
         assert books.received >= figures["received"]
@@ -149,16 +149,16 @@ def test_identifiers_of_a_restored_store_were_never_given_before(tmp_path: Path)
     home = tmp_path / "home"
     filled(home)
     with opened(home) as manager:
-        core = manager.manager.core
-        was = core.lookup_ids.value, core.ordinals.value, manager.manager.record
-        guid = manager.manager.identifier
+        core = manager.manager.ledger
+        was = core.lookup_ids.value, core.ordinals.value, manager.manager.machine.record
+        guid = manager.manager.machine.identifier
     restored = restore(tmp_path / "copy", tmp_path / "new")
     with opened(tmp_path / "new") as manager:
-        core, record = manager.manager.core, manager.manager.record
+        core, record = manager.manager.ledger, manager.manager.machine.record
         assert core.lookup_ids.value >= was[0] + LOOKUP_IDS_RAISED - (1 << 20)
         assert core.ordinals.value >= was[1] + MESSAGE_IDS_RAISED - (1 << 16)
         assert record.sequence_timestamp > was[2].sequence_timestamp
-        assert manager.manager.identifier == guid
+        assert manager.manager.machine.identifier == guid
         sender = manager.open(ORDERS, SEND)
         sent = manager.send(sender, durable("new"))
         assert sent.ordinal >= MESSAGE_IDS_RAISED
@@ -176,12 +176,12 @@ def test_transactional_messages_to_others_begin_new_sequences(tmp_path: Path) ->
         sender = manager.open(elsewhere, SEND)
 
         def transaction(m: QueueManager) -> None:
-            tx = m.create_transaction(identifier)
-            m.enqueue_message_to_an_open_queue(sender, Message(label="far"), tx)
-            m.transaction_commit(identifier)
+            tx = m.transactions.create_transaction(identifier)
+            m.messages.enqueue_message_to_an_open_queue(sender, Message(label="far"), tx)
+            m.transactions.transaction_commit(identifier)
 
         manager.run(transaction)
-        core = manager.manager.core
+        core = manager.manager.ledger
         packets = [manager.store.read(number) for number, _ in core.state.table.items()]
         found = [deserialize(p).transactional_message_sequence_identifier for p in packets]
         return [one.time_stamp for one in found if one is not None]

@@ -40,7 +40,7 @@ class Shop:
     def __init__(self, home: Path) -> None:
         settings = EngineSettings("ALPHA", qms=QmsSettings())
         self.qm = EmbeddedQueueManager(home, settings=settings, store_settings=SMALL)
-        self.qm.manager.accounts.certificates.key_file = lambda: b"s" * 32
+        self.qm.manager.certificates.key_file = lambda: b"s" * 32
         self.station = self.enter(NWOT_USER, SUPERVISOR)
 
     def enter(self, kind: int, name: str) -> Station:
@@ -50,7 +50,7 @@ class Shop:
 
     def build(self) -> None:
         run, station = self.qm.run, self.station
-        run(lambda m: m.job_queues.create_queue(station, *QUEUE, "SYS:SYSTEM"))
+        run(lambda m: m.jobs.create_queue(station, *QUEUE, "SYS:SYSTEM"))
         run(lambda m: m.bindery.create_object(station, NWOT_JOB_SERVER, "S"))
         for prop, kind, name in (
             (Q_USERS, NWOT_USER, SUPERVISOR),
@@ -70,35 +70,35 @@ class Shop:
     def submit(self, data: bytes) -> int:
         """Written in two pieces, the second one over the end of the first."""
         run, station = self.qm.run, self.station
-        job = run(lambda m: m.job_queues.create_queue_file(station, self.id, NWQueueJobStruct()))
+        job = run(lambda m: m.jobs.create_queue_file(station, self.id, NWQueueJobStruct()))
         handle, half = job.job_file_handle, len(data) // 2
         for at, piece in ((0, data[: half + 9]), (half, data[half:])):
-            run(lambda m, a=at, p=piece: m.job_queues.write_file(station, handle, a, p))  # type: ignore[misc]
-        run(lambda m: m.job_queues.close_file_and_start_queue_job(station, self.id, job.job_number))
+            run(lambda m, a=at, p=piece: m.jobs.write_file(station, handle, a, p))  # type: ignore[misc]
+        run(lambda m: m.jobs.close_file_and_start_queue_job(station, self.id, job.job_number))
         return job.job_number
 
     def remove(self, number: int) -> None:
-        self.qm.run(lambda m: m.job_queues.remove_job_from_queue(self.station, self.id, number))
+        self.qm.run(lambda m: m.jobs.remove_job_from_queue(self.station, self.id, number))
 
     def serviced(self) -> dict[int, bytes]:
         """What a queue server gets, job by job; all are finished."""
         run, server, id = self.qm.run, self.enter(NWOT_JOB_SERVER, "S"), self.id
-        run(lambda m: m.job_queues.attach_queue_server_to_queue(server, id))
+        run(lambda m: m.jobs.attach_queue_server_to_queue(server, id))
         found: dict[int, bytes] = {}
         for _ in range(self.waiting):
-            job = run(lambda m: m.job_queues.service_queue_job(server, id, None))
+            job = run(lambda m: m.jobs.service_queue_job(server, id, None))
             handle, number = job.job_file_handle, job.job_number
             found[number] = run(
-                lambda m, h=handle: m.job_queues.read_file(server, h, 0, 2 * SIZE)  # type: ignore[misc]
+                lambda m, h=handle: m.jobs.read_file(server, h, 0, 2 * SIZE)  # type: ignore[misc]
             )
             run(
-                lambda m, n=number: m.job_queues.finish_servicing_queue_job(server, id, n)  # type: ignore[misc]
+                lambda m, n=number: m.jobs.finish_servicing_queue_job(server, id, n)  # type: ignore[misc]
             )
         return found
 
     @property
     def waiting(self) -> int:
-        return len(self.qm.manager.job_queues.queue(self.id))
+        return len(self.qm.manager.jobs.queue(self.id))
 
     def rest(self) -> None:
         """Until there is nothing to tidy up."""

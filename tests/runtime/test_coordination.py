@@ -48,7 +48,7 @@ class Machine(ApiRig):
 
     async def start(self) -> None:
         await super().start()
-        self.manager.two_phase.coordinator.url = self.url
+        self.manager.transactions.coordinator.url = self.url
         self.coordination.start()
         await self.create(PATH, transactional=True)
 
@@ -61,12 +61,12 @@ class Machine(ApiRig):
         await super().stop()
 
     async def trust(self, other: Machine) -> None:
-        guid = other.manager.identifier
-        await self.run(lambda m: m.two_phase.peers.add(other.name, guid, other.url, KEY))
+        guid = other.manager.machine.identifier
+        await self.run(lambda m: m.transactions.add_peer(other.name, guid, other.url, KEY))
 
     @property
     def name(self) -> str:
-        return self.manager.core.settings.computer_name
+        return self.manager.machine.settings.computer_name
 
     @asynccontextmanager
     async def client(self) -> Any:
@@ -75,7 +75,7 @@ class Machine(ApiRig):
             yield qm
 
     def count(self) -> int:
-        queue = self.manager._queue(PATH)
+        queue = self.manager.queues._local(PATH)
         return queue.state.count - queue.locked
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -86,8 +86,8 @@ class Machine(ApiRig):
 
     @property
     def quiet(self) -> bool:
-        two_phase = self.manager.two_phase
-        return not two_phase.coordinator.joints and not self.manager.in_doubt()
+        two_phase = self.manager.transactions
+        return not two_phase.coordinator.joints and not self.manager.transactions.in_doubt()
 
 
 async def started(folder: Path, name: str, **settings: Any) -> Machine:
@@ -138,7 +138,9 @@ def test_two_queue_managers_commit_and_abort_together(tmp_path: Path) -> None:
                             raise KeyError
                 except KeyError:
                     pass
-                await alpha.until(lambda: alpha.quiet and not beta.manager.transactions.open)
+                await alpha.until(
+                    lambda: alpha.quiet and not beta.manager.transactions.collection.open
+                )
                 assert (alpha.count(), beta.count()) == (1, 1)
             assert "peer_" not in alpha.lines.getvalue()
 
@@ -180,8 +182,8 @@ def test_strangers_at_the_door_of_peers_are_refused(tmp_path: Path) -> None:
     async def work(alpha: Machine, beta: Machine) -> None:
         call = PeerCall(
             Verb.OUTCOME,
-            beta.manager.identifier,
-            alpha.manager.identifier,
+            beta.manager.machine.identifier,
+            alpha.manager.machine.identifier,
             b"t" * 16,
             real_clock()[1],
             bytes(8),
@@ -208,7 +210,7 @@ def test_certificates_of_peers_are_checked(tmp_path: Path, trusted: bool) -> Non
         context.load_cert_chain(CERTIFICATES / "localhost.pem", CERTIFICATES / "localhost.key")
         door = AdminServer(beta.admin, tls=context)
         address = await door.start("127.0.0.1", 0)
-        await alpha.run(lambda m: m.two_phase.remove_peer("BETA"))
+        await alpha.run(lambda m: m.transactions.remove_peer("BETA"))
         beta.url = f"https://localhost:{address.rpartition(':')[2]}"
         await alpha.trust(beta)
         authorities = str(CERTIFICATES / "localhost.pem") if trusted else ""
@@ -217,7 +219,9 @@ def test_certificates_of_peers_are_checked(tmp_path: Path, trusted: bool) -> Non
         async with alpha.client() as here:
             tx = await here.transaction().begin()
             await alpha.run(
-                lambda m: m.two_phase.coordinator.token(m.transactions.find(identifier(tx)), "BETA")
+                lambda m: m.transactions.coordinator.token(
+                    m.transactions.find(identifier(tx)), "BETA"
+                )
             )
             with pytest.raises(posthouse.QueueError, match="aborted it" if trusted else "no vote"):
                 await tx.commit()
@@ -247,16 +251,16 @@ def test_whatever_a_peer_answers_is_survived(tmp_path: Path, answer: str) -> Non
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         guid = b"g" * 16
-        await alpha.run(lambda m: m.two_phase.peers.add("ODD", guid, site.name, KEY))
+        await alpha.run(lambda m: m.transactions.add_peer("ODD", guid, site.name, KEY))
         asks: list[Ask] = []
         alpha.desk.driver.on_asks = lambda some: (asks.extend(some), alpha.coordination.take(some))  # type: ignore[assignment,func-returns-value]
-        tx = await alpha.run(lambda m: m.create_transaction(b"t" * 16))
-        await alpha.run(lambda m: m.two_phase.coordinator.token(tx, "ODD"))
-        await alpha.run(lambda m: m.two_phase.coordinator.commit(b"t" * 16, waiter=print))
+        tx = await alpha.run(lambda m: m.transactions.create_transaction(b"t" * 16))
+        await alpha.run(lambda m: m.transactions.coordinator.token(tx, "ODD"))
+        await alpha.run(lambda m: m.transactions.commit(b"t" * 16, waiter=print))
         await alpha.until(lambda: bool(asks) and not alpha.coordination._calls)
-        refused = alpha.manager.core.refusals["peer_reply"]
+        refused = alpha.manager.machine.refusals["peer_reply"]
         assert refused or "peer_does_not_answer" in alpha.lines.getvalue()
-        await alpha.run(lambda m: m.transaction_abort(b"t" * 16))
+        await alpha.run(lambda m: m.transactions.transaction_abort(b"t" * 16))
         await runner.cleanup()
 
     with_two(tmp_path, work)

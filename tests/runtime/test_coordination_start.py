@@ -32,7 +32,7 @@ def urls(folder: Path, settings: str, *, listening: bool = True) -> str:
         return [Place(LineDoor(service, "admin"), "127.0.0.1", 0)] if listening else []
 
     run(Options(folder, name="ALPHA", ports=PortSet.EPHEMERAL), doors)
-    return seen[0].started.manager.two_phase.coordinator.url
+    return seen[0].started.manager.transactions.coordinator.url
 
 
 def test_peers_call_the_admin_endpoint_unless_the_settings_name_another(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class Followed:
 
     async def create(self, name: str) -> Answer:
         return await self.desk.call(
-            lambda manager: manager.create_queue(name, QueueProperties(), ADMIN).name
+            lambda manager: manager.queues.create_queue(name, QueueProperties(), ADMIN).name
         )
 
 
@@ -109,12 +109,12 @@ def test_a_call_does_not_wait_for_ever(tmp_path: Path) -> None:
         for answer in (begun, behind, await house.create("ALPHA\\c")):
             assert isinstance(answer.error, NoDs)
         assert house.file.asked.wait(THREAD_S)
-        assert "has not answered" in house.manager.mirroring.state().reason
+        assert "has not answered" in house.manager.directory.state().reason
         assert (await house.create("ALPHA\\private$\\p")).error is None
         house.speak_again()
         await house.directory.refresh()
-        assert house.manager.mirroring.state().online
-        known = house.manager.directory.directory.all_known(objects.Queue)
+        assert house.manager.directory.state().online
+        known = house.manager.directory.queues.directory.all_known(objects.Queue)
         # What was begun came to its end, and is told; what waited behind it was not begun.
         assert {one.pathname for one in known} == {"ALPHA\\first", "ALPHA\\a"}
         assert (await house.create("ALPHA\\b")).error is None
@@ -126,6 +126,6 @@ def test_an_operator_does_not_wait_for_ever(tmp_path: Path) -> None:
     async def play(house: Followed) -> None:
         house.fall_silent()
         await house.directory.refresh()
-        assert not house.manager.mirroring.state().online
+        assert not house.manager.directory.state().online
 
     follow(tmp_path / "directory.toml", play)

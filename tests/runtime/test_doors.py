@@ -125,7 +125,7 @@ def test_what_is_configured_holds_after_every_start(tmp_path: Path) -> None:
     def look(service: Service, places: list[Place]) -> None:
         (door,) = [place.door for place in places if isinstance(place.door, BinaryServer)]
         settings = door._node.protocol.settings
-        insecure = service.desk.manager.core.settings.queue_manager.send_insecure_nacks
+        insecure = service.desk.manager.machine.settings.queue_manager.send_insecure_nacks
         seen.append((insecure, settings.round_trip_ms, list(settings.resend_ms[::3])))
 
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:

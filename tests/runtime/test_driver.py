@@ -82,30 +82,32 @@ class Bench:
         )
         self.admin = Caller.administrator()
         self.out: list[Any] = []
-        self.run(lambda m: m.create_queue(ORDERS, QueueProperties(transactional=True), self.admin))
-        self.run(lambda m: m.create_queue(PLAIN, QueueProperties(), self.admin))
+        self.run(
+            lambda m: m.queues.create_queue(ORDERS, QueueProperties(transactional=True), self.admin)
+        )
+        self.run(lambda m: m.queues.create_queue(PLAIN, QueueProperties(), self.admin))
 
     def run(self, call: Callable[[QueueManager], T]) -> T:
         return self.driver.run(call)
 
     def open(self, name: str, access: QueueAccessType) -> OpenQueueDescriptor:
-        return self.run(lambda m: m.open_queue(name, access, self.admin))
+        return self.run(lambda m: m.queues.open_queue(name, access, self.admin))
 
     def open_now(self, m: QueueManager) -> OpenQueueDescriptor:
-        return m.open_queue(PLAIN, RECEIVE, self.admin)
+        return m.queues.open_queue(PLAIN, RECEIVE, self.admin)
 
     def message(self, body: bytes = b"body", **attributes: Any) -> Message:
         return Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE, **attributes)
 
     def transaction(self, name: bytes) -> bytes:
         identifier = name.ljust(16, b".")
-        self.run(lambda m: m.create_transaction(identifier))
+        self.run(lambda m: m.transactions.create_transaction(identifier))
         return identifier
 
     def send(self, body: bytes = b"body", **attributes: Any) -> None:
         sender = self.open(PLAIN, SEND)
         message = self.message(body, **attributes)
-        self.run(lambda m: m.enqueue_message_to_an_open_queue(sender, message))
+        self.run(lambda m: m.messages.enqueue_message_to_an_open_queue(sender, message))
 
     def send_in_transaction(self, *bodies: bytes) -> None:
         identifier, sender = self.transaction(b"fill"), self.open(ORDERS, SEND)
@@ -113,11 +115,11 @@ class Bench:
         for body in bodies:
             message = self.message(body)
             self.run(
-                lambda m, message=message: m.enqueue_message_to_an_open_queue(  # type: ignore[misc]
+                lambda m, message=message: m.messages.enqueue_message_to_an_open_queue(  # type: ignore[misc]
                     sender, message, transaction
                 )
             )
-        self.run(lambda m: m.transaction_commit(identifier))
+        self.run(lambda m: m.transactions.transaction_commit(identifier))
 
     def turn(self, *calls: Callable[[QueueManager], object]) -> None:
         """A turn of these calls, appended and not synced; their answers go to `out`."""
@@ -133,10 +135,10 @@ class Bench:
         )
 
     def live(self) -> dict[str, object]:
-        return picture(self.manager.core.state)
+        return picture(self.manager.ledger.state)
 
     def lookup_id(self, name: str) -> int:
-        found = self.manager.reading.first(self.manager._queue(name))
+        found = self.manager.messages.first(self.manager.queues._local(name))
         assert found is not None
         return found[0].lookup_id
 
@@ -147,75 +149,75 @@ Prepare = Callable[[Bench], Callable[[QueueManager], object]]
 
 
 def _create(bench: Bench) -> Callable[[QueueManager], object]:
-    return lambda m: m.create_queue(r".\private$\new", QueueProperties(), bench.admin)
+    return lambda m: m.queues.create_queue(r".\private$\new", QueueProperties(), bench.admin)
 
 
 def _delete(bench: Bench) -> Callable[[QueueManager], object]:
     bench.send()
-    return lambda m: m.delete_queue(PLAIN, bench.admin)
+    return lambda m: m.queues.delete_queue(PLAIN, bench.admin)
 
 
 def _set(bench: Bench) -> Callable[[QueueManager], object]:
-    return lambda m: m.set_queue(PLAIN, bench.admin, label="new")
+    return lambda m: m.queues.set_queue(PLAIN, bench.admin, label="new")
 
 
 def _open_outgoing(bench: Bench) -> Callable[[QueueManager], object]:
-    return lambda m: m.open_queue(ELSEWHERE, SEND, bench.admin)
+    return lambda m: m.queues.open_queue(ELSEWHERE, SEND, bench.admin)
 
 
 def _send(bench: Bench) -> Callable[[QueueManager], object]:
     sender = bench.open(PLAIN, SEND)
-    return lambda m: m.enqueue_message_to_an_open_queue(sender, bench.message())
+    return lambda m: m.messages.enqueue_message_to_an_open_queue(sender, bench.message())
 
 
 def _receive(bench: Bench) -> Callable[[QueueManager], object]:
     bench.send()
     reader = bench.open(PLAIN, RECEIVE)
-    return lambda m: m.dequeue_message(reader)
+    return lambda m: m.messages.dequeue_message(reader)
 
 
 def _receive_many(bench: Bench) -> Callable[[QueueManager], object]:
     bench.send()
     bench.send()
     reader = bench.open(PLAIN, RECEIVE)
-    return lambda m: m.dequeue_messages(reader, 5)
+    return lambda m: m.messages.dequeue_messages(reader, 5)
 
 
 def _lookup(bench: Bench) -> Callable[[QueueManager], object]:
     bench.send()
     reader, lookup_id = bench.open(PLAIN, RECEIVE), bench.lookup_id(PLAIN)
-    return lambda m: m.read_message_by_lookup_identifier(reader, lookup_id, peek=False)
+    return lambda m: m.messages.read_message_by_lookup_identifier(reader, lookup_id, peek=False)
 
 
 def _held(bench: Bench) -> tuple[OpenQueueDescriptor, int]:
     bench.send(negative_journaling_requested=True)
     reader, lookup_id = bench.open(PLAIN, RECEIVE), bench.lookup_id(PLAIN)
-    bench.run(lambda m: m.dequeue_message(reader, two_phase=True))
+    bench.run(lambda m: m.messages.dequeue_message(reader, two_phase=True))
     return reader, lookup_id
 
 
 def _end(bench: Bench) -> Callable[[QueueManager], object]:
     reader, lookup_id = _held(bench)
-    return lambda m: m.dequeue_message_end(reader, lookup_id, positive=True)
+    return lambda m: m.messages.dequeue_message_end(reader, lookup_id, positive=True)
 
 
 def _reject(bench: Bench) -> Callable[[QueueManager], object]:
     reader, lookup_id = _held(bench)
-    return lambda m: m.dequeue_message_end(
+    return lambda m: m.messages.dequeue_message_end(
         reader, lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
     )
 
 
 def _purge(bench: Bench) -> Callable[[QueueManager], object]:
     reader, _ = _held(bench)
-    return lambda m: m.purge_queue(reader)
+    return lambda m: m.queues.purge_queue(reader)
 
 
 def _move(bench: Bench) -> Callable[[QueueManager], object]:
     bench.send_in_transaction(b"a")
     source, target = bench.open(ORDERS, RECEIVE), bench.open(POISON, MOVE)
     lookup_id = bench.lookup_id(ORDERS)
-    return lambda m: m.move_message(source, lookup_id, target)
+    return lambda m: m.messages.move_message(source, lookup_id, target)
 
 
 def _full_transaction(bench: Bench) -> bytes:
@@ -224,26 +226,28 @@ def _full_transaction(bench: Bench) -> bytes:
     transaction = bench.manager.transactions.find(identifier)
     sender, reader = bench.open(ORDERS, SEND), bench.open(ORDERS, RECEIVE)
     target = bench.open(POISON, MOVE)
-    bench.run(lambda m: m.enqueue_message_to_an_open_queue(sender, bench.message(), transaction))
-    bench.run(lambda m: m.dequeue_message(reader, transaction=transaction))
+    bench.run(
+        lambda m: m.messages.enqueue_message_to_an_open_queue(sender, bench.message(), transaction)
+    )
+    bench.run(lambda m: m.messages.dequeue_message(reader, transaction=transaction))
     lookup_id = bench.lookup_id(ORDERS)
-    bench.run(lambda m: m.move_message(reader, lookup_id, target, transaction))
+    bench.run(lambda m: m.messages.move_message(reader, lookup_id, target, transaction))
     return identifier
 
 
 def _commit(bench: Bench) -> Callable[[QueueManager], object]:
     identifier = _full_transaction(bench)
-    return lambda m: m.transaction_commit(identifier)
+    return lambda m: m.transactions.transaction_commit(identifier)
 
 
 def _abort(bench: Bench) -> Callable[[QueueManager], object]:
     identifier = _full_transaction(bench)
-    return lambda m: m.transaction_abort(identifier)
+    return lambda m: m.transactions.transaction_abort(identifier)
 
 
 def _prepare(bench: Bench) -> Callable[[QueueManager], object]:
     identifier = _full_transaction(bench)
-    return lambda m: m.transactions.prepare(identifier, single_phase=False)
+    return lambda m: m.transactions.collection.prepare(identifier, single_phase=False)
 
 
 OPERATIONS: list[Prepare] = [
@@ -290,7 +294,7 @@ def test_a_timer_of_the_engine_is_no_shorter_way() -> None:
     bench = Bench()
     bench.send(time_to_be_received=5, negative_journaling_requested=True)
     reader = bench.open(r".\system$;deadletter", RECEIVE)
-    bench.turn(lambda m: m.peek_message(reader, token=bench.out.append))
+    bench.turn(lambda m: m.messages.peek_message(reader, token=bench.out.append))
     bench.driver.sync()
     bench.driver.release()
     bench.out.clear()
@@ -311,7 +315,7 @@ def test_answers_leave_in_the_order_of_the_decisions_as_far_as_the_log_is_synced
 
     def send(text: bytes) -> Callable[[QueueManager], object]:
         def call(m: QueueManager) -> bytes:
-            m.enqueue_message_to_an_open_queue(sender, bench.message(text))
+            m.messages.enqueue_message_to_an_open_queue(sender, bench.message(text))
             return text
 
         return call
@@ -333,7 +337,7 @@ def test_answers_leave_in_the_order_of_the_decisions_as_far_as_the_log_is_synced
 def test_a_peek_does_not_show_what_is_not_durable() -> None:
     bench = Bench()
     call, reader = _send(bench), bench.open(PLAIN, PEEK)
-    bench.turn(call, lambda m: m.peek_message(reader))
+    bench.turn(call, lambda m: m.messages.peek_message(reader))
     assert bench.driver.release() == 0
     bench.driver.sync()
     bench.driver.release()
@@ -345,19 +349,19 @@ def test_refusals_are_held_as_well() -> None:
     """An empty queue is a fact too: the receive that emptied it may not have happened."""
     bench = Bench()
     receive, reader = _receive(bench), bench.open(PLAIN, RECEIVE)
-    bench.turn(receive, lambda m: m.dequeue_message(reader, timeout_ms=0))
-    bench.turn(lambda m: m.open_queue(r".\private$\unknown", RECEIVE, bench.admin))
+    bench.turn(receive, lambda m: m.messages.dequeue_message(reader, timeout_ms=0))
+    bench.turn(lambda m: m.queues.open_queue(r".\private$\unknown", RECEIVE, bench.admin))
     assert bench.driver.release() == 0
     bench.driver.sync()
     assert bench.driver.release() == 3
     assert [type(answer.error) for answer in bench.out[1:]] == [IoTimeout, QueueNotFound]
-    refusals = bench.manager.core.refusals
+    refusals = bench.manager.machine.refusals
     assert refusals["MQ_ERROR_IO_TIMEOUT"] == refusals["MQ_ERROR_QUEUE_NOT_FOUND"] == 1
 
 
 def test_a_refusal_that_rests_on_durable_facts_leaves_at_once() -> None:
     bench = Bench()
-    bench.turn(lambda m: m.open_queue(r".\private$\unknown", RECEIVE, bench.admin))
+    bench.turn(lambda m: m.queues.open_queue(r".\private$\unknown", RECEIVE, bench.admin))
     assert bench.driver.release() == 1
 
 
@@ -366,7 +370,7 @@ def test_wakes_are_held_and_come_behind_the_answers_of_their_turn() -> None:
     readers = [bench.open(PLAIN, RECEIVE) for _ in range(2)]
     for name, reader in zip("ab", readers, strict=True):
         bench.turn(
-            lambda m, name=name, reader=reader: m.dequeue_message(  # type: ignore[misc]
+            lambda m, name=name, reader=reader: m.messages.dequeue_message(  # type: ignore[misc]
                 reader, token=lambda answer: bench.out.append((name, answer))
             )
         )
@@ -376,7 +380,9 @@ def test_wakes_are_held_and_come_behind_the_answers_of_their_turn() -> None:
     sender = bench.open(PLAIN, SEND)
     bench.turn(
         *(
-            lambda m, text=text: m.enqueue_message_to_an_open_queue(sender, bench.message(text))
+            lambda m, text=text: m.messages.enqueue_message_to_an_open_queue(
+                sender, bench.message(text)
+            )
             for text in (b"1", b"2")
         )
     )
@@ -395,7 +401,7 @@ def test_what_protocols_may_do_and_the_log_lines_are_held_too() -> None:
     bench.driver.on_event = lambda event: seen.append(event.name)
     sender = bench.open(ELSEWHERE, SEND)
     bench.clock.step_utc(1000)
-    bench.turn(lambda m: m.enqueue_message_to_an_open_queue(sender, bench.message()))
+    bench.turn(lambda m: m.messages.enqueue_message_to_an_open_queue(sender, bench.message()))
     assert bench.driver.release() == 0
     assert seen == []
     bench.driver.sync()
@@ -414,10 +420,10 @@ def test_what_is_owed_to_another_machine_is_held_too() -> None:
     message.transaction_sequence_number = 1
     message.identifier = MessageId(bytes(range(16)), 1)
     message.destination_queue_format_name = r"DIRECT=OS:ALPHA\private$\orders"
-    packet, queue = serialize(message), bench.manager._queue(ORDERS)
-    bench.run(lambda m: m.sending.enqueue(queue, packet, flags=FLAG_REMOTE))
+    packet, queue = serialize(message), bench.manager.queues._local(ORDERS)
+    bench.run(lambda m: m.messages.sending.enqueue(queue, packet, flags=FLAG_REMOTE))
     reader = bench.open(ORDERS, RECEIVE)
-    bench.turn(lambda m: m.dequeue_message(reader))
+    bench.turn(lambda m: m.messages.dequeue_message(reader))
     bench.driver.release()
     assert told == []
     bench.driver.sync()
@@ -428,10 +434,14 @@ def test_what_is_owed_to_another_machine_is_held_too() -> None:
 def test_an_express_message_is_shown_once_what_was_before_it_is_durable() -> None:
     bench = Bench()
     sender, reader = bench.open(PLAIN, SEND), bench.open(PLAIN, RECEIVE)
-    bench.run(lambda m: m.enqueue_message_to_an_open_queue(sender, bench.message(priority=0)))
+    bench.run(
+        lambda m: m.messages.enqueue_message_to_an_open_queue(sender, bench.message(priority=0))
+    )
     synced = bench.disk.calls["sync"]
-    bench.turn(lambda m: m.enqueue_message_to_an_open_queue(sender, Message(body=b"quick")))
-    bench.turn(lambda m: m.dequeue_message(reader))
+    bench.turn(
+        lambda m: m.messages.enqueue_message_to_an_open_queue(sender, Message(body=b"quick"))
+    )
+    bench.turn(lambda m: m.messages.dequeue_message(reader))
     assert bench.driver.release() == 2
     assert deserialize(bench.out[1].packets[0]).body == b"quick"
     assert bench.disk.calls["sync"] == synced
@@ -450,7 +460,7 @@ def test_upkeep_is_the_stores() -> None:
     bench = Bench()
     bench.send()
     reader = bench.open(PLAIN, RECEIVE)
-    delivery = bench.driver.read(lambda m: m.dequeue_message(reader))
+    delivery = bench.driver.read(lambda m: m.messages.dequeue_message(reader))
     assert delivery is not None
     while bench.driver.tidy():
         pass
@@ -522,7 +532,7 @@ def test_bytes_of_a_peer_that_are_no_packet_are_no_failure_of_ours() -> None:
     bench = Bench()
     sender = bench.open(PLAIN, SEND)
     with pytest.raises(RemoteProtocolError):
-        bench.run(lambda m: m.send_packets(sender, [b"no packet"]))
+        bench.run(lambda m: m.messages.send_packets(sender, [b"no packet"]))
     assert not bench.driver.failed
     bench.send()
 
@@ -566,8 +576,8 @@ def test_a_full_disk_refuses_messages_and_nothing_else() -> None:
     bench.disk.fill_up(1 << 20)
     sender, reader = bench.open(PLAIN, SEND), bench.open(PLAIN, RECEIVE)
     with pytest.raises(MachineQuotaExceeded):
-        bench.run(lambda m: m.enqueue_message_to_an_open_queue(sender, bench.message()))
-    delivery = bench.driver.read(lambda m: m.dequeue_message(reader))
+        bench.run(lambda m: m.messages.enqueue_message_to_an_open_queue(sender, bench.message()))
+    delivery = bench.driver.read(lambda m: m.messages.dequeue_message(reader))
     assert delivery is not None
     bench.disk.fill_up(1 << 40)
     bench.send(b"after")
@@ -582,7 +592,7 @@ def test_a_single_call_is_durable_when_it_returns() -> None:
     bench.send()
     assert bench.durable() == bench.live()
     reader = bench.open(PLAIN, RECEIVE)
-    delivery = bench.driver.read(lambda m: m.dequeue_message(reader))
+    delivery = bench.driver.read(lambda m: m.messages.dequeue_message(reader))
     assert delivery is not None
     assert deserialize(delivery.packet).body == b"body"
     assert bench.durable() == bench.live()
@@ -592,7 +602,7 @@ def test_a_single_call_raises_its_refusal_and_counts_it() -> None:
     bench = Bench()
     with pytest.raises(QueueNotFound):
         bench.open(r".\private$\unknown", RECEIVE)
-    assert bench.manager.core.refusals["MQ_ERROR_QUEUE_NOT_FOUND"] == 1
+    assert bench.manager.machine.refusals["MQ_ERROR_QUEUE_NOT_FOUND"] == 1
 
 
 def test_several_messages_come_with_their_packets() -> None:
@@ -600,18 +610,23 @@ def test_several_messages_come_with_their_packets() -> None:
     for text in (b"0", b"1", b"2", b"3"):
         bench.send(text)
     reader = bench.open(PLAIN, RECEIVE)
-    (delivery,) = bench.driver.read_many(lambda m: m.dequeue_messages(bench.open_now(m), 1))
+    (delivery,) = bench.driver.read_many(
+        lambda m: m.messages.dequeue_messages(bench.open_now(m), 1)
+    )
     assert deserialize(delivery.packet).body == b"0"
-    deliveries = bench.driver.read_many(lambda m: m.dequeue_messages(reader, 2))
+    deliveries = bench.driver.read_many(lambda m: m.messages.dequeue_messages(reader, 2))
     assert [deserialize(d.packet).body for d in deliveries] == [b"1", b"2"]
-    assert bench.driver.read(lambda m: m.peek_message(reader)) is not None
-    assert bench.driver.read_many(lambda m: m.dequeue_messages(reader, 0)) == []
+    assert bench.driver.read(lambda m: m.messages.peek_message(reader)) is not None
+    assert bench.driver.read_many(lambda m: m.messages.dequeue_messages(reader, 0)) == []
 
 
 def test_a_read_that_waits_has_no_message_now() -> None:
     bench = Bench()
     reader = bench.open(PLAIN, RECEIVE)
-    assert bench.driver.read(lambda m: m.dequeue_message(reader, token=bench.out.append)) is None
+    assert (
+        bench.driver.read(lambda m: m.messages.dequeue_message(reader, token=bench.out.append))
+        is None
+    )
     bench.send()
     assert len(bench.out) == 1
 
@@ -640,12 +655,12 @@ def test_a_clean_stop_ends_waits_and_syncs() -> None:
     bench = Bench()
     bench.turn(
         _send(bench),
-        lambda m: m.dequeue_message(
-            m.open_queue(ORDERS, RECEIVE, bench.admin), token=bench.out.append
+        lambda m: m.messages.dequeue_message(
+            m.queues.open_queue(ORDERS, RECEIVE, bench.admin), token=bench.out.append
         ),
     )
     sender = bench.open(PLAIN, SEND)
-    bench.run(lambda m: m.enqueue_message_to_an_open_queue(sender, Message(body=b"quick")))
+    bench.run(lambda m: m.messages.enqueue_message_to_an_open_queue(sender, Message(body=b"quick")))
     live = bench.live()
     bench.driver.close()
     assert isinstance(bench.out[-1].error, OperationCancelled)

@@ -23,26 +23,26 @@ def opened(home: Path) -> EmbeddedQueueManager:
 
 def receive(manager: EmbeddedQueueManager) -> Message:
     descriptor = manager.run(
-        lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, manager.administrator)
+        lambda m: m.queues.open_queue(ORDERS, QueueAccessType.RECEIVE, manager.administrator)
     )
-    delivery = manager.read(lambda m: m.dequeue_message(descriptor, timeout_ms=0))
+    delivery = manager.read(lambda m: m.messages.dequeue_message(descriptor, timeout_ms=0))
     assert delivery is not None
     return deserialize(delivery.packet)
 
 
 def test_messages_of_both_deliveries_outlive_a_clean_stop(tmp_path: Path) -> None:
     with opened(tmp_path) as manager:
-        guid = manager.manager.identifier
+        guid = manager.manager.machine.identifier
         manager.create_queue(ORDERS, QueueProperties())
         sender = manager.run(
-            lambda m: m.open_queue(ORDERS, QueueAccessType.SEND, manager.administrator)
+            lambda m: m.queues.open_queue(ORDERS, QueueAccessType.SEND, manager.administrator)
         )
         manager.send(sender, Message(body=b"express", priority=4))
         manager.send(
             sender, Message(body=b"kept", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
         )
     with opened(tmp_path) as manager:
-        assert manager.manager.identifier == guid
+        assert manager.manager.machine.identifier == guid
         assert manager.recovered.clean
         assert receive(manager).body == b"express"
         assert receive(manager).body == b"kept"
@@ -60,11 +60,11 @@ def test_several_messages_are_read_at_once(tmp_path: Path) -> None:
     with opened(tmp_path) as manager:
         manager.create_queue(ORDERS, QueueProperties())
         admin = manager.administrator
-        sender = manager.run(lambda m: m.open_queue(ORDERS, QueueAccessType.SEND, admin))
+        sender = manager.run(lambda m: m.queues.open_queue(ORDERS, QueueAccessType.SEND, admin))
         for number in range(5):
             manager.send(sender, Message(body=b"%d" % number))
-        reader = manager.run(lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, admin))
-        deliveries = manager.read_many(lambda m: m.dequeue_messages(reader, 3))
+        reader = manager.run(lambda m: m.queues.open_queue(ORDERS, QueueAccessType.RECEIVE, admin))
+        deliveries = manager.read_many(lambda m: m.messages.dequeue_messages(reader, 3))
         assert [deserialize(d.packet).body for d in deliveries] == [b"0", b"1", b"2"]
 
 

@@ -134,12 +134,12 @@ class Bench:
         self.desk = Loop(driver, self.failures.append)
         self.desk.policy = QuickDisk()
         self.desk.start()
-        await self.desk.run(lambda m: m.create_queue(QUEUE, QueueProperties(), ADMIN))
+        await self.desk.run(lambda m: m.queues.create_queue(QUEUE, QueueProperties(), ADMIN))
         self.reader = await self.desk.run(
-            lambda m: m.open_queue(QUEUE, QueueAccessType.RECEIVE, ADMIN)
+            lambda m: m.queues.open_queue(QUEUE, QueueAccessType.RECEIVE, ADMIN)
         )
         self.sender = await self.desk.run(
-            lambda m: m.open_queue(QUEUE, QueueAccessType.SEND, ADMIN)
+            lambda m: m.queues.open_queue(QUEUE, QueueAccessType.SEND, ADMIN)
         )
         await self.loop.quiet()
         self.trace.clear()
@@ -148,7 +148,8 @@ class Bench:
         """One durable message; its answer goes to the trace."""
         message = Message(label=label, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
         self.desk.decide(
-            lambda m: m.enqueue_message_to_an_open_queue(self.sender, message), self.note(label)
+            lambda m: m.messages.enqueue_message_to_an_open_queue(self.sender, message),
+            self.note(label),
         )
 
     def note(self, label: str) -> Callable[[Answer], None]:
@@ -158,12 +159,14 @@ class Bench:
 
     def count(self) -> None:
         """A call that changes nothing."""
-        self.desk.decide(lambda m: m.state, self.note("look"))
+        self.desk.decide(lambda m: m.machine.state, self.note("look"))
 
     def wait(self, timeout_ms: int | None, answers: list[Answer]) -> None:
         """A read that waits."""
         self.desk.decide(
-            lambda m: m.dequeue_message(self.reader, timeout_ms=timeout_ms, token=answers.append),
+            lambda m: m.messages.dequeue_message(
+                self.reader, timeout_ms=timeout_ms, token=answers.append
+            ),
             lambda answer: None,
         )
 
@@ -274,10 +277,10 @@ async def test_a_turn_with_nothing_to_sync_answers_at_once(bench: Bench) -> None
 async def test_a_refusal_is_an_answer(bench: Bench) -> None:
     with pytest.raises(QueueNotFound):
         await bench.desk.run(
-            lambda m: m.open_queue(r".\private$\none", QueueAccessType.SEND, ADMIN)
+            lambda m: m.queues.open_queue(r".\private$\none", QueueAccessType.SEND, ADMIN)
         )
     answer = await bench.desk.call(
-        lambda m: m.open_queue(r".\private$\none", QueueAccessType.SEND, ADMIN)
+        lambda m: m.queues.open_queue(r".\private$\none", QueueAccessType.SEND, ADMIN)
     )
     assert isinstance(answer.error, QueueNotFound)
 
@@ -390,7 +393,7 @@ async def test_a_purge_of_many_steps_ends_without_being_pushed(bench: Bench) -> 
         bench.send(str(number))
     await bench.loop.quiet()
     turns = bench.desk.turns
-    assert await bench.desk.run(lambda m: m.purge_queue(bench.reader)) == 100
+    assert await bench.desk.run(lambda m: m.queues.purge_queue(bench.reader)) == 100
     assert bench.desk.turns - turns >= 10
     assert bench.manager.queues.local_queue(PATH).state.count == 0
 
@@ -529,7 +532,9 @@ async def test_a_stop_answers_what_was_decided_and_keeps_it(bench: Bench) -> Non
     await bench.loop.quiet()
     bench.store.hold()
     other = bench.desk.run(lambda m: None)
-    bench.desk.decide(lambda m: m.waiting.cancel_of(bench.reader, OperationCancelled("x")), id)
+    bench.desk.decide(
+        lambda m: m.messages.cancel_reads_of(bench.reader, OperationCancelled("x")), id
+    )
     bench.send("one")
     await bench.loop.quiet()
     assert bench.store.sync_begun.wait(THREAD_S)
@@ -573,7 +578,8 @@ async def test_a_door_that_breaks_over_the_last_answers_does_not_spoil_the_stop(
     bench.loop.set_exception_handler(lambda _, context: faults.append(context["exception"]))
     answers: list[Answer] = []
     bench.desk.decide(
-        lambda m: m.dequeue_message(bench.reader, token=lambda answer: bench.send("late")), id
+        lambda m: m.messages.dequeue_message(bench.reader, token=lambda answer: bench.send("late")),
+        id,
     )
     bench.wait(None, answers)
     await bench.desk.stop()

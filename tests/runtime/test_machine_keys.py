@@ -25,16 +25,18 @@ def written_by_version_0_1(rig: Rig) -> bytes:
 
     def write(manager: QueueManager) -> bytes:
         keys = {name: private_key(name) for name in (AES_PROVIDER, ENHANCED_PROVIDER)}
-        manager.directory.own_signing_keys = manager.directory.own_keys  # as that version did
-        own = manager.accounts.certificates.publish(keys, certificate(AES_PROVIDER), {})
+        manager.directory.queues.own_signing_keys = (
+            manager.directory.queues.own_keys
+        )  # as that version did
+        own = manager.certificates.publish(keys, certificate(AES_PROVIDER), {})
         assert lists(manager) == (own.public_keys, own.public_keys)
         old = msgspec.to_builtins(own, builtin_types=(bytes,))
         for field in SIGNING_FIELDS:
             del old[field]
         change = Change()
         key = b"machine:" + own.guid
-        manager.core.define(TABLE_ACCOUNT, key, msgspec.msgpack.encode(old), change)
-        manager.core.commit(change)
+        manager.ledger.define(TABLE_ACCOUNT, key, msgspec.msgpack.encode(old), change)
+        manager.ledger.commit(change)
         return own.public_keys
 
     with EmbeddedQueueManager(rig.home, settings=EngineSettings("ALPHA")) as embedded:

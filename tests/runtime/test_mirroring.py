@@ -47,7 +47,7 @@ def names(rig: SharingRig, kind: type[objects.DirectoryObject]) -> set[str]:
 
 
 def create(rig: SharingRig, path: str, **properties: object) -> None:
-    rig.run(lambda m: m.create_queue(path, QueueProperties(**properties), rig.admin))  # type: ignore[arg-type]
+    rig.run(lambda m: m.queues.create_queue(path, QueueProperties(**properties), rig.admin))  # type: ignore[arg-type]
 
 
 def local(rig: SharingRig, name: str) -> object:
@@ -57,8 +57,8 @@ def local(rig: SharingRig, name: str) -> object:
 def test_the_own_object_is_entered_at_first_contact(rig: SharingRig, path: Path) -> None:
     text = path.read_text()
     assert 'name = "ALPHA"' in text
-    assert format_guid(rig.manager.identifier) in text
-    assert rig.manager.mirroring.state().online
+    assert format_guid(rig.manager.machine.identifier) in text
+    assert rig.manager.directory.state().online
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.3/11", "MS-MQDMPR 3.1.7.1.18/3")
@@ -66,7 +66,7 @@ def test_a_start_without_the_file_is_offline_and_goes_on_when_it_is_there(tmp_pa
     path = tmp_path / "directory.toml"
     rig = SharingRig(path)
     assert not rig.refresh()
-    state = rig.manager.mirroring.state()
+    state = rig.manager.directory.state()
     assert not state.online
     assert "is not there" in state.reason
     with pytest.raises(NoDs, match="is not there"):
@@ -99,13 +99,13 @@ def test_a_public_queue_is_created_changed_and_deleted_in_both_places(
     rig: SharingRig, path: Path
 ) -> None:
     create(rig, "ALPHA\\orders", label="One")
-    rig.run(lambda m: m.set_queue("ALPHA\\orders", rig.admin, label="Two"))
+    rig.run(lambda m: m.queues.set_queue("ALPHA\\orders", rig.admin, label="Two"))
     assert 'label = "Two"' in path.read_text()
     rig.restart()
     assert rig.refresh()
-    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
     assert queue.definition.label == "Two"
-    rig.run(lambda m: m.delete_queue("ALPHA\\orders", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue("ALPHA\\orders", rig.admin))
     assert "orders" not in path.read_text()
     assert names(rig, objects.Queue) == set()
 
@@ -116,7 +116,9 @@ def test_a_queue_entered_by_somebody_else_comes_into_being(rig: SharingRig) -> N
     )
     rig.change(Order(Action.CREATE, value, 1))
     assert rig.refresh()
-    queue = rig.manager.queue_properties("PUBLIC=71717171-7171-7171-7171-717171717171", rig.admin)
+    queue = rig.manager.queues.queue_properties(
+        "PUBLIC=71717171-7171-7171-7171-717171717171", rig.admin
+    )
     assert (queue.definition.label, queue.definition.transactional) == ("New", True)
     rig.restart()
     assert local(rig, "ALPHA\\orders") is not None
@@ -124,19 +126,19 @@ def test_a_queue_entered_by_somebody_else_comes_into_being(rig: SharingRig) -> N
 
 def test_a_queue_changed_by_somebody_else_changes(rig: SharingRig) -> None:
     create(rig, "ALPHA\\orders")
-    (value,) = rig.manager.directory.directory.all_known(objects.Queue)
+    (value,) = rig.manager.directory.queues.directory.all_known(objects.Queue)
     rig.change(Order(Action.WRITE, _with(value, label="Theirs", quota=7), 1))
     assert rig.refresh()
-    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+    queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
     assert (queue.definition.label, queue.definition.quota_kib) == ("Theirs", 7)
 
 
 def test_quotas_of_the_machine_that_others_set_hold_beside_the_operators(rig: SharingRig) -> None:
     """Event 4 of a change notification: QueueManagerQuota, JournalQuota, Security ([MS-MQCN])."""
-    own = equals("identifier", rig.manager.identifier)
+    own = equals("identifier", rig.manager.machine.identifier)
 
     def said(machine_kib: int, journal_kib: int) -> tuple[int, int]:
-        value = rig.manager.directory.directory.known(objects.QueueManager, own)
+        value = rig.manager.directory.queues.directory.known(objects.QueueManager, own)
         assert value is not None
         quotas = {"queue_manager_quota": machine_kib, "journal_quota": journal_kib}
         there = msgspec.structs.replace(value, **quotas)
@@ -145,12 +147,14 @@ def test_quotas_of_the_machine_that_others_set_hold_beside_the_operators(rig: Sh
         return limits()
 
     def limits() -> tuple[int, int]:
-        return rig.manager.core.settings.machine_quota_kib, rig.manager.core.queues[JOURNAL].limit
+        return rig.manager.machine.settings.machine_quota_kib, rig.manager.ledger.queues[
+            JOURNAL
+        ].limit
 
     assert said(700, 3) == (700, 3 << 10)
     rig.restart()  # and before the directory can be asked
     assert limits() == (700, 3 << 10)
-    rig.run(lambda m: m.set_queue(r".\system$;journal", rig.admin, quota_kib=2))
+    rig.run(lambda m: m.queues.set_queue(r".\system$;journal", rig.admin, quota_kib=2))
     assert limits() == (700, 2 << 10)
     assert said(UNLIMITED, UNLIMITED) == (UNLIMITED, 2 << 10)
 
@@ -162,7 +166,7 @@ def _with(value: objects.Queue, **changes: object) -> objects.Queue:
 
 def test_an_empty_queue_that_somebody_else_deleted_goes(rig: SharingRig) -> None:
     create(rig, "ALPHA\\orders")
-    (value,) = rig.manager.directory.directory.all_known(objects.Queue)
+    (value,) = rig.manager.directory.queues.directory.all_known(objects.Queue)
     rig.change(Order(Action.DELETE, value, 1))
     assert rig.refresh()
     assert local(rig, "ALPHA\\orders") is None
@@ -173,11 +177,11 @@ def test_a_queue_with_messages_that_somebody_else_deleted_stays_until_it_is_empt
 ) -> None:
     create(rig, "ALPHA\\orders")
     rig.send(rig.open("ALPHA\\orders", SEND), b"one")
-    (value,) = rig.manager.directory.directory.all_known(objects.Queue)
+    (value,) = rig.manager.directory.queues.directory.all_known(objects.Queue)
     rig.change(Order(Action.DELETE, value, 1))
     assert rig.refresh()
-    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
-    assert "does not have this queue" in rig.manager.mirroring.reason_of(queue)
+    queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
+    assert "does not have this queue" in rig.manager.directory.mirroring.reason_of(queue)
     rig.restart()
     assert rig.refresh()
     assert rig.receive(rig.open("ALPHA\\orders", RECEIVE)).message.body == b"one"
@@ -190,8 +194,10 @@ def test_a_queue_of_the_time_before_the_file_is_entered_there(tmp_path: Path) ->
     rig = SharingRig(path)
     rig.settings = _following(rig, "")
     rig.restart()
-    rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
-    identifier = rig.manager.queue_properties("ALPHA\\orders", rig.admin).definition.identifier
+    rig.run(lambda m: m.queues.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    identifier = rig.manager.queues.queue_properties(
+        "ALPHA\\orders", rig.admin
+    ).definition.identifier
     rig.settings = _following(rig, f"file {path}")
     rig.restart()
     file_of(path)
@@ -199,8 +205,8 @@ def test_a_queue_of_the_time_before_the_file_is_entered_there(tmp_path: Path) ->
     assert format_guid(identifier) in path.read_text()
     assert rig.refresh()
     assert local(rig, "ALPHA\\orders") is not None
-    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
-    assert rig.manager.mirroring.reason_of(queue) == ""
+    queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
+    assert rig.manager.directory.mirroring.reason_of(queue) == ""
 
 
 def _following(rig: SharingRig, source: str) -> EngineSettings:
@@ -213,7 +219,7 @@ def test_a_broken_file_leaves_what_was_known_and_says_where(rig: SharingRig, pat
     good = path.read_text()
     path.write_text(good + "\n[[sites]]\nname = 7\n")
     assert not rig.refresh()
-    state = rig.manager.mirroring.state()
+    state = rig.manager.directory.state()
     assert not state.online
     assert f"{path}, line " in state.reason
     known = rig.manager.directory.service.known(
@@ -222,7 +228,7 @@ def test_a_broken_file_leaves_what_was_known_and_says_where(rig: SharingRig, pat
     assert known.value is not None
     path.write_text(good)
     assert rig.refresh()
-    assert rig.manager.mirroring.state().online
+    assert rig.manager.directory.state().online
 
 
 def test_it_is_told_since_when_and_when_last(path: Path) -> None:
@@ -230,7 +236,7 @@ def test_it_is_told_since_when_and_when_last(path: Path) -> None:
     start = rig.clock.utc_seconds
 
     def told() -> tuple[int, int]:
-        state = rig.manager.mirroring.state()
+        state = rig.manager.directory.state()
         return state.since, state.refreshed
 
     def told_after(seconds: int) -> tuple[int, int]:
@@ -257,17 +263,17 @@ def test_a_file_that_is_gone_can_be_written_anew_from_what_is_known(
     assert rig.refresh()
     path.unlink()
     assert not rig.refresh()
-    document = rig.run(lambda m: m.directory_changes.document())
+    document = rig.run(lambda m: m.directory.document())
     assert [site.name for site in document.sites] == ["North"]
     assert [machine.name for machine in document.machines] == ["ALPHA"]
     other = Document(sites=[SitePart(name="South")])
     with pytest.raises(NoDs, match="is not there"):
-        rig.run(lambda m: m.directory_changes.take_in(other, prune=False, dry_run=False))
+        rig.run(lambda m: m.directory.take_in(other, prune=False, dry_run=False))
 
 
 def test_an_import_goes_into_the_file_as_a_whole(rig: SharingRig, path: Path) -> None:
     document = Document(sites=[SitePart(name="North"), SitePart(name="South")])
-    made = rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    made = rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
     assert len(made.created) == 2
     assert names(rig, objects.Site) == {"north", "south"}
     before = path.read_text()
@@ -279,7 +285,7 @@ def test_an_import_goes_into_the_file_as_a_whole(rig: SharingRig, path: Path) ->
 def test_a_removal_goes_to_the_file(rig: SharingRig, path: Path) -> None:
     rig.change(Order(Action.CREATE, SITE, 1))
     assert rig.refresh()
-    rig.run(lambda m: m.directory_changes.remove("site", "North", dry_run=False))
+    rig.run(lambda m: m.directory.remove("site", "North", dry_run=False))
     assert "North" not in path.read_text()
     assert names(rig, objects.Site) == set()
 
@@ -288,11 +294,11 @@ def test_another_manager_with_our_name_keeps_us_offline(path: Path) -> None:
     file_of(path, objects.QueueManager(identifier=b"x" * 16, computer_name="ALPHA"))
     rig = SharingRig(path)
     rig.refresh()
-    state = rig.manager.mirroring.state()
+    state = rig.manager.directory.state()
     assert not state.online
     assert "another one" in state.reason
     assert format_guid(b"x" * 16) in path.read_text()
-    assert format_guid(rig.manager.identifier) not in path.read_text()
+    assert format_guid(rig.manager.machine.identifier) not in path.read_text()
 
 
 def test_a_refused_file_gives_the_reason_and_changes_nothing(
@@ -316,7 +322,7 @@ def test_a_call_without_an_authority_is_refused(rig: SharingRig) -> None:
     with pytest.raises(NoDs, match="asked first"):
         create(rig, "ALPHA\\orders")
     with pytest.raises(QueueNotFound):
-        rig.manager.queue_properties("ALPHA\\orders", rig.admin)
+        rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
 
 
 @pytest.mark.parametrize("emptied", [True, False])
@@ -331,12 +337,12 @@ def test_an_authority_that_lost_us_takes_nothing_of_ours_away(
         file_of(path, SITE)
     for _ in range(3):
         rig.refresh()
-    state = rig.manager.mirroring.state()
+    state = rig.manager.directory.state()
     assert not state.online
     assert "directory refresh" in state.reason
     assert local(rig, "ALPHA\\orders") is not None
-    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
-    assert "any more" in rig.manager.mirroring.reason_of(queue)
+    queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
+    assert "any more" in rig.manager.directory.mirroring.reason_of(queue)
     assert "ALPHA" not in path.read_text()
 
 
@@ -350,9 +356,9 @@ def test_an_operator_or_a_restart_enters_us_again(
     if by_restart:
         rig.restart()
     else:
-        rig.run(lambda m: m.mirroring.begin_again())
+        rig.run(lambda m: m.directory.begin_again())
     assert rig.refresh()
-    assert rig.manager.mirroring.state().online
+    assert rig.manager.directory.state().online
     assert local(rig, "ALPHA\\orders") is not None
     text = path.read_text()
     assert 'name = "ALPHA"' in text
@@ -376,9 +382,9 @@ def _crashing(rig: SharingRig, call: Callable[[QueueManager], object]) -> None:
 
 
 def test_a_crash_behind_the_creation_leaves_a_queue_in_both_places(rig: SharingRig) -> None:
-    _crashing(rig, lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
-    queue = rig.manager.queue_properties("ALPHA\\orders", rig.admin)
-    known = rig.manager.directory.directory.all_known(objects.Queue)
+    _crashing(rig, lambda m: m.queues.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
+    known = rig.manager.directory.queues.directory.all_known(objects.Queue)
     assert [one.identifier for one in known] == [queue.definition.identifier]
 
 
@@ -387,17 +393,17 @@ def test_a_crash_behind_the_deletion_loses_no_message(rig: SharingRig, messages:
     create(rig, "ALPHA\\orders")
     for _ in range(messages):
         rig.send(rig.open("ALPHA\\orders", SEND), b"one", delivery_guarantee=RECOVERABLE)
-    _crashing(rig, lambda m: m.delete_queue("ALPHA\\orders", rig.admin))
+    _crashing(rig, lambda m: m.queues.delete_queue("ALPHA\\orders", rig.admin))
     assert (local(rig, "ALPHA\\orders") is not None) is bool(messages)
     if messages:
         assert rig.bodies("ALPHA\\orders") == [b"one"]
-        rig.run(lambda m: m.delete_queue("ALPHA\\orders", rig.admin))
+        rig.run(lambda m: m.queues.delete_queue("ALPHA\\orders", rig.admin))
         assert local(rig, "ALPHA\\orders") is None
 
 
 def test_a_crash_behind_an_import_is_made_up_for(rig: SharingRig) -> None:
     document = Document(sites=[SitePart(name="North"), SitePart(name="South")])
-    _crashing(rig, lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    _crashing(rig, lambda m: m.directory.take_in(document, prune=False, dry_run=False))
     assert names(rig, objects.Site) == {"north", "south"}
 
 

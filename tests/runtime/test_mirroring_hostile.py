@@ -46,7 +46,7 @@ def rig(tmp_path: Path) -> SharingRig:
 
 
 def orders(rig: SharingRig, **attributes: Any) -> objects.Queue:
-    owner = rig.manager.identifier
+    owner = rig.manager.machine.identifier
     return objects.Queue(
         **{"identifier": b"q" * 16, "queue_manager_identifier": owner, **attributes},
         pathname="ALPHA\\orders",
@@ -66,7 +66,7 @@ def entered(rig: SharingRig) -> objects.Queue:
 
 
 def take(rig: SharingRig, changes: Changes) -> None:
-    rig.run(lambda m: m.mirroring.take(changes))
+    rig.run(lambda m: m.directory.take(changes))
 
 
 def test_two_of_one_name_mean_the_same_one_after_a_restart(rig: SharingRig) -> None:
@@ -75,7 +75,7 @@ def test_two_of_one_name_mean_the_same_one_after_a_restart(rig: SharingRig) -> N
     own = rig.authority.changes("").objects
 
     def meant() -> bytes:
-        found = rig.manager.directory.directory.known(objects.Site, equals("name", "paris"))
+        found = rig.manager.directory.queues.directory.known(objects.Site, equals("name", "paris"))
         assert found is not None
         return found.identifier
 
@@ -100,35 +100,35 @@ def test_two_of_one_name_cost_nothing_while_nothing_changes(rig: SharingRig) -> 
 def test_what_is_told_as_gone_twice_goes_once(rig: SharingRig) -> None:
     take(rig, Changes([SITE], [], False, "2"))
     take(rig, Changes([], [(objects.Site, SITE.identifier)] * 2, False, "3"))
-    assert not rig.manager.directory.directory.all_known(objects.Site)
+    assert not rig.manager.directory.queues.directory.all_known(objects.Site)
 
 
 def test_a_queue_without_identifier_changes_no_queue_that_has_none(rig: SharingRig) -> None:
-    rig.run(lambda m: m.create_queue("ALPHA\\private$\\p", QueueProperties(), rig.admin))
+    rig.run(lambda m: m.queues.create_queue("ALPHA\\private$\\p", QueueProperties(), rig.admin))
     before = {one.name: one.definition.quota_kib for one in rig.manager.queues.all()}
     take(rig, Changes([orders(rig, identifier=NULL_GUID, quota=0)], [], False, "2"))
     after = {one.name: one.definition.quota_kib for one in rig.manager.queues.all()}
     assert after == before
-    (fault,) = rig.manager.mirroring.state().faults
+    (fault,) = rig.manager.directory.state().faults
     assert "zero" in fault
 
 
 def test_entries_that_the_authority_could_not_read_are_told_of(rig: SharingRig) -> None:
     own = tuple(rig.authority.changes("").objects)
-    state = rig.manager.mirroring.state
+    state = rig.manager.directory.state
     take(rig, Changes([*own], [], True, "2", faults=("CN=x: no number", "CN=y: no time")))
     assert state().faults == ("CN=x: no number", "CN=y: no time")
     take(rig, Changes([], [], False, "3", faults=("CN=z: no text",)))
     assert state().faults == ("CN=z: no text", "CN=x: no number", "CN=y: no time")
     for number in range(200):  # there is an end to what is kept of them
         take(rig, Changes([], [], False, "4", faults=(f"CN={number}: no text",)))
-    assert len(rig.manager.mirroring._faults) == 100
+    assert len(rig.manager.directory.mirroring._faults) == 100
     take(rig, Changes([*own], [], True, "5"))
     assert state().faults == ()
 
 
 def test_what_is_there_but_cannot_be_understood_stays_as_it_was(rig: SharingRig) -> None:
-    rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    rig.run(lambda m: m.queues.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
     key = (objects.Queue, queue(rig).definition.identifier)
     own = rig.authority.changes("").objects[:1]
     assert isinstance(own[0], objects.QueueManager)
@@ -167,7 +167,7 @@ def test_a_queue_that_we_have_not_heard_of_may_be_there_all_the_same(rig: Sharin
     name = PublicName(b"n" * 16)
     with pytest.raises(UnsupportedFormatNameOperation, match="knows no queue"):
         rig.open(str(name), SEND)
-    assert rig.manager.connectors.refusal(name, transactional=False) == NORMAL
+    assert rig.manager.directory.connectors.refusal(name, transactional=False) == NORMAL
     rig.authority.path.unlink()
     assert not rig.refresh()
     with pytest.raises(NoDs, match="is not there"):
@@ -175,12 +175,12 @@ def test_a_queue_that_we_have_not_heard_of_may_be_there_all_the_same(rig: Sharin
 
 
 def test_two_changes_of_a_queue_at_once_are_both_made(rig: SharingRig) -> None:
-    rig.run(lambda m: m.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
+    rig.run(lambda m: m.queues.create_queue("ALPHA\\orders", QueueProperties(), rig.admin))
     found = queue(rig)
     crossed(
         rig,
-        lambda m: m.queues.set_properties(found, label="Orders"),
-        lambda m: m.queues.set_properties(found, quota_kib=5),
+        lambda m: m.queues.collection.set_properties(found, label="Orders"),
+        lambda m: m.queues.collection.set_properties(found, quota_kib=5),
     )
     assert (found.definition.label, found.definition.quota_kib) == ("Orders", 5)
     assert (entered(rig).label, entered(rig).quota) == ("Orders", 5)
@@ -194,7 +194,7 @@ def test_a_change_by_an_operator_keeps_what_others_changed_since(rig: SharingRig
     moved = msgspec.structs.replace(other, addresses=("beta:9",))
     rig.change(Order(Action.WRITE, moved, 2, frozenset({"addresses"})))
     known = msgspec.structs.replace(other, site_identifier_list=(SITE.identifier,))
-    rig.run(lambda m: m.directory_changes.enter(known, other, dry_run=False))
+    rig.run(lambda m: m.directory.changes.enter(known, other, dry_run=False))
     (now,) = [one for one in rig.authority.changes("").objects if one.identifier == b"b" * 16]
     assert isinstance(now, objects.QueueManager)
     assert now.addresses == ("beta:9",)
@@ -218,19 +218,15 @@ def test_a_certificate_that_others_withdrew_does_not_come_back_with_the_next(
     ours, theirs = (certificate(name) for name in ("bob", "carol"))
 
     def register(*certificates: bytes, withdrawn: tuple[bytes, ...] = ()) -> None:
-        rig.run(
-            lambda m: m.directory_entries.register(
-                bob, "Bob", certificates, withdrawn, dry_run=False
-            )
-        )
+        rig.run(lambda m: m.directory.register(bob, "Bob", certificates, withdrawn, dry_run=False))
 
     register(ours)
-    (known,) = rig.manager.directory.directory.all_known(objects.User)
+    (known,) = rig.manager.directory.queues.directory.all_known(objects.User)
     bare = without_certificate(known, certificate_digest(ours))
     rig.change(Order(Action.WRITE, bare, 2, frozenset({"certificates", "certificate_digest_list"})))
     register(theirs)
     assert certified(rig, bob) == (certificate_digest(theirs),)
-    (known,) = rig.manager.directory.directory.all_known(objects.User)
+    (known,) = rig.manager.directory.queues.directory.all_known(objects.User)
     assert known.certificate_digest_list == (certificate_digest(theirs),)
 
     bare = without_certificate(known, certificate_digest(theirs))
@@ -247,8 +243,8 @@ def test_a_certificate_that_others_withdrew_does_not_come_back_with_the_next(
 def test_what_only_we_know_of_ourselves_is_entered_again(tmp_path: Path) -> None:
     rig = SharingRig(file_of(tmp_path / "directory.toml"), directory_addresses=("alpha:7",))
     assert rig.refresh()
-    known = rig.manager.directory.directory.known(
-        objects.QueueManager, equals("identifier", rig.manager.identifier)
+    known = rig.manager.directory.queues.directory.known(
+        objects.QueueManager, equals("identifier", rig.manager.machine.identifier)
     )
     assert known is not None
     wrong = msgspec.structs.replace(known, addresses=("elsewhere:1",))
@@ -260,11 +256,11 @@ def test_what_only_we_know_of_ourselves_is_entered_again(tmp_path: Path) -> None
 
 
 def test_our_own_entry_may_be_damaged(rig: SharingRig) -> None:
-    own = (objects.QueueManager, rig.manager.identifier)
+    own = (objects.QueueManager, rig.manager.machine.identifier)
     take(rig, Changes([SITE], [], True, "2", frozenset({own})))
-    assert rig.manager.mirroring.state().online
+    assert rig.manager.directory.state().online
     take(rig, Changes([SITE], [], True, "3"))
-    assert not rig.manager.mirroring.state().online
+    assert not rig.manager.directory.state().online
 
 
 def test_a_transactional_queue_gets_no_multicast_address(rig: SharingRig) -> None:
@@ -289,7 +285,7 @@ def test_signatures_are_known_while_the_directory_is_away(rig: SharingRig) -> No
     assert rig.refresh()
     rig.authority.path.unlink()
     assert not rig.refresh()
-    certificates = rig.manager.accounts.certificates
+    certificates = rig.manager.certificates
     (found,) = certificates.certificates_of(bob)
     assert found.certificate == certificate("bob")
     assert certificates.is_registered(certificate("bob"))
@@ -310,7 +306,7 @@ def test_who_may_be_answered_and_who_may_send_is_known_while_the_directory_is_aw
     assert rig.refresh()
     rig.authority.path.unlink()
     assert not rig.refresh()
-    targets = rig.manager.receiving.targets
+    targets = rig.manager.transfer.receiving.targets
     assert targets.knows_machine(beta.identifier)
     assert not targets.knows_machine(b"?" * 16)
     found = targets.find_queue(guarded.identifier)

@@ -63,11 +63,13 @@ class OneByOne:
 
 def take_in(rig: Rig, text: str = DOCUMENT) -> Difference:
     document = parse_document(text, "somewhere")
-    return rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    return rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
 
 
 def known(rig: SharingRig) -> list[str]:
-    return sorted(one.name for one in rig.manager.directory.directory.all_known(objects.Site))
+    return sorted(
+        one.name for one in rig.manager.directory.queues.directory.all_known(objects.Site)
+    )
 
 
 REFUSED = Refused(DirectoryOperationResult.GENERIC_ERROR, "Paris is not wanted")
@@ -161,7 +163,7 @@ guid = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b15"
     take_in(rig, text)
     found = {
         one.computer_name: (one.create_time, one.modify_time)
-        for one in rig.manager.directory.directory.all_known(objects.QueueManager)
+        for one in rig.manager.directory.queues.directory.all_known(objects.QueueManager)
     }
     now = rig.clock.utc_seconds
     assert found["BETA"] == (OLD, 1_514_764_800)

@@ -30,7 +30,7 @@ def rig(path: Path) -> SharingRig:
 
 
 def known(rig: SharingRig) -> set[str]:
-    return {one.name for one in rig.manager.directory.directory.all_known(objects.Site)}
+    return {one.name for one in rig.manager.directory.queues.directory.all_known(objects.Site)}
 
 
 class Watched(SharingRig):
@@ -42,7 +42,7 @@ class Watched(SharingRig):
 
     def _post(self, call: Any, back: Any) -> None:
         super()._post(call, back)
-        self.seen.append((len(known(self)), self.manager.mirroring.state().online))
+        self.seen.append((len(known(self)), self.manager.directory.state().online))
 
 
 def test_calls_are_made_between_the_portions_and_nothing_counts_before_the_last(
@@ -52,7 +52,7 @@ def test_calls_are_made_between_the_portions_and_nothing_counts_before_the_last(
     rig.feed.refreshed()
     portions = [(0, False), (2, False), (4, False), (6, False), (7, True)]
     assert rig.seen[: len(portions)] == portions
-    assert rig.manager.mirroring.state().online
+    assert rig.manager.directory.state().online
     turns = rig.turns
     assert rig.refresh()
     assert rig.turns == turns + 1  # few changes come at once
@@ -69,7 +69,7 @@ def test_what_is_gone_goes_with_the_last_portion(rig: SharingRig, path: Path) ->
     )
     assert rig.refresh()
     assert known(rig) == {"Site3", "Site4", "Site5", "Site6", *(f"New{n}" for n in range(5))}
-    rig.manager.mirroring.begin_again()
+    rig.manager.directory.begin_again()
     rig.feed._token = ""  # a listing of everything
     assert rig.refresh()
     assert len(known(rig)) == 9
@@ -84,13 +84,13 @@ def test_a_name_may_go_from_one_object_to_another(rig: SharingRig) -> None:
     )
     assert rig.refresh()
     for heir in heirs:
-        found = rig.manager.directory_changes._named("site", heir.name)
+        found = rig.manager.directory.changes._named("site", heir.name)
         assert found.identifier == heir.identifier
 
 
 def test_own_queues_follow_from_whatever_portion(rig: SharingRig, path: Path) -> None:
     assert rig.refresh()
-    owner = rig.manager.identifier
+    owner = rig.manager.machine.identifier
     made = [
         objects.Queue(
             identifier=bytes([97 + n]) * 16,
@@ -120,7 +120,7 @@ def test_own_queues_follow_from_whatever_portion(rig: SharingRig, path: Path) ->
 def test_what_the_first_portions_say_of_our_surroundings_counts(rig: SharingRig) -> None:
     """The last one says nothing new."""
     assert rig.refresh()
-    (own,) = rig.manager.directory.directory.all_known(objects.QueueManager)
+    (own,) = rig.manager.directory.queues.directory.all_known(objects.QueueManager)
     home = SITES[0]
     ours = msgspec.structs.replace(own, site_identifier_list=(home.identifier,))
     rig.change(Order(Action.WRITE, ours, 1, frozenset({"site_identifier_list"})))
@@ -139,7 +139,7 @@ def test_an_authority_that_lost_us_is_not_even_taken_in_by_half(
     others = [objects.Site(identifier=bytes([97 + n]) * 16, name=f"Else{n}") for n in range(7)]
     file_of(path, *others)
     rig.refresh()
-    assert not rig.manager.mirroring.state().online
+    assert not rig.manager.directory.state().online
     assert known(rig) == {one.name for one in SITES}
 
 
@@ -155,7 +155,7 @@ def test_what_was_read_before_a_change_of_our_own_is_read_again(path: Path) -> N
                 self.run(create)
 
     def create(manager: QueueManager) -> object:
-        return manager.create_queue("ALPHA\\orders", QueueProperties(), rig.admin)
+        return manager.queues.create_queue("ALPHA\\orders", QueueProperties(), rig.admin)
 
     rig = Crossing(path, portion=PORTION)
     assert rig.refresh()

@@ -53,16 +53,16 @@ class SharedHome(Home):
     # -- what happens
 
     def make(self) -> None:
-        self.run(lambda m: m.create_queue(ORDERS, QueueProperties(label="new"), self.admin))
+        self.run(lambda m: m.queues.create_queue(ORDERS, QueueProperties(label="new"), self.admin))
         self.send(b"kept", name=ORDERS)
 
     def change(self) -> None:
         """By us, and by somebody else who enters another queue of ours."""
-        self.run(lambda m: m.set_queue(ORDERS, self.admin, label="changed"))
+        self.run(lambda m: m.queues.set_queue(ORDERS, self.admin, label="changed"))
         queue = objects.Queue(
             identifier=b"l" * 16,
             pathname=LETTERS,
-            queue_manager_identifier=self.manager.identifier,
+            queue_manager_identifier=self.manager.machine.identifier,
         )
         other = FileAuthority(self.authority.path, lambda: b"o" * 16)
         if queue.identifier not in {one.identifier for one in self.entered()}:
@@ -70,7 +70,7 @@ class SharedHome(Home):
         assert self.feed.refreshed()
 
     def unmake(self) -> None:
-        self.run(lambda m: m.delete_queue(LETTERS, self.admin))
+        self.run(lambda m: m.queues.delete_queue(LETTERS, self.admin))
 
     # -- what is there
 
@@ -89,7 +89,7 @@ class SharedHome(Home):
     def check(self) -> None:
         """Log, mirror and file agree."""
         entered = {one.pathname: (one.identifier, one.label) for one in self.entered()}
-        mirrored = self.manager.directory.directory.all_known(objects.Queue)
+        mirrored = self.manager.directory.queues.directory.all_known(objects.Queue)
         assert {one.pathname: (one.identifier, one.label) for one in mirrored} == entered
         assert self.local() == entered
         self.check_books()

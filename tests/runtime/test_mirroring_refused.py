@@ -49,7 +49,7 @@ def rig(tmp_path: Path) -> Iterator[SharingRig]:
     made.settings = changed(made.settings, directory_file="")
     made.restart()
     for name in (ORDERS, BILLS):
-        made.run(lambda m, name=name: m.create_queue(name, QueueProperties(), made.admin))
+        made.run(lambda m, name=name: m.queues.create_queue(name, QueueProperties(), made.admin))
     made.settings = changed(made.settings, directory_file=str(path))
     made.authority = Choosy(path)
     made.restart()
@@ -58,11 +58,11 @@ def rig(tmp_path: Path) -> Iterator[SharingRig]:
 
 
 def found(rig: SharingRig, name: str) -> Queue:
-    return rig.manager.queue_properties(name, rig.admin)
+    return rig.manager.queues.queue_properties(name, rig.admin)
 
 
 def reason(rig: SharingRig, name: str) -> str:
-    return rig.manager.mirroring.reason_of(found(rig, name))
+    return rig.manager.directory.mirroring.reason_of(found(rig, name))
 
 
 def told(rig: SharingRig, *names: str) -> list[str]:
@@ -91,7 +91,7 @@ def test_a_queue_that_the_directory_does_not_take_in_stays(
         for _ in range(3):
             assert rig.refresh()
     assert entered(rig) == {"alpha", BILLS.casefold()}
-    assert rig.manager.mirroring.state().online
+    assert rig.manager.directory.state().online
     assert "we may not enter that" in reason(rig, ORDERS)
     assert "goes when it is empty" not in reason(rig, ORDERS)
     assert reason(rig, BILLS) == ""
@@ -107,7 +107,7 @@ def test_what_was_taken_in_and_is_gone_then_goes(rig: SharingRig, tmp_path: Path
     """An operator deletes the queue that nobody wants; what is left follows the directory."""
     choosy(rig, ORDERS.casefold())
     assert rig.refresh()
-    rig.run(lambda m: m.delete_queue(ORDERS, rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(ORDERS, rig.admin))
     assert rig.refresh()
     bills = found(rig, BILLS).definition.identifier
     rig.change(Order(Action.DELETE, objects.Queue(identifier=bills, pathname=BILLS), 1))
@@ -115,7 +115,7 @@ def test_what_was_taken_in_and_is_gone_then_goes(rig: SharingRig, tmp_path: Path
     assert not [one for one in rig.manager.queues.all() if one.definition.pathname == BILLS]
     choosy(rig)
     for name in (ORDERS, BILLS):
-        rig.run(lambda m, name=name: m.create_queue(name, QueueProperties(), rig.admin))
+        rig.run(lambda m, name=name: m.queues.create_queue(name, QueueProperties(), rig.admin))
 
 
 def test_who_is_kept_out_enters_nothing_and_says_why_until_he_is_in(rig: SharingRig) -> None:
@@ -123,7 +123,7 @@ def test_who_is_kept_out_enters_nothing_and_says_why_until_he_is_in(rig: Sharing
     authority = choosy(rig, "alpha")
     for _ in range(3):
         rig.refresh()
-    state = rig.manager.mirroring.state()
+    state = rig.manager.directory.state()
     assert not state.online
     assert state.reason == "it does not take this queue manager in: we may not enter that"
     assert entered(rig) == set()
@@ -134,7 +134,7 @@ def test_who_is_kept_out_enters_nothing_and_says_why_until_he_is_in(rig: Sharing
     assert len(before) <= 2
     authority.unwanted = set()
     rig.refresh()
-    assert rig.manager.mirroring.state().online
+    assert rig.manager.directory.state().online
     assert told(rig, "directory_away", "directory_online") == [*before, "directory_online"]
     assert entered(rig) == {"alpha", ORDERS.casefold(), BILLS.casefold()}
 

@@ -42,7 +42,7 @@ def rig(tmp_path: Path) -> SharingRig:
 def change_a_queue_of_beta(rig: SharingRig) -> None:
     part = QueuePart(path="BETA\\orders", guid=format_guid(QUEUE), label="Orders")
     document = Document(queues=[part])
-    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
 
 
 def waiting_for(rig: SharingRig, owner: bytes) -> list[Message]:
@@ -63,8 +63,8 @@ def test_the_owner_of_a_changed_object_is_told(rig: SharingRig) -> None:
     assert message.time_to_reach_queue == 300
     part = QueuePart(path="BETA\\orders", guid=format_guid(QUEUE), label="More orders")
     document = Document(queues=[part])
-    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
-    rig.run(lambda m: m.directory_changes.remove("queue", "BETA\\orders", dry_run=False))
+    rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
+    rig.run(lambda m: m.directory.remove("queue", "BETA\\orders", dry_run=False))
     bodies = [unpack_notification(one.body) for one in waiting_for(rig, OTHER)]
     assert [one[0] for one in bodies] == [1, 2, 3]
 
@@ -73,7 +73,7 @@ def test_the_owner_of_a_changed_object_is_told(rig: SharingRig) -> None:
 def test_a_changed_machine_is_told(rig: SharingRig) -> None:
     part = MachinePart(name="BETA", guid=format_guid(OTHER), addresses=["elsewhere"])
     document = Document(machines=[part])
-    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
+    rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
     (message,) = waiting_for(rig, OTHER)
     assert unpack_notification(message.body)[0] == 4
 
@@ -82,15 +82,15 @@ def test_nobody_is_told_of_other_objects(rig: SharingRig) -> None:
     """New and lost machines have nobody who could listen, sites belong to nobody."""
     part = MachinePart(name="GAMMA", guid=format_guid(b"g" * 16))
     document = Document(machines=[part], sites=[SitePart(name="Paris")])
-    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
-    rig.run(lambda m: m.directory_changes.remove("site", "Paris", dry_run=False))
-    rig.run(lambda m: m.directory_changes.remove("machine", "GAMMA", dry_run=False))
+    rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
+    rig.run(lambda m: m.directory.remove("site", "Paris", dry_run=False))
+    rig.run(lambda m: m.directory.remove("machine", "GAMMA", dry_run=False))
     assert waiting_for(rig, OTHER) == waiting_for(rig, b"g" * 16) == []
 
 
 def test_nobody_is_told_of_what_is_ours(rig: SharingRig) -> None:
     rig.create("ALPHA\\orders")
-    assert waiting_for(rig, rig.manager.identifier) == []
+    assert waiting_for(rig, rig.manager.machine.identifier) == []
 
 
 def test_nobody_is_told_where_the_setting_says_so(tmp_path: Path) -> None:
@@ -128,12 +128,12 @@ class Heard:
     def __init__(self, rig: SharingRig) -> None:
         self.rig = rig
         self.asked: list[bool] = []
-        rig.manager.notices.refresh = self.asked.append
+        rig.manager.directory.notices.refresh = self.asked.append
         self.ordinal = 0
 
     def tell(self, body: bytes, source: bytes = OTHER) -> None:
         self.ordinal += 1
-        own = format_guid(self.rig.manager.identifier)
+        own = format_guid(self.rig.manager.machine.identifier)
         packet = serialize(
             Message(
                 identifier=MessageId(source, self.ordinal),
@@ -144,7 +144,9 @@ class Heard:
             )
         )
         peer = Peer(source, "192.0.2.1")
-        verdict = self.rig.run(lambda m: m.receive_packets(peer, [packet], [glance(packet)]))
+        verdict = self.rig.run(
+            lambda m: m.transfer.receive_packets(peer, [packet], [glance(packet)])
+        )
         assert verdict.dealt_with == 1
 
 
@@ -163,7 +165,7 @@ def test_news_are_collected_for_a_minute(rig: SharingRig, heard: Heard) -> None:
     assert heard.asked == []
     rig.advance(2)
     assert heard.asked == [False]
-    assert rig.manager.core.queues[NOTIFY_QUEUE].state.count == 0
+    assert rig.manager.ledger.queues[NOTIFY_QUEUE].state.count == 0
 
 
 def test_the_next_news_wait_for_a_quarter_of_an_hour(rig: SharingRig, heard: Heard) -> None:
@@ -196,16 +198,16 @@ def test_what_is_no_news_has_no_effect(
     rig: SharingRig, heard: Heard, body: bytes, source: bytes, counted: str
 ) -> None:
     heard.tell(body, source)
-    assert rig.manager.core.refusals[counted] == 1
-    assert rig.manager.notices.next_deadline_ms() is None
+    assert rig.manager.machine.refusals[counted] == 1
+    assert rig.manager.directory.notices.next_deadline_ms() is None
 
 
 def test_a_quota_of_the_directory_holds_beside_our_own(rig: SharingRig) -> None:
-    own = rig.manager.directory.directory.known(
+    own = rig.manager.directory.queues.directory.known(
         objects.QueueManager, equals("computer_name", "ALPHA")
     )
     assert own is not None
     part = MachinePart(name="ALPHA", guid=format_guid(own.identifier), quota_kib=100)
     document = Document(machines=[part])
-    rig.run(lambda m: m.directory_changes.take_in(document, prune=False, dry_run=False))
-    assert rig.manager.core.settings.machine_quota_kib == 100
+    rig.run(lambda m: m.directory.take_in(document, prune=False, dry_run=False))
+    assert rig.manager.machine.settings.machine_quota_kib == 100

@@ -26,15 +26,14 @@ def names(opened: EmbeddedQueueManager) -> set[str]:
 
 def forget_the_name(manager: QueueManager) -> None:
     """As version 0.1 left it."""
-    manager.record.computer_name = ""
-    manager.store_record()
+    manager.machine.keep_name("")
 
 
 def test_path_names_the_directory_and_the_file_server_follow(tmp_path: Path) -> None:
     with EmbeddedQueueManager(tmp_path, name="ALPHA") as opened:
         opened.create_queue(PRIVATE, QueueProperties(journaling=True))
         identifier = opened.create_queue(PUBLIC, QueueProperties()).definition.identifier
-        guid = opened.manager.identifier
+        guid = opened.manager.machine.identifier
     renamed = rename(tmp_path, "BETA")
     assert (renamed.old, renamed.name, renamed.queues, renamed.public_queues) == (
         "ALPHA",
@@ -45,10 +44,10 @@ def test_path_names_the_directory_and_the_file_server_follow(tmp_path: Path) -> 
     assert current_name(tmp_path) == "BETA"
     with EmbeddedQueueManager(tmp_path) as opened:
         manager = opened.manager
-        assert manager.identifier == guid
-        assert manager.core.settings.computer_name == "BETA"
+        assert manager.machine.identifier == guid
+        assert manager.machine.settings.computer_name == "BETA"
         assert {name.partition("\\")[0] for name in names(opened)} == {"BETA"}
-        directory = manager.directory.directory
+        directory = manager.directory.queues.directory
         queue = directory.known(objects.Queue, equals("identifier", identifier))
         assert queue is not None
         assert queue.pathname == r"BETA\orders"
@@ -68,7 +67,7 @@ def test_what_cannot_be_renamed_stays(tmp_path: Path) -> None:
         with pytest.raises(ServiceNotAvailable, match="in use"):
             rename(tmp_path, "BETA")
         opened.run(
-            lambda m: m.directory.directory.create(
+            lambda m: m.directory.queues.directory.create(
                 objects.QueueManager(identifier=b"x" * 16, computer_name="TAKEN"), 1
             )
         )
@@ -116,8 +115,8 @@ def test_a_home_of_version_0_1_has_the_name_of_its_first_start(tmp_path: Path) -
         opened.create_queue(PRIVATE, QueueProperties())
         opened.run(forget_the_name)
     with EmbeddedQueueManager(tmp_path) as opened:
-        assert opened.manager.core.settings.computer_name == "ALPHA" != host_name()
-        assert opened.manager.record.computer_name == "ALPHA"
+        assert opened.manager.machine.settings.computer_name == "ALPHA" != host_name()
+        assert opened.manager.machine.record.computer_name == "ALPHA"
 
 
 def test_a_home_of_version_0_1_takes_the_name_that_is_given(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_a_home_of_version_0_1_takes_the_name_that_is_given(tmp_path: Path) -> N
         opened.create_queue(PRIVATE, QueueProperties())
         opened.run(forget_the_name)
     with EmbeddedQueueManager(tmp_path, settings=EngineSettings("BETA")) as opened:
-        assert opened.manager.record.computer_name == "BETA"
+        assert opened.manager.machine.record.computer_name == "BETA"
         assert {name.partition("\\")[0] for name in names(opened)} == {"BETA"}
     assert current_name(tmp_path) == "BETA"
 

@@ -94,7 +94,7 @@ class Rig:
 
     def make_queue(self, manager: QueueManager) -> None:
         with contextlib.suppress(QueueExists):
-            manager.create_queue(QUEUE, QueueProperties(), ADMIN)
+            manager.queues.create_queue(QUEUE, QueueProperties(), ADMIN)
 
     def begin(self, client: Client, visit: Visit) -> None:
         if not self.ready_file.exists():  # every listener accepts once it is there
@@ -146,7 +146,7 @@ def test_a_stop_answers_calls_begun_cancels_waits_and_keeps_everything(tmp_path:
     assert rig.run(sends) == Outcome(STOPPED)
     with EmbeddedQueueManager(rig.home, name="ALPHA") as manager:
         assert manager.recovered.clean
-        books = machine_books(manager.manager.core)[r"ALPHA\private$\orders"]
+        books = machine_books(manager.manager.ledger)[r"ALPHA\private$\orders"]
         assert (books.accepted, books.received, books.waiting) == (2, 1, 1)
 
 
@@ -224,7 +224,7 @@ def test_a_disk_that_fails_at_the_stop_is_a_failure_with_its_cause(
     async def client(visit: Visit) -> None:
         monkeypatch.setattr(os, "fdatasync", broken_disk)
         visit.service.desk.decide(
-            lambda m: m.create_queue(r".\private$\lost", QueueProperties(), ADMIN),
+            lambda m: m.queues.create_queue(r".\private$\lost", QueueProperties(), ADMIN),
             lambda answer: pytest.fail("nobody may hear of what is not on the disk"),
         )
         end()
@@ -327,7 +327,7 @@ def test_the_command_line_goes_before_the_settings(tmp_path: Path) -> None:
 def test_the_host_gives_its_name_where_none_is_set(tmp_path: Path) -> None:
     expected = socket.gethostname().partition(".")[0]
     with EmbeddedQueueManager(tmp_path) as opened:
-        assert opened.manager.core.settings.computer_name == expected
+        assert opened.manager.machine.settings.computer_name == expected
 
 
 def test_a_named_settings_file_takes_the_place_of_the_one_in_the_home(tmp_path: Path) -> None:

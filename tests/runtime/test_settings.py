@@ -47,7 +47,7 @@ def test_caches_begin_empty_and_grow_to_the_sizes_of_the_settings() -> None:
     sizes = {"receive_key": 3, "send_key": 4, "certificate": 5}
     lines = [f"{word}_cache_size = {size}" for word, size in sizes.items()]
     text = "\n".join(["[security]", *lines]).encode()
-    certificates = Rig().manager.accounts.certificates
+    certificates = Rig().manager.certificates
     certificates.configure(parse_settings(text).security)
     caches = certificates.security.caches
     all_of_them = (caches.receive, caches.send, caches.send_base, caches.certificates)

@@ -38,9 +38,9 @@ def test_every_message_ends_once_however_often_the_power_fails(
     reader, answers = home.open(RECEIVE), list[object]()
     home.driver.begin_turn()
     if step == "purge":
-        home.driver.decide(lambda m: m.purge_queue(reader), answers.append)
+        home.driver.decide(lambda m: m.queues.purge_queue(reader), answers.append)
     elif step == "delete":
-        home.driver.decide(lambda m: m.delete_queue(PLAIN, home.admin), answers.append)
+        home.driver.decide(lambda m: m.queues.delete_queue(PLAIN, home.admin), answers.append)
     else:
         home.clock.advance(60_000)
     home.driver.end_turn()
@@ -60,9 +60,9 @@ def test_every_message_ends_once_however_often_the_power_fails(
     if there:
         assert ended + home.queue().state.count == COUNT
         again = home.open(RECEIVE)
-        home.run(lambda m: m.purge_queue(again))
+        home.run(lambda m: m.queues.purge_queue(again))
     for _ in range(5):
         home.turn()
     home.check_books()
     assert sorted(bodies(home, DEAD_LETTERS)) == [b"%02d" % number for number in range(COUNT)]
-    assert not home.manager.core.deleted_queues
+    assert not home.manager.ledger.deleted_queues

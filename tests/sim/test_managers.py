@@ -23,17 +23,17 @@ def world() -> World:
 @pytest.fixture
 def machine() -> SimManager:
     machine = SimManager(world(), "ALPHA", "10.0.0.1", 7)
-    machine.now(lambda m: m.create_queue(path("orders"), QueueProperties(), BOSS))
+    machine.now(lambda m: m.queues.create_queue(path("orders"), QueueProperties(), BOSS))
     return machine
 
 
 def post(answers: list[object], *, durable: bool = True) -> Errand:
     guarantee = DeliveryGuarantee.RECOVERABLE if durable else DeliveryGuarantee.EXPRESS
-    opened = yield lambda m: m.open_queue(path("orders"), SEND, BOSS)
+    opened = yield lambda m: m.queues.open_queue(path("orders"), SEND, BOSS)
     message = Message(label="one", delivery_guarantee=guarantee)
     answers.append(
         (
-            yield lambda m: m.enqueue_message_to_an_open_queue(opened.value, message)  # type: ignore[arg-type]
+            yield lambda m: m.messages.enqueue_message_to_an_open_queue(opened.value, message)  # type: ignore[arg-type]
         )
     )
 
@@ -111,7 +111,7 @@ def test_an_errand_ends_with_the_life_of_its_machine(machine: SimManager) -> Non
     machine.boot()
     machine.world.clock.advance(1000)
     assert answers == []
-    assert machine.now(lambda m: m.open_queue(path("orders"), RECEIVE, BOSS))
+    assert machine.now(lambda m: m.queues.open_queue(path("orders"), RECEIVE, BOSS))
 
 
 class Silent:

@@ -189,7 +189,7 @@ class Server:
     def make_again(self, queue: str) -> None:
         """Deletes a queue, and makes another one of that name."""
         name = parse_name(f".\\private$\\{queue}")
-        self.ask(lambda m: m.delete_queue(name, Caller.administrator()))
+        self.ask(lambda m: m.queues.delete_queue(name, Caller.administrator()))
         self._queues.remove(queue)
         self.create(queue)
 
@@ -201,10 +201,12 @@ class Server:
 
         def send(manager: QueueManager) -> None:
             caller = Caller.administrator()
-            descriptor = manager.open_queue(f".\\private$\\{queue}", QueueAccessType.SEND, caller)
+            descriptor = manager.queues.open_queue(
+                f".\\private$\\{queue}", QueueAccessType.SEND, caller
+            )
             for message in messages:
-                manager.enqueue_message_to_an_open_queue(descriptor, message)
-            manager.close_queue(descriptor)
+                manager.messages.enqueue_message_to_an_open_queue(descriptor, message)
+            manager.queues.close_queue(descriptor)
 
         self.ask(send)
 
@@ -234,7 +236,7 @@ class Server:
 
 
 def _create(manager: QueueManager, path: str) -> None:
-    manager.create_queue(path, QueueProperties(), Caller.administrator())
+    manager.queues.create_queue(path, QueueProperties(), Caller.administrator())
 
 
 def close_files(folder: Path) -> None:

@@ -251,8 +251,8 @@ def in_doubt() -> SimDisk:
     for body in (b"sent first", b"sent second"):
         machine.send("bills", body, tx=tx)
     machine.receive(source, transaction=tx)
-    machine.run(lambda m: m.move_message(source, moved, target, tx))
-    machine.run(lambda m: m.transactions.prepare_for(b"coordinator", tx.identifier))
+    machine.run(lambda m: m.messages.move_message(source, moved, target, tx))
+    machine.run(lambda m: m.transactions.collection.prepare_for(b"coordinator", tx.identifier))
     return disk
 
 
@@ -275,12 +275,12 @@ def test_what_is_in_doubt_can_be_decided_whatever_was_lost_of_it(end: str) -> No
         assert accepted(damaged, name).store_starts
         machine = Machine(damaged)
         seen.add(tuple(event.name for event in machine.events))
-        for tx in machine.manager.in_doubt():
+        for tx in machine.manager.transactions.in_doubt():
             getattr(machine, end)(tx)
-        assert machine.manager.in_doubt() == []
-        assert machine.manager.core.locks == {}
-        assert machine.manager.transactions.reserved == 0
-        assert not machine.manager.core.state.pending
+        assert machine.manager.transactions.in_doubt() == []
+        assert machine.manager.ledger.locks == {}
+        assert machine.manager.transactions.collection.reserved == 0
+        assert not machine.manager.ledger.state.pending
     assert seen == {
         ("transaction_in_doubt",),
         ("transaction_incomplete", "transaction_in_doubt"),
@@ -298,5 +298,5 @@ def test_the_operator_is_told_how_much_of_a_transaction_is_missing() -> None:
         machine = Machine(damaged)
         (event,) = [e for e in machine.events if e.name == "transaction_incomplete"]
         assert event.details["operations"] == 1
-        (tx,) = machine.manager.in_doubt()
+        (tx,) = machine.manager.transactions.in_doubt()
         assert len(tx.operations) == 3

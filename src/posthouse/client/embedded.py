@@ -18,7 +18,6 @@ from posthouse.client.courier import Courier
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import QueueManagerClient
 from posthouse.directory.settings import DirectorySettings
-from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.model.roles import Role
@@ -126,7 +125,7 @@ class EmbeddedLink:
         self._embedded = embedded
         self._desk = EmbeddedDesk(embedded.driver)
         manager = embedded.manager
-        tokens = Tokens(manager.core, manager.accounts)
+        tokens = manager.tokens
         self._api = Api(self._desk, Services(tokens=tokens, rates=Rates(), version=version))
         self._session: ClientSession | None = None
         self._changed = threading.Condition(threading.RLock())
@@ -146,7 +145,7 @@ class EmbeddedLink:
             patience_s=float(section.patience_s),
         )
         self._embedded.driver.on_need = need_now(self._embedded.driver, feed.ask_now)
-        self._embedded.manager.notices.refresh = lambda whole: feed.refresh(whole=whole)
+        self._embedded.manager.directory.refresh_with(lambda whole: feed.refresh(whole=whole))
         feed.start()
         first = threading.Event()
         feed.refresh(first.set)

@@ -35,7 +35,7 @@ class Reports:
 
         def run(manager: QueueManager) -> None:
             for number in numbers:
-                queue = manager.core.queues.get(number)
+                queue = manager.queues.get(number)
                 if queue is not None and queue.outgoing is not None and not queue.deleted:
                     call(manager, queue)
 
@@ -52,7 +52,7 @@ class Reports:
         shown = () if hop is None else (str(hop),)
 
         def note(manager: QueueManager, queue: Queue) -> None:
-            attempt = ConnectionAttempt(int(status), manager.core.utc, error, shown)
+            attempt = ConnectionAttempt(int(status), manager.machine.utc, error, shown)
             manager.transfer.connection_attempted(queue, attempt)
 
         self.tell(numbers, note)
@@ -73,7 +73,7 @@ class Reports:
 
         def plan(manager: QueueManager, queue: Queue) -> None:
             assert queue.outgoing is not None
-            queue.outgoing.retry_time = 0 if in_s is None else manager.core.utc + in_s
+            queue.outgoing.retry_time = 0 if in_s is None else manager.machine.utc + in_s
             queue.outgoing.last_error = last_error
 
         self.tell(numbers, plan)

@@ -22,10 +22,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.records import TABLE_OUTGOING
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
-from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, OutgoingTransferInfo
 from posthouse.model.errors import InvalidParameter, OperationCancelled
 from posthouse.model.guids import format_guid
 from posthouse.runtime.driver import Driver
@@ -181,8 +179,8 @@ def copy_cut(
     manifest = Manifest(
         format=FORMAT,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        name=manager.core.settings.computer_name,
-        guid=format_guid(manager.identifier),
+        name=manager.machine.settings.computer_name,
+        guid=format_guid(manager.machine.identifier),
         position=cut.position,
         files=entries,
         settings=_copy_settings(home, target),
@@ -358,15 +356,15 @@ def _renew(partial: Path, manifest: Manifest) -> Restored:
     manager.start(*real_clock())
     driver.end_turn()
     try:
-        if format_guid(manager.identifier) != manifest.guid:
+        if format_guid(manager.machine.identifier) != manifest.guid:
             raise BackupRefused("the store in the backup is another queue manager's")
         driver.run(renew_identifiers)
         return Restored(
             manifest=manifest,
-            messages=sum(queue.count for queue in manager.core.state.queues.values()),
-            lookup_ids_from=manager.core.lookup_ids.value,
-            message_ids_from=manager.core.ordinals.value,
-            sequence_timestamp=manager.record.sequence_timestamp,
+            messages=sum(queue.count for _, queue in manager.queues.states()),
+            lookup_ids_from=manager.machine.next_lookup_id,
+            message_ids_from=manager.machine.next_ordinal,
+            sequence_timestamp=manager.machine.sequence_timestamp,
             lost_express=sum(recovered.lost_express.values()),
         )
     finally:
@@ -375,16 +373,9 @@ def _renew(partial: Path, manifest: Manifest) -> Restored:
 
 def renew_identifiers(manager: QueueManager) -> None:
     """A copy must not give again what the original may have given since (design.md 3)."""
-    core, record = manager.core, manager.record
-    core.lookup_ids.skip_to(core.lookup_ids.value + LOOKUP_IDS_RAISED)
-    core.ordinals.skip_to(core.ordinals.value + MESSAGE_IDS_RAISED)
-    record.sequence_timestamp = max(core.utc, record.sequence_timestamp + 1)
-    manager.store_record()
-    for key, value in core.state.of_table(TABLE_OUTGOING):
-        # The next message begins a sequence of the new time; those numbered already keep theirs.
-        info = msgspec.msgpack.decode(value, type=OutgoingTransferInfo)
-        info.next_number = SEQUENCE_NUMBER_MAX + 1
-        core.define(TABLE_OUTGOING, key, msgspec.msgpack.encode(info))
+    manager.machine.skip_identifiers(LOOKUP_IDS_RAISED, MESSAGE_IDS_RAISED)
+    manager.machine.begin_sequences_again()
+    manager.transfer.end_sequences()
 
 
 def _move_in(source: Path, manifest: Manifest, partial: Path, home: Path) -> None:

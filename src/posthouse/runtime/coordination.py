@@ -82,7 +82,7 @@ class Coordination:
         text = await self._asked(ask)
         if not self._desk.stopped and self._desk.failure is None:
             self._desk.decide(
-                lambda manager: manager.two_phase.answered(ask, text), lambda answer: None
+                lambda manager: manager.transactions.answered(ask, text), lambda answer: None
             )
 
     async def _asked(self, ask: Ask) -> str | None:

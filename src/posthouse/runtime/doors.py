@@ -191,7 +191,7 @@ def _port_teller(service: Service) -> Callable[[int], None]:
     """Names with the port that we listen on mean us (decision 41)."""
 
     def tell(port: int) -> None:
-        service.desk.decide(lambda manager: manager.add_own_port(port), lambda answer: None)
+        service.desk.decide(lambda manager: manager.queues.add_own_port(port), lambda answer: None)
 
     return tell
 
@@ -200,9 +200,7 @@ def _port_forbidder(service: Service) -> Callable[[int], None]:
     """No message is ever redirected to our own admin port (decision 11)."""
 
     def tell(port: int) -> None:
-        service.desk.decide(
-            lambda manager: manager.srmp.redirects.forbid_port(port), lambda answer: None
-        )
+        service.desk.decide(lambda manager: manager.transfer.forbid_port(port), lambda answer: None)
 
     return tell
 

@@ -46,7 +46,7 @@ OnNeed = Callable[[AuthorityNeeded, Call, Release], None]
 
 def made_again(need: AuthorityNeeded, answer: Answered, call: Call) -> Call:
     """The same call, with an answer of the authority."""
-    return lambda manager: manager.directory.asking.again(need, answer, lambda: call(manager))
+    return lambda manager: manager.directory.again(need, answer, lambda: call(manager))
 
 
 class Driver:
@@ -78,9 +78,9 @@ class Driver:
 
     def _bring_clocks(self) -> None:
         if self.store.has_room():
-            self.manager.end_flow_control("disk")
+            self.manager.machine.end_flow_control("disk")
         else:
-            self.manager.begin_flow_control("disk")
+            self.manager.machine.begin_flow_control("disk")
         self.manager.begin_turn(*self.clock())
 
     def decide(self, call: Call, release: Release) -> None:
@@ -97,9 +97,9 @@ class Driver:
             if self.on_need is not None:
                 self.on_need(need, call, release)
                 return
-            value, error = None, self.manager.refused(need)
+            value, error = None, self.manager.machine.refused(need)
         except QueueError as refusal:
-            value, error = None, _without_frames(self.manager.refused(refusal))
+            value, error = None, _without_frames(self.manager.machine.refused(refusal))
         except RemoteProtocolError:
             raise  # bytes of a peer, looked at before they are taken in
         except BaseException:

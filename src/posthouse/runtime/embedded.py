@@ -69,21 +69,21 @@ class EmbeddedQueueManager:
 
     def create_queue(self, path: str, properties: QueueProperties) -> Queue:
         """A queue of the administrator."""
-        return self.run(lambda m: m.create_queue(path, properties, self.administrator))
+        return self.run(lambda m: m.queues.create_queue(path, properties, self.administrator))
 
     def open(self, name: str, access: QueueAccessType) -> OpenQueueDescriptor:
         """A queue opened by the administrator, by path name or format name."""
-        return self.run(lambda m: m.open_queue(name, access, self.administrator))
+        return self.run(lambda m: m.queues.open_queue(name, access, self.administrator))
 
     def receive(self, descriptor: OpenQueueDescriptor) -> Delivery:
         """The first message; MQ_ERROR_IO_TIMEOUT when there is none."""
-        delivery = self.read(lambda m: m.dequeue_message(descriptor, timeout_ms=0))
+        delivery = self.read(lambda m: m.messages.dequeue_message(descriptor, timeout_ms=0))
         assert delivery is not None
         return delivery
 
     def send(self, descriptor: OpenQueueDescriptor, message: Message) -> MessageId:
         """One message, outside any transaction."""
-        return self.run(lambda m: m.enqueue_message_to_an_open_queue(descriptor, message))
+        return self.run(lambda m: m.messages.enqueue_message_to_an_open_queue(descriptor, message))
 
     def close(self) -> None:
         """A clean stop: express messages are kept too."""

@@ -135,9 +135,9 @@ def start_manager(
         raise
     settings = replace(settings, computer_name=name)
     manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
-    manager.accounts.certificates.key_file = key_file(home.path)
+    manager.certificates.key_file = key_file(home.path)
     if settings.qms.local_clock:
-        manager.job_queues.utc_offset_s = local_offset_s
+        manager.jobs.utc_offset_s = local_offset_s
     driver = Driver(manager, store, real_clock)
     driver.on_event = on_event
     manager.start(*real_clock())

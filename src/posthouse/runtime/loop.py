@@ -476,9 +476,7 @@ class Loop:
         error = OperationCancelled("the queue manager is stopping")
 
         def cancel(manager: QueueManager) -> None:
-            for queue in manager.queues.all():
-                for order in list(queue.waiters):
-                    manager.waiting.cancel(order, error)
+            manager.messages.cancel_all_reads(manager.queues.all(), error)
 
         self.decide(cancel, lambda answer: None)
 

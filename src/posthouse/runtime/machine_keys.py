@@ -17,17 +17,17 @@ from posthouse.security.certificates import make_private_keys
 
 async def add_signing_keys(desk: Loop, log: Log) -> None:
     """Makes the signing keys that are missing, in a thread, and publishes them."""
-    certificates = desk.manager.accounts.certificates
+    certificates = desk.manager.certificates
     providers = certificates.providers_without_signing_key()
     if not providers:
         return
-    bits = certificates.security.settings.key_bits
+    bits = certificates.key_bits
     made = await asyncio.get_running_loop().run_in_executor(
         None, make_private_keys, providers, bits
     )
 
     def publish(manager: QueueManager) -> None:
-        manager.accounts.certificates.add_signing_keys(made)
+        manager.certificates.add_signing_keys(made)
 
     def told(answer: Answer) -> None:
         if answer.error is None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from posthouse.directory.base import equals
-from posthouse.directory.objects import QueueManager as QueueManagerObject
 from posthouse.engine.machine.computer_name import checked_name, first_name, kept_name
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import QueueRole
@@ -42,7 +40,7 @@ def rename(home: Path, name: str, config: Path | None = None) -> Renamed:
     try:
         started = _start(taken, settings, "")
         try:
-            old = started.manager.core.settings.computer_name
+            old = started.manager.machine.settings.computer_name
             _require_free(started.manager, name)
             found = _look(started.manager)
             if old != name:
@@ -89,13 +87,13 @@ def _start(home: Home, settings: Settings, name: str) -> Started:
 
 
 def _require_free(manager: QueueManager, name: str) -> None:
-    known = manager.directory.directory.known(QueueManagerObject, equals("computer_name", name))
-    if known is not None and known.identifier != manager.identifier:
+    known = manager.directory.machine_named(name)
+    if known is not None and known.identifier != manager.machine.identifier:
         raise InvalidParameter(
             f"the directory has another machine that is named {name}",
             f"Choose another name, or remove it: posthouse directory machine delete {name}.",
         )
-    if manager.directory.mirror is not None and (public := _public(manager)):
+    if manager.directory.is_shared and (public := _public(manager)):
         raise InvalidParameter(
             f"{public} public queues of this computer are in a directory that others share, under "
             "its present name",
@@ -116,13 +114,12 @@ def _look(manager: QueueManager) -> _Found:
         queues=sum(queue.definition.role is QueueRole.PLAIN for queue in queues),
         public_queues=_public(manager),
         outgoing_messages=sum(queue.state.count for queue in manager.queues.outgoing_queues()),
-        has_certificate=bool(manager.accounts.certificates.own_public_keys()),
+        has_certificate=bool(manager.certificates.own_public_keys()),
     )
 
 
 def _keep(manager: QueueManager, name: str) -> None:
-    manager.record.computer_name = name
-    manager.store_record()
+    manager.machine.keep_name(name)
 
 
 def _notes(old: str, name: str, found: _Found, settings: Settings) -> list[str]:

@@ -252,10 +252,10 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         raise
     _log_recovery(log, started)
     machine = msgspec.structs.replace(
-        settings.queue_manager, name=started.manager.core.settings.computer_name
+        settings.queue_manager, name=started.manager.machine.settings.computer_name
     )
     settings = msgspec.structs.replace(settings, queue_manager=machine)
-    started.manager.accounts.certificates.configure(settings.security)
+    started.manager.certificates.configure(settings.security)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(Server(home, options, settings, started, log, room).serve(doors))
 
@@ -410,14 +410,14 @@ class Server:
         scheme, endpoint = "https" if admin.certificate else "http", self.endpoints.get("admin")
         url = section.url or (f"{scheme}://{endpoint}" if endpoint else "")
         try:
-            self.started.manager.two_phase.coordinator.url = check_url(url) if url else ""
+            self.started.manager.transactions.set_url(check_url(url) if url else "")
         except QueueError as error:
             raise NotStarted(f"[transactions] url: {error}") from None
         self._coordination.start()
 
     def _announce(self) -> None:
         name = self.settings.queue_manager.name
-        guid = format_guid(self.started.manager.identifier)
+        guid = format_guid(self.started.manager.machine.identifier)
         ready: dict[str, object] = {
             "pid": os.getpid(),
             "name": name,
@@ -482,7 +482,7 @@ class Server:
         self._damage_told = damage is not None
         if damage is not None:
             self.log.error("store_damaged", cause=damage)
-        self.desk.decide(lambda m: m.reading.met_by_upkeep(damage), lambda answer: None)
+        self.desk.decide(lambda m: m.messages.met_by_upkeep(damage), lambda answer: None)
 
     def _watch_memory(self, loop: asyncio.AbstractEventLoop) -> None:
         limits = self.settings.limits
@@ -529,7 +529,9 @@ class Server:
 
         def full(is_full: bool) -> None:
             self.desk.decide(
-                lambda m: (m.begin_flow_control if is_full else m.end_flow_control)("memory"),
+                lambda m: (m.machine.begin_flow_control if is_full else m.machine.end_flow_control)(
+                    "memory"
+                ),
                 lambda answer: None,
             )
 
@@ -572,7 +574,7 @@ def place_of(error: BaseException) -> str:
 
 
 def _full_name(started: Started) -> str:
-    return started.manager.core.settings.qualified_computer_name
+    return started.manager.machine.settings.qualified_computer_name
 
 
 def write_ready_file(path: Path, ready: dict[str, object]) -> None:

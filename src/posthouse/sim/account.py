@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from posthouse.engine.ledger.books import lines_of, sender_books_of
+from posthouse.engine.ledger.books import sender_books_of
 from posthouse.engine.queues.queue import DEADLETTER, DEADXACT, JOURNAL, Queue
 from posthouse.model.message import (
     ACK_NEG_ARRIVAL,
@@ -48,9 +48,9 @@ class Found:
             self._look_into(machine)
 
     def _look_into(self, machine: SimManager) -> None:
-        queues = machine.manager.core.queues
-        self.journal[machine.name] = Counter(_labels(machine, queues[JOURNAL]))
-        dead = [*_reasons(machine, queues[DEADLETTER]), *_reasons(machine, queues[DEADXACT])]
+        numbered = machine.manager.queues.numbered
+        self.journal[machine.name] = Counter(_labels(machine, numbered(JOURNAL)))
+        dead = [*_reasons(machine, numbered(DEADLETTER)), *_reasons(machine, numbered(DEADXACT))]
         self.dead[machine.name] = Counter(name for name, _ in dead)
         self.reasons.update((machine.name, *each) for each in dead)
         for name in JOURNALED:
@@ -78,7 +78,7 @@ class Found:
 
 def _packets(machine: SimManager, queue: Queue) -> Iterator[Packet]:
     for _, number in queue.state.order.forward():
-        yield Packet(machine.manager.core.packet(number))
+        yield Packet(machine.manager.messages.packet(number))
 
 
 def _labels(machine: SimManager, queue: Queue) -> list[str]:
@@ -87,10 +87,9 @@ def _labels(machine: SimManager, queue: Queue) -> list[str]:
 
 def _reasons(machine: SimManager, queue: Queue) -> Iterator[tuple[str, int]]:
     """Of dead letters: the name, and the class that says why."""
-    core = machine.manager.core
+    messages = machine.manager.messages
     for _, number in queue.state.order.forward():
-        (row,) = core.state.table.rows((number,))
-        yield Packet(core.packet(number)).label, row.message_class
+        yield Packet(messages.packet(number)).label, messages.row(number).message_class
 
 
 class Account:
@@ -345,9 +344,8 @@ class Account:
     # -- each machine
 
     def _check_books(self, machine: SimManager) -> None:
-        core = machine.manager.core
         for queue in machine.manager.queues.all():
-            for books in lines_of(core, queue):
+            for books in machine.manager.queues.books_apart(queue):
                 if not books.balanced:
                     self._fault(f"books of {queue.name} on {machine.name}: {books}")
         for queue in machine.manager.queues.outgoing_queues():
@@ -363,5 +361,5 @@ class Account:
         if not books.balanced or books.unsent or books.unacknowledged:
             self._fault(f"sender's books of {queue.name} on {machine.name}: {books}")
         report = transfer.report(queue)
-        if report.no_ack_count or transfer.sequences.arrived(queue):
+        if report.no_ack_count or transfer.arrived(queue):
             self._fault(f"sequences of {queue.name} on {machine.name}: {report}")

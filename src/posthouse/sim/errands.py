@@ -35,14 +35,14 @@ def home(manager: QueueManager, queue: str) -> Queue:
 
 
 def _open(manager: QueueManager, queue: str) -> OpenQueueDescriptor:
-    return manager.open_queue(home(manager, queue).name, RECEIVE, BOSS)
+    return manager.queues.open_queue(home(manager, queue).name, RECEIVE, BOSS)
 
 
 def name_of(told: Told, manager: QueueManager, read: Read | None) -> str:
     """The name of a message that the engine gives to a reader."""
     assert read is not None
-    name = told.came(Packet(manager.core.packet(read.number)))
-    row = manager.core.state.table.get(read.number)
+    name = told.came(Packet(manager.messages.packet(read.number)))
+    row = manager.messages.find_row(read.number)
     if name.startswith(STRANGE) and row is not None and row.flags & FLAG_AUTHENTICATED:
         told.vouched.append(name)
     return name
@@ -52,9 +52,9 @@ def post(told: Told, letter: Letter) -> Errand:
     """Sends one message outside transactions."""
 
     def call(manager: QueueManager) -> None:
-        descriptor = manager.open_queue(letter.format_name, SEND, BOSS)
-        manager.enqueue_message_to_an_open_queue(descriptor, letter.message())
-        manager.close_queue(descriptor)
+        descriptor = manager.queues.open_queue(letter.format_name, SEND, BOSS)
+        manager.messages.enqueue_message_to_an_open_queue(descriptor, letter.message())
+        manager.queues.close_queue(descriptor)
         told.commits([letter])
 
     answer = yield call
@@ -67,10 +67,10 @@ def post_many(told: Told, letters: list[Letter]) -> Errand:
     """Sends several in one turn, each for itself."""
 
     def call(manager: QueueManager) -> None:
-        descriptor = manager.open_queue(letters[0].format_name, SEND, BOSS)
+        descriptor = manager.queues.open_queue(letters[0].format_name, SEND, BOSS)
         for letter in letters:
-            manager.enqueue_message_to_an_open_queue(descriptor, letter.message())
-        manager.close_queue(descriptor)
+            manager.messages.enqueue_message_to_an_open_queue(descriptor, letter.message())
+        manager.queues.close_queue(descriptor)
         told.commits(letters)
 
     answer = yield call
@@ -87,25 +87,25 @@ def post_together(
     identifier = machine.chance.randbytes(16)
 
     def enqueue(manager: QueueManager, letter: Letter, transaction: Transaction) -> None:
-        descriptor = manager.open_queue(letter.format_name, SEND, BOSS)
-        manager.enqueue_message_to_an_open_queue(descriptor, letter.message(), transaction)
-        manager.close_queue(descriptor)
+        descriptor = manager.queues.open_queue(letter.format_name, SEND, BOSS)
+        manager.messages.enqueue_message_to_an_open_queue(descriptor, letter.message(), transaction)
+        manager.queues.close_queue(descriptor)
 
     def end(manager: QueueManager) -> None:
         if commits:
-            manager.transaction_commit(identifier)
+            manager.transactions.transaction_commit(identifier)
             told.commits(letters)
         else:
-            manager.transaction_abort(identifier)
+            manager.transactions.transaction_abort(identifier)
 
     def everything(manager: QueueManager) -> None:
-        transaction = manager.create_transaction(identifier)
+        transaction = manager.transactions.create_transaction(identifier)
         for letter in letters:
             enqueue(manager, letter, transaction)
         end(manager)
 
     if slowly:
-        begun = yield lambda manager: manager.create_transaction(identifier)
+        begun = yield lambda manager: manager.transactions.create_transaction(identifier)
         transaction = cast(Transaction, begun.value)
         for letter in letters:
             yield lambda manager, letter=letter: enqueue(manager, letter, transaction)  # type: ignore[misc]
@@ -125,9 +125,9 @@ def receive(machine: SimManager, told: Told, queue: str, count: int) -> Errand:
     def call(manager: QueueManager) -> Read | None:
         descriptor = _open(manager, queue)
         try:
-            read = manager.dequeue_message(descriptor, timeout_ms=0)
+            read = manager.messages.dequeue_message(descriptor, timeout_ms=0)
         finally:
-            manager.close_queue(descriptor)
+            manager.queues.close_queue(descriptor)
         found[:] = [name_of(told, manager, read)]
         told.may_end(found, "received")
         return read
@@ -158,7 +158,7 @@ def wait(machine: SimManager, told: Told, queue: str, timeout_ms: int) -> None:
     def call(manager: QueueManager) -> Read | None:
         descriptor = _open(manager, queue)
         told.waiting[place] += 1
-        return manager.dequeue_message(descriptor, timeout_ms=timeout_ms, token=woken)
+        return manager.messages.dequeue_message(descriptor, timeout_ms=timeout_ms, token=woken)
 
     machine.enter(lambda: machine.desk.decide(call, first), machine.life)
 
@@ -170,21 +170,21 @@ def receive_together(
     identifier, found = machine.chance.randbytes(16), list[str]()
     opened = yield lambda manager: _open(manager, queue)
     descriptor = cast(OpenQueueDescriptor, opened.value)
-    begun = yield lambda manager: manager.create_transaction(identifier)
+    begun = yield lambda manager: manager.transactions.create_transaction(identifier)
     transaction = cast(Transaction, begun.value)
 
     def read(manager: QueueManager) -> Read | None:
-        given = manager.dequeue_message(descriptor, timeout_ms=0, transaction=transaction)
+        given = manager.messages.dequeue_message(descriptor, timeout_ms=0, transaction=transaction)
         found.append(name_of(told, manager, given))
         return given
 
     def end(manager: QueueManager) -> None:
         if commits:
-            manager.transaction_commit(identifier)
+            manager.transactions.transaction_commit(identifier)
             told.may_end(found, "received")
         else:
-            manager.transaction_abort(identifier)
-        manager.close_queue(descriptor)
+            manager.transactions.transaction_abort(identifier)
+        manager.queues.close_queue(descriptor)
 
     for _ in range(count):
         answer = yield read
@@ -204,22 +204,22 @@ def receive_in_two_steps(machine: SimManager, told: Told, queue: str, outcome: s
     ends: dict[str, End] = {"take": "received", "reject": "rejected"}
 
     def begin(manager: QueueManager) -> Read | None:
-        read = manager.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
+        read = manager.messages.dequeue_message(descriptor, timeout_ms=0, two_phase=True)
         found.append(name_of(told, manager, read))
         return read
 
     def end(manager: QueueManager) -> None:
         given = NACK_RECEIVE_REJECTED if outcome == "reject" else ACK_RECEIVE
-        manager.dequeue_message_end(
+        manager.messages.dequeue_message_end(
             descriptor, lookup_id, positive=outcome in ends, message_class=given
         )
-        manager.close_queue(descriptor)
+        manager.queues.close_queue(descriptor)
         if outcome in ends:
             told.may_end(found, ends[outcome])
 
     answer = yield begin
     if not isinstance(answer.value, Read):
-        yield lambda manager: manager.close_queue(descriptor)
+        yield lambda manager: manager.queues.close_queue(descriptor)
         return
     lookup_id = answer.value.lookup_id
     told.read(machine.name, queue, found[0], lookup_id)
@@ -234,12 +234,12 @@ def purge(told: Told, queue: str) -> Errand:
 
     def call(manager: QueueManager) -> None:
         for number, name in waiting(manager, queue):
-            if number not in manager.core.locks:
+            if not manager.messages.is_locked(number):
                 free.append(name)
             told.may_end([name], "purged")
         descriptor = _open(manager, queue)
-        manager.purge_queue(descriptor)
-        manager.close_queue(descriptor)
+        manager.queues.purge_queue(descriptor)
+        manager.queues.close_queue(descriptor)
 
     answer = yield call
     if answer.error is None:
@@ -249,4 +249,4 @@ def purge(told: Told, queue: str) -> Errand:
 def waiting(manager: QueueManager, queue: str) -> Iterator[tuple[int, str]]:
     """Numbers and names of the messages in a queue."""
     for _, number in home(manager, queue).state.order.forward():
-        yield number, Packet(manager.core.packet(number)).label
+        yield number, Packet(manager.messages.packet(number)).label

@@ -71,19 +71,13 @@ def _outgoing(aim: Aim) -> Queue | None:
 
 def next_ordinal(source: SimManager) -> int:
     """The message number that a machine gives out next."""
-    return source.manager.core.ordinals.value
+    return source.manager.machine.next_ordinal
 
 
 def next_slot(aim: Aim) -> Slot:
     """What the source gives to its next transactional message for the queue."""
-    sequences, queue = aim.source.manager.transfer.sequences, _outgoing(aim)
-    ordinal = next_ordinal(aim.source)
-    if queue is not None:
-        coming = sequences.report(queue).next_sequence
-        if coming.sequence_id:
-            return Slot(*coming, ordinal)
-    sequence_id = (sequences._time_stamp << 32) + sequences._ids.value
-    return Slot(sequence_id, 1, 0, ordinal)
+    coming = aim.source.manager.transfer.next_sequence(_outgoing(aim))
+    return Slot(*coming, next_ordinal(aim.source))
 
 
 def given_out(aim: Aim) -> list[Slot]:
@@ -91,15 +85,15 @@ def given_out(aim: Aim) -> list[Slot]:
     queue = _outgoing(aim)
     if queue is None:
         return []
-    sequences, table = aim.source.manager.transfer.sequences, aim.source.manager.core.state.table
+    manager = aim.source.manager
     rows: list[tuple[int, Row]] = []
     for lookup_id, number in queue.state.order.lane(SEQUENCED_LANE).after(0):
-        (row,) = table.rows((number,))
+        row = manager.messages.row(number)
         if is_numbered(row.flags):
             rows.append((lookup_id, row))
     return [
         Slot(
-            sequences.sequence_at(queue, lookup_id),
+            manager.transfer.sequence_at(queue, lookup_id),
             row.last_move,
             max(row.last_move - 1, 0),
             row.ordinal,
@@ -170,32 +164,34 @@ class Forger:
 
     def final_ack(self, aim: Aim, slot: Slot) -> bytes:
         """Tells the source what became of a message."""
-        guid = aim.source.manager.identifier
+        guid = aim.source.manager.machine.identifier
         body = FinalAck(slot.sequence_id, slot.number, slot.previous, guid, slot.ordinal)
         code = self.chance.choice(CLASSES)
         return final_ack(body, code, self._order_queue(aim), self._origin(aim))
 
     def _order_queue(self, aim: Aim) -> OrderQueue:
         if self.chance.random() < 0.5:
-            return order_queue_of(aim.source.manager.identifier)
+            return order_queue_of(aim.source.manager.machine.identifier)
         return order_queue_at(aim.source.address)
 
     def _origin(self, aim: Aim) -> Origin:
         manager = aim.target.manager
         return Origin(
-            manager.identifier, manager.core.ordinals.value, aim.target.world.clock.utc_seconds
+            manager.machine.identifier,
+            manager.machine.next_ordinal,
+            aim.target.world.clock.utc_seconds,
         )
 
     def stream_receipt(self, aim: Aim, slot: Slot) -> bytes:
         """The same over HTTP, for a stream."""
-        guid = aim.source.manager.identifier
+        guid = aim.source.manager.machine.identifier
         stream_id, to = stream_id_of(guid, slot.sequence_id), _receipts_name(aim.source.address)
         place = slot.sequence_id, slot.number
         return posted(stream_receipt(stream_id, guid, *place, to, self._origin(aim)), "")
 
     def final_receipt(self, aim: Aim, slot: Slot) -> bytes:
         """What became of a message of a stream."""
-        guid = aim.source.manager.identifier
+        guid = aim.source.manager.machine.identifier
         stream_id, to = stream_id_of(guid, slot.sequence_id), _receipts_name(aim.source.address)
         body = FinalAck(slot.sequence_id, slot.number, slot.previous, guid, slot.ordinal)
         code = self.chance.choice((ACK_RECEIVE, NACK_QUEUE_PURGED, NACK_RECEIVE_REJECTED))

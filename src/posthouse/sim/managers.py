@@ -109,7 +109,7 @@ class SimDesk:
         self._arm()
 
     def _append(self) -> None:
-        self._machine.on_turn(self._machine, self.manager.core.effects)
+        self._machine.on_turn(self._machine, self.manager.machine.effects)
         self.driver.end_turn()
 
     def _settle(self) -> None:

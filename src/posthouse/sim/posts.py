@@ -41,7 +41,7 @@ class Posts:
         wire = Wire(manager, connection)
 
         def begin() -> None:
-            manager.manager.add_own_address(wire.local_address)
+            manager.manager.queues.add_own_address(wire.local_address)
             wire.party = self._protocol.accept(wire, connection.remote.host)
 
         manager.enter(begin, manager.life)

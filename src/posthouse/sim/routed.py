@@ -117,7 +117,7 @@ class RoutedTrial(Trial):
         name = machine.name
         part = MachinePart(
             name=name,
-            guid=format_guid(machine.manager.identifier),
+            guid=format_guid(machine.manager.machine.identifier),
             addresses=[machine.address] if self._by_address else [],
             sites=[PLACES[name]],
             routing_server=name in ROUTERS,
@@ -295,12 +295,12 @@ class RoutedTrial(Trial):
 
 def _public_queues(machine: SimManager) -> list[QueuePart]:
     """Those of a machine, as it has entered them itself."""
-    known = described(machine.manager.directory_changes.holdings())
+    known = described(machine.manager.directory.holdings())
     return known.queues
 
 
 def _take_in(manager: QueueManager, document: Document) -> None:
-    manager.directory_changes.take_in(document, prune=True, dry_run=False)
+    manager.directory.take_in(document, prune=True, dry_run=False)
 
 
 def _raise(answer: Answer) -> None:

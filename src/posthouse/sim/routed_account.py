@@ -35,7 +35,7 @@ class Ways:
 
     def turned(self, machine: SimManager, effects: Effects) -> None:
         """A turn of a router is about to be written down."""
-        own = machine.manager.identifier
+        own = machine.manager.machine.identifier
         for kind, _, _, packet in effects.records:
             if kind in (MESSAGE, EXPRESS):
                 self._stored(machine.name, own, packet)

@@ -224,7 +224,7 @@ class Stranger:
 
     def _called(self, connection: Connection) -> Guise:
         """Somebody wants to tell it something; it says that it is somebody else."""
-        others = [machine.manager.identifier for machine in self.machines]
+        others = [machine.manager.machine.identifier for machine in self.machines]
         return Guise(self, connection, self.chance.choice((self.guid, *others)), called=True)
 
     # -- what it sees
@@ -256,7 +256,7 @@ class Stranger:
     def opened(self, guise: Guise, host: str) -> None:
         """A machine took a session."""
         machine = self._machine_at(host)
-        if machine is not None and guise.guid in (NULL_GUID, machine.manager.identifier):
+        if machine is not None and guise.guid in (NULL_GUID, machine.manager.machine.identifier):
             self.posing.append(machine.name)
 
     def _machine_at(self, host: str) -> SimManager | None:
@@ -291,7 +291,11 @@ class Stranger:
 
     def _guids(self, aim: Aim) -> list[bytes]:
         """Whom it may say to be."""
-        return [self.guid, aim.source.manager.identifier, aim.source.manager.identifier]
+        return [
+            self.guid,
+            aim.source.manager.machine.identifier,
+            aim.source.manager.machine.identifier,
+        ]
 
     def _session(self, door: SimManager, guids: list[bytes]) -> Guise:
         self._guises = [pair for pair in self._guises if not pair[1].is_over]
@@ -325,7 +329,7 @@ class Stranger:
     # messages in the name of others
 
     def _speak_in_sequence(self, aim: Aim, slots: list[Slot]) -> None:
-        guid = aim.source.manager.identifier
+        guid = aim.source.manager.machine.identifier
         self._say(
             aim,
             [self.forger.message(aim, guid, s.ordinal, "transactional", s) for s in slots],
@@ -374,7 +378,7 @@ class Stranger:
     def flood(self) -> None:
         """The message numbers that the source gives out next, to any queue that takes them."""
         aim, chance = self._aims(PLAIN), self.chance
-        guid, first = aim.source.manager.identifier, next_ordinal(aim.source)
+        guid, first = aim.source.manager.machine.identifier, next_ordinal(aim.source)
         kind: Kind = chance.choice(("express", "express", "recoverable"))
         count = chance.choice(FLOODS) if not aim.is_posted else chance.choice(FLOODS[:2])
         ordinals = range(first, first + count)
@@ -394,7 +398,11 @@ class Stranger:
                 self._post(aim.source, make(aim, slot))
             return
         make = forger.final_ack if is_final else forger.order_ack
-        guids = [aim.target.manager.identifier, self.guid, aim.source.manager.identifier]
+        guids = [
+            aim.target.manager.machine.identifier,
+            self.guid,
+            aim.source.manager.machine.identifier,
+        ]
         self._session(aim.source, guids).say([make(aim, slot) for slot in some])
 
     # sessions and messages of others
@@ -402,7 +410,11 @@ class Stranger:
     def pose(self) -> None:
         """Sits there under the name of another, and acknowledges what it is given."""
         aim = self._aims(SEQUENCED)
-        guids = [aim.source.manager.identifier, aim.target.manager.identifier, NULL_GUID]
+        guids = [
+            aim.source.manager.machine.identifier,
+            aim.target.manager.machine.identifier,
+            NULL_GUID,
+        ]
         self._session(aim.target, guids)
 
     def repeat(self) -> None:

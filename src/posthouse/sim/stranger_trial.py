@@ -151,7 +151,7 @@ class StrangerTrial(Trial):
         return machine.connected(beside=(*ADDRESSES, *self._left))
 
     def _must_be_empty(self, machine: SimManager, number: int) -> bool:
-        queue = machine.manager.core.queues[number]
+        queue = machine.manager.queues.numbered(number)
         return super()._must_be_empty(machine, number) and not self._is_strange(queue)
 
     def _is_strange(self, queue: Queue) -> bool:

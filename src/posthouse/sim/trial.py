@@ -178,7 +178,7 @@ class Trial:
                 quota_kib=TIGHT_KIB[self.protocol] if name in self.tight else UNLIMITED,
             )
             where = path(name, public=self._is_public(name))
-            machine.now(lambda m, w=where, p=properties: m.create_queue(w, p, BOSS))  # type: ignore[misc]
+            machine.now(lambda m, w=where, p=properties: m.queues.create_queue(w, p, BOSS))  # type: ignore[misc]
 
     def _is_public(self, queue: str) -> bool:
         """Whether the directory knows it: only where there is one."""
@@ -189,7 +189,7 @@ class Trial:
         for one in self.machines:
             for other in self.machines:
                 if one is not other:
-                    guid, address = other.manager.identifier, other.address
+                    guid, address = other.manager.machine.identifier, other.address
                     one.now(lambda m, g=guid, a=address: m.transfer.reached(g, a, 1801))  # type: ignore[misc]
 
     # -- a whole trial
@@ -474,22 +474,24 @@ class Trial:
             queues = machine.manager.queues.outgoing_queues()
             if queues:
                 number = self.chance.choice([queue.number for queue in queues])
-                machine.desk.decide(lambda m: m.pause_queue(m.core.queues[number]), _nothing)
+                machine.desk.decide(
+                    lambda m: m.transfer.pause_queue(m.queues.numbered(number)), _nothing
+                )
                 machine.later(self._some_ms(), lambda: self._resume(machine, number))
 
         machine.enter(pause, machine.life)
 
     def _resume(self, machine: SimManager, number: int) -> None:
-        machine.desk.decide(lambda m: m.resume_queue(m.core.queues[number]), _nothing)
+        machine.desk.decide(lambda m: m.transfer.resume_queue(m.queues.numbered(number)), _nothing)
 
     def _go_offline(self) -> None:
         machine = self._machine()
 
         def go() -> None:
-            machine.desk.decide(lambda m: m.take_offline(), _nothing)
+            machine.desk.decide(lambda m: m.transfer.take_offline(), _nothing)
             machine.later(
                 self._some_ms(),
-                lambda: machine.desk.decide(lambda m: m.bring_online(), _nothing),
+                lambda: machine.desk.decide(lambda m: m.transfer.bring_online(), _nothing),
             )
 
         machine.enter(go, machine.life)
@@ -553,7 +555,7 @@ class Trial:
         ]
 
     def _must_be_empty(self, machine: SimManager, number: int) -> bool:
-        queue = machine.manager.core.queues[number]
+        queue = machine.manager.queues.numbered(number)
         return queue.outgoing is not None or queue.name.split("\\")[-1] in (*PLAIN, *SEQUENCED)
 
     def _read_everything(self) -> None:
@@ -590,7 +592,7 @@ BASE_ACTS: Acts = (
 def private_name(machine: SimManager, queue: str) -> str:
     """The name of a queue by the GUID of its machine."""
     number = home(machine.manager, queue).number
-    return f"PRIVATE={format_guid(machine.manager.identifier)}\\{number:08x}"
+    return f"PRIVATE={format_guid(machine.manager.machine.identifier)}\\{number:08x}"
 
 
 def _nothing(answer: object) -> None:

@@ -200,7 +200,7 @@ class Wires:
         wire = Wire(manager, connection)
 
         def begin() -> None:
-            manager.manager.add_own_address(wire.local_address)
+            manager.manager.queues.add_own_address(wire.local_address)
             wire.party = manager.protocol.accept(wire, connection.remote.host)
 
         manager.enter(begin, manager.life)

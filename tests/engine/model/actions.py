@@ -97,7 +97,7 @@ class Actions(Play):
         descriptor = self.perform(
             "open",
             f"open {name} to {access} as {caller}",
-            lambda m: m.open_queue(path(name), kind, CALLERS[caller]),
+            lambda m: m.queues.open_queue(path(name), kind, CALLERS[caller]),
             lambda: self.model.open(name, access, caller),
         )
         if not isinstance(descriptor, Descriptor) or self.run != run:
@@ -178,7 +178,9 @@ class Actions(Play):
         properties = QueueProperties(transactional=ROOTS[name], journaling=journaling)
 
         def call(manager: QueueManager) -> None:
-            manager.create_queue(path(name), properties, ADMIN, security=rights(readable=True))
+            manager.queues.create_queue(
+                path(name), properties, ADMIN, security=rights(readable=True)
+            )
 
         self.perform(
             "create queue",
@@ -191,7 +193,7 @@ class Actions(Play):
         self.perform(
             "delete queue",
             f"delete {name}",
-            lambda m: m.delete_queue(path(name), ADMIN),
+            lambda m: m.queues.delete_queue(path(name), ADMIN),
             lambda: self.model.delete(name),
         )
 
@@ -199,7 +201,9 @@ class Actions(Play):
         self.perform(
             "set quota",
             f"quota of {name}: {kib} KiB",
-            lambda m: m.set_queue(path(name), ADMIN, quota_kib=UNLIMITED if kib is None else kib),
+            lambda m: m.queues.set_queue(
+                path(name), ADMIN, quota_kib=UNLIMITED if kib is None else kib
+            ),
             lambda: self.model.set_queue(name, quota=None if kib is None else kib << 10),
         )
 
@@ -208,7 +212,7 @@ class Actions(Play):
         self.perform(
             "set journal",
             f"journal of {name}: {journaling}, {kib} KiB",
-            lambda m: m.set_queue(
+            lambda m: m.queues.set_queue(
                 path(name), ADMIN, journal_quota_kib=quota_kib, journaling=journaling
             ),
             lambda: self.model.set_queue(name, journaling=journaling, journal_quota=quota),
@@ -218,14 +222,14 @@ class Actions(Play):
         self.perform(
             "give rights" if readable else "withdraw rights",
             f"bob {'may' if readable else 'may not'} read {name}",
-            lambda m: m.set_queue_security(path(name), ADMIN, rights(readable=readable)),
+            lambda m: m.queues.set_queue_security(path(name), ADMIN, rights(readable=readable)),
             lambda: self.model.set_queue(name, readable=readable),
         )
 
     def pause(self, *, on_hold: bool) -> None:
         def call(manager: QueueManager) -> None:
             queue = manager.queues.outgoing_queues()[0]
-            (manager.pause_queue if on_hold else manager.resume_queue)(queue)
+            (manager.transfer.pause_queue if on_hold else manager.transfer.resume_queue)(queue)
 
         self.perform(
             "pause" if on_hold else "resume",
@@ -244,7 +248,7 @@ class Actions(Play):
         self.perform(
             "open",
             "open the outgoing queue",
-            lambda m: m.open_queue(path(OUT), QueueAccessType.SEND, ADMIN),
+            lambda m: m.queues.open_queue(path(OUT), QueueAccessType.SEND, ADMIN),
             predict,
         )
 
@@ -256,7 +260,7 @@ class Actions(Play):
         self.perform(
             "close of a deleted queue" if gone else "close",
             f"close {descriptor.name} ({descriptor.access}){gone}",
-            lambda m: m.close_queue(descriptor.handle),
+            lambda m: m.queues.close_queue(descriptor.handle),
             lambda: self.model.close(descriptor),
         )
 
@@ -277,7 +281,7 @@ class Actions(Play):
         self.perform(
             rule,
             f"send {order} to {to} by {caller}{within(tx)}",
-            lambda m: m.enqueue_message_to_an_open_queue(
+            lambda m: m.messages.enqueue_message_to_an_open_queue(
                 descriptor.handle, order.message(), handle
             ),
             lambda: self.model.send(descriptor, self._letters([order], to, caller, tx), tx),
@@ -291,7 +295,7 @@ class Actions(Play):
         self.perform(
             "send packets",
             f"send {', '.join(map(str, orders))} to {to}",
-            lambda m: m.send_packets(descriptor.handle, packets),
+            lambda m: m.messages.send_packets(descriptor.handle, packets),
             lambda: self.model.send(descriptor, self._letters(orders, to, "admin", None), None),
         )
 
@@ -333,7 +337,7 @@ class Actions(Play):
         self.perform(
             rule,
             f"{rule}: {name} by {caller}{within(tx)}, {timeout_ms} ms",
-            lambda m: m.dequeue_message(
+            lambda m: m.messages.dequeue_message(
                 descriptor.handle,
                 timeout_ms=timeout_ms,
                 cursor=cursor.handle if cursor else None,
@@ -365,7 +369,7 @@ class Actions(Play):
         self.perform(
             "receive many",
             f"receive {count} from {name}{within(tx)}",
-            lambda m: m.dequeue_messages(descriptor.handle, count, handle),
+            lambda m: m.messages.dequeue_messages(descriptor.handle, count, handle),
             lambda: self.model.dequeue_many(descriptor, count, tx),
         )
 
@@ -379,7 +383,7 @@ class Actions(Play):
         self.perform(
             rule,
             f"{rule}: {name} by {caller}, {timeout_ms} ms",
-            lambda m: m.peek_message(
+            lambda m: m.messages.peek_message(
                 descriptor.handle, timeout_ms=timeout_ms, tag=tag, token=wake.put
             ),
             lambda: self.model.peek(descriptor, timeout_ms=timeout_ms, tag=tag),
@@ -391,7 +395,7 @@ class Actions(Play):
         self.perform(
             "cancel a wait",
             f"cancel {tag} in {descriptor.name}",
-            lambda m: m.cancel_waiting_message_read_request(descriptor.handle, tag),
+            lambda m: m.messages.cancel_waiting_message_read_request(descriptor.handle, tag),
             lambda: self.model.cancel(descriptor, tag),
         )
 
@@ -400,7 +404,7 @@ class Actions(Play):
         self.perform(
             f"end a read: {how}",
             f"{how} lookup id {lookup_id} in {descriptor.name} ({descriptor.access})",
-            lambda m: m.dequeue_message_end(
+            lambda m: m.messages.dequeue_message_end(
                 descriptor.handle, lookup_id, positive=how != "nack", message_class=reason
             ),
             lambda: self.model.end_dequeue(
@@ -422,7 +426,7 @@ class Actions(Play):
         self.perform(
             f"lookup {seek}, {'peek' if how == 'peek' else 'receive'}",
             f"{how} {seek} of lookup id {lookup_id} in {name}{within(tx)}",
-            lambda m: m.read_message_by_lookup_identifier(
+            lambda m: m.messages.read_message_by_lookup_identifier(
                 descriptor.handle, lookup_id, SEEKS[seek], transaction=handle, **options
             ),
             lambda: self.model.lookup(descriptor, place, seek, transaction=tx, **options),
@@ -438,7 +442,7 @@ class Actions(Play):
         cursor = self.perform(
             "open a cursor",
             f"open a cursor on {name}",
-            lambda m: m.open_cursor(descriptor.handle),
+            lambda m: m.messages.open_cursor(descriptor.handle),
             lambda: self.model.open_cursor(descriptor),
         )
         if isinstance(cursor, Cursor) and self.run == run:
@@ -450,7 +454,7 @@ class Actions(Play):
         self.perform(
             "peek through a cursor",
             f"peek through the cursor on {descriptor.name}, {timeout_ms} ms",
-            lambda m: m.peek_message(
+            lambda m: m.messages.peek_message(
                 descriptor.handle,
                 cursor=cursor.handle,
                 timeout_ms=timeout_ms,
@@ -467,7 +471,7 @@ class Actions(Play):
         self.perform(
             "peek next",
             f"peek next through the cursor on {descriptor.name}, {timeout_ms} ms",
-            lambda m: m.peek_next_message(
+            lambda m: m.messages.peek_next_message(
                 descriptor.handle, cursor.handle, timeout_ms=timeout_ms, tag=tag, token=wake.put
             ),
             lambda: self.model.peek_next(descriptor, cursor, timeout_ms=timeout_ms, tag=tag),
@@ -488,7 +492,7 @@ class Actions(Play):
         self.perform(
             "close a cursor",
             f"close the cursor on {cursor.descriptor.name}",
-            lambda m: m.close_cursor(cursor.handle),
+            lambda m: m.messages.close_cursor(cursor.handle),
             lambda: self.model.close_cursor(cursor),
         )
 
@@ -506,7 +510,7 @@ class Actions(Play):
         self.perform(
             "move transactional" if tx else "move",
             f"move {lookup_id} from {name} to {target_name} by {caller}{within(tx)}",
-            lambda m: m.move_message(source.handle, lookup_id, target.handle, handle),
+            lambda m: m.messages.move_message(source.handle, lookup_id, target.handle, handle),
             lambda: self.model.move(source, place, target, tx),
         )
 
@@ -517,7 +521,7 @@ class Actions(Play):
         self.perform(
             "purge",
             f"purge {name}",
-            lambda m: m.purge_queue(descriptor.handle),
+            lambda m: m.queues.purge_queue(descriptor.handle),
             lambda: self.model.purge(descriptor),
         )
 
@@ -529,16 +533,16 @@ class Actions(Play):
         begun = self.perform(
             "begin a transaction",
             f"begin {name}",
-            lambda m: m.create_transaction(identifier_of(name)),
+            lambda m: m.transactions.create_transaction(identifier_of(name)),
             lambda: self.model.begin(name),
         )
         return begun if isinstance(begun, Transaction) and self._alive(begun) else None
 
     def commit(self, name: str) -> None:
-        self._end("commit", name, lambda m: m.transaction_commit, self.model.transact)
+        self._end("commit", name, lambda m: m.transactions.transaction_commit, self.model.transact)
 
     def abort(self, name: str) -> None:
-        self._end("abort", name, lambda m: m.transaction_abort, self.model.abort)
+        self._end("abort", name, lambda m: m.transactions.transaction_abort, self.model.abort)
 
     def _end(
         self,
@@ -561,7 +565,9 @@ class Actions(Play):
         self.perform(
             f"prepare, {phases}",
             f"prepare {name}, {phases}",
-            lambda m: m.transactions.prepare(identifier_of(name), single_phase=single_phase),
+            lambda m: m.transactions.collection.prepare(
+                identifier_of(name), single_phase=single_phase
+            ),
             lambda: self.model.prepare(name, single_phase=single_phase),
         )
 

@@ -164,7 +164,7 @@ ASPECTS = (
 
 def _check_queue(world: World, engine: EngineQueue, queue: Queue) -> list[tuple[int, int, Letter]]:
     found = _check_contents(world, engine, queue)
-    durable, express = lines_of(world.manager.core, engine)
+    durable, express = lines_of(world.manager.ledger, engine)
     if not (durable.balanced and express.balanced):
         raise Different(f"books of {queue.name} do not balance: {durable}, {express}")
     definition, outgoing = engine.definition, engine.outgoing
@@ -227,7 +227,7 @@ def _same(what: str, seen: object, expected: object) -> None:
 
 
 def _check_totals(world: World, model: Model, count: int) -> None:
-    core = world.manager.core
+    core = world.manager.ledger
     _same("bytes of all queues", core.state.bytes, model.size)
     _same("bytes of uncommitted sends", core.transactions.reserved, model.reserved)
     _same("messages", len(core.state.table), count + len(core.state.pending))
@@ -249,7 +249,7 @@ def _locked(queue: Queue) -> int:
 def _check_transactions(world: World, model: Model) -> None:
     seen = {
         name_of_transaction(identifier): (t.state.value, [o.kind.value for o in t.operations])
-        for identifier, t in world.manager.transactions.open.items()
+        for identifier, t in world.manager.transactions.collection.open.items()
     }
     words = {"send": "enqueue", "receive": "dequeue", "move": "move"}
     expected = {

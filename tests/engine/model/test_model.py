@@ -162,7 +162,7 @@ class Machine(FarRules):
         self.perform(
             "use of a deleted queue",
             f"receive from {descriptor.name}, which is gone",
-            lambda m: m.dequeue_message(descriptor.handle, timeout_ms=0),
+            lambda m: m.messages.dequeue_message(descriptor.handle, timeout_ms=0),
             lambda: self.model.dequeue(descriptor, timeout_ms=0),
         )
 

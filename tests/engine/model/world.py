@@ -170,12 +170,12 @@ class World:
 
     def ghosts(self) -> list[Queue]:
         """Deleted queues that still hold messages of open transactions, the oldest first."""
-        core = self.manager.core
+        core = self.manager.ledger
         return [core.queues[number] for number in sorted(core.deleted_queues)]
 
     def contents(self, queue: Queue) -> list[tuple[int, int, Seen]]:
         """Number, lookup identifier and face of every message, in queue order."""
-        table = self.manager.core.state.table
+        table = self.manager.ledger.state.table
         found = []
         for place, number in queue.state.order.forward():
             row = table.get(number)
@@ -202,7 +202,7 @@ class World:
             row.last_move if row.moves else 0,  # else its place in a sequence
             row.size,
             _CLASS_OF_DOOM[row.doomed],
-            self.manager.reading.is_in_doubt(number),
+            self.manager.messages.reading.is_in_doubt(number),
             self._held(number),
         )
 
@@ -210,12 +210,12 @@ class World:
         """Label and body of a message, as its stored packet has them."""
         known = self._texts.get(number)
         if known is None:
-            packet = Packet(self.manager.core.packet(number))
+            packet = Packet(self.manager.messages.packet(number))
             known = self._texts[number] = packet.label, bytes(packet.body)
         return known
 
     def _held(self, number: int) -> Held | None:
-        lock = self.manager.core.locks.get(number)
+        lock = self.manager.ledger.locks.get(number)
         if lock is None:
             return None
         name = "" if lock.transaction is None else name_of_transaction(lock.transaction.identifier)

@@ -155,7 +155,9 @@ class ApiRig:
 
     async def create(self, path: str = ORDERS, **properties: Any) -> None:
         await self.run(
-            lambda m: m.create_queue(path, QueueProperties(**properties), Caller.administrator())
+            lambda m: m.queues.create_queue(
+                path, QueueProperties(**properties), Caller.administrator()
+            )
         )
 
     async def send(self, queue: str = ORDERS, **message: Any) -> str:
@@ -190,7 +192,7 @@ def with_api(
         manager = QueueManager(
             engine or EngineSettings("ALPHA"), state, store.read, os.urandom, store.read_many
         )
-        manager.accounts.certificates.key_file = key_file(folder)
+        manager.certificates.key_file = key_file(folder)
         driver = Driver(manager, store, clock)
         manager.start(*clock())
         driver.end_turn()
@@ -204,7 +206,7 @@ def with_api(
                 result = await work(rig)
             assert desk.failure is None
             assert rig.faults == []
-            for name, books in machine_books(manager.core).items():
+            for name, books in machine_books(manager.ledger).items():
                 assert books.balanced, (name, books)
             return result
         finally:

@@ -127,9 +127,9 @@ async def message_sent(rig: ApiRig, message: Message, queue: str = ORDERS) -> No
     def send(manager: QueueManager) -> None:
         name = parse_name(queue)
         who = Caller.administrator()
-        descriptor = manager.open_queue(name, QueueAccessType.SEND, who)
-        manager.enqueue_message_to_an_open_queue(descriptor, message)
-        manager.close_queue(descriptor)
+        descriptor = manager.queues.open_queue(name, QueueAccessType.SEND, who)
+        manager.messages.enqueue_message_to_an_open_queue(descriptor, message)
+        manager.queues.close_queue(descriptor)
 
     await rig.run(send)
 
@@ -142,13 +142,15 @@ def test_what_somebody_has_locked_is_there(tmp_path: Path) -> None:
 
         def lock(manager: QueueManager) -> Any:
             who = Caller.administrator()
-            descriptor = manager.open_queue(parse_name(AUDIT), QueueAccessType.RECEIVE, who)
+            descriptor = manager.queues.open_queue(parse_name(AUDIT), QueueAccessType.RECEIVE, who)
             transaction = begin(manager)
-            return manager.dequeue_messages(descriptor, 2, transaction), transaction
+            return manager.messages.dequeue_messages(descriptor, 2, transaction), transaction
 
         _, transaction = await rig.run(lock)
         assert [row["label"] for row in await arrow(rig, AUDIT)] == ["0", "1", "2"]
-        await rig.run(lambda manager: manager.transaction_commit(transaction.identifier))
+        await rig.run(
+            lambda manager: manager.transactions.transaction_commit(transaction.identifier)
+        )
         assert [row["label"] for row in await arrow(rig, AUDIT)] == ["2"]
 
     with_api(tmp_path, work)
@@ -276,7 +278,7 @@ def test_damage_is_refused_or_breaks_the_stream_off(
         for number in range(9):
             await rig.send(label=str(number), body_text="x", delivery="recoverable")
         rows = await arrow(rig)
-        numbers = await rig.run(lambda m: [n for n, row in m.core.state.table.items()])
+        numbers = await rig.run(lambda m: [n for n, row in m.ledger.state.table.items()])
         damaged(rig, numbers[7])
         with pytest.raises(SessionLost):
             await arrow(rig)

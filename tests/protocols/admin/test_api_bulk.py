@@ -236,14 +236,14 @@ def test_a_target_that_goes_half_way_is_told_with_the_counts(
         await rig.create(AUDIT)
         await fill(rig, 7)
         manager = rig.desk.manager
-        move = manager.move_message
+        move = manager.messages.move_message
 
         def move_and_delete(*args: Any) -> None:
             move(*args)
             if books_of(manager.queues.all()[-2]).accepted == 3:
-                manager.delete_queue(AUDIT, manager.core.system)
+                manager.queues.delete_queue(AUDIT, manager.ledger.system)
 
-        monkeypatch.setattr(manager, "move_message", move_and_delete)
+        monkeypatch.setattr(manager.messages, "move_message", move_and_delete)
         result = await bulk(rig, "move", to=AUDIT, where="priority < 8")
         assert (result["matched"], result["done"], result["refused"]) == (7, 3, 4)
         assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
@@ -258,16 +258,16 @@ def test_a_source_that_goes_half_way_is_told_with_the_counts(
         await rig.create()
         await fill(rig, 7)
         manager, done = rig.desk.manager, list[int]()
-        read = manager.read_message_by_lookup_identifier
+        read = manager.messages.read_message_by_lookup_identifier
 
         def read_and_delete(queue: Any, lookup_id: int, **options: Any) -> Any:
             result = read(queue, lookup_id, **options)
             done.append(lookup_id)
             if len(done) == 3:
-                manager.delete_queue(ORDERS, manager.core.system)
+                manager.queues.delete_queue(ORDERS, manager.ledger.system)
             return result
 
-        monkeypatch.setattr(manager, "read_message_by_lookup_identifier", read_and_delete)
+        monkeypatch.setattr(manager.messages, "read_message_by_lookup_identifier", read_and_delete)
         result = await bulk(rig, "delete", where="priority < 8")
         assert (result["matched"], result["done"], result["refused"]) == (3, 3, 0)
         assert result["error"]["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"

@@ -35,7 +35,7 @@ def text(data: bytes) -> str:
 
 
 def unlock(rig: ApiRig) -> None:
-    rig.desk.manager.accounts.certificates.key_file = lambda: b"s" * 32
+    rig.desk.manager.certificates.key_file = lambda: b"s" * 32
 
 
 KEYS = text(pack_provider_keys([provider_key(AES_PROVIDER, "beta")]))
@@ -48,7 +48,7 @@ def test_a_user_gets_a_certificate_that_signs_for_him(tmp_path: Path) -> None:
         await rig.user("bob")
         made = await rig.post(PATH, {"user": "bob", "bits": 1024})
         assert made.status == 201
-        certificates = rig.desk.manager.accounts.certificates
+        certificates = rig.desk.manager.certificates
         sid = rig.desk.manager.accounts.find("bob").sid
         assert certificates.signer(sid) is not None
         listed = await rig.get(PATH)
@@ -91,10 +91,10 @@ def test_keys_of_the_machine_are_those_of_the_providers_that_are_allowed(tmp_pat
     async def work(rig: ApiRig) -> None:
         unlock(rig)
         strong = await rig.post(PATH, {})
-        assert strong.json["guid"] == format_guid(rig.desk.manager.core.guid)
+        assert strong.json["guid"] == format_guid(rig.desk.manager.machine.identifier)
         assert strong.json["key_bits"] == 2048
         assert strong.json["providers"] == [AES_PROVIDER, ENHANCED_PROVIDER]
-        certificates = rig.desk.manager.accounts.certificates
+        certificates = rig.desk.manager.certificates
         keys = {certificates.private_key(name) for name in strong.json["providers"]}
         assert {key.key_size for key in keys if key is not None} == {2048}
         assert len(keys) == 2
@@ -164,7 +164,7 @@ def damaged_key_file() -> bytes:
 
 def test_without_a_key_file_no_private_keys_are_made(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        rig.desk.manager.accounts.certificates.key_file = damaged_key_file
+        rig.desk.manager.certificates.key_file = damaged_key_file
         refused = await rig.post(PATH, {"bits": 1024})
         assert refused.status == 422
         assert refused.json["error"]["name"] == "MQ_ERROR_CORRUPTED_SECURITY_DATA"

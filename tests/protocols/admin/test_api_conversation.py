@@ -100,7 +100,7 @@ def test_a_refusal_of_what_runs_ahead_is_raised_at_once() -> None:
     assert ends.values == ["no"]
     assert isinstance(conversation.refusal, AccessDenied)
     desk.settle()
-    assert desk.manager.core.refusals["MQ_ERROR_ACCESS_DENIED"] == 1
+    assert desk.manager.machine.refusals["MQ_ERROR_ACCESS_DENIED"] == 1
 
 
 def test_a_refusal_is_raised_where_the_handler_waits() -> None:
@@ -186,7 +186,7 @@ class Waiting:
         self.cancelled += 1
         assert self.token is not None
         error: QueueError = AccessDenied("cancelled")
-        manager.core.effects.wakes.append(_wake(self.token, error))
+        manager.ledger.effects.wakes.append(_wake(self.token, error))
 
     def steps(self) -> Steps[str]:
         try:
@@ -208,7 +208,7 @@ def test_a_wait_ends_when_it_is_woken() -> None:
     desk, _, ends = run(waiting.steps())
     assert ends.values == []
     assert waiting.token is not None
-    desk.decide(lambda m: m.core.effects.wakes.append(_wake(waiting.token, None)), _ignored)
+    desk.decide(lambda m: m.ledger.effects.wakes.append(_wake(waiting.token, None)), _ignored)
     desk.settle()
     assert ends.values == ["woken"]
 

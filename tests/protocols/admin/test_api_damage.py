@@ -13,7 +13,7 @@ PLACE = {"file": "00000001.log", "offset": 4711}
 
 def put_on_the_list(manager: QueueManager) -> None:
     damaged = DamagedRecord(1, 4711, 300, "the record has a wrong checksum", 0, 17)
-    manager.damage._keep(damaged)
+    manager.machine.damage._keep(damaged)
 
 
 def test_damage_is_listed_and_accepted_by_its_place(tmp_path: Path) -> None:

@@ -65,16 +65,16 @@ def test_what_waited_for_a_way_is_tried_at_once(tmp_path: Path) -> None:
         assert sent.status == 201, sent.text
         (queue,) = manager.queues.outgoing_queues()
         assert queue.outgoing is not None
-        queue.outgoing.retry_time = manager.core.utc + 1000
+        queue.outgoing.retry_time = manager.machine.utc + 1000
         await add(rig, machines=[{"name": "BETA", "guid": BETA}])
-        assert queue.outgoing.retry_time == manager.core.utc
+        assert queue.outgoing.retry_time == manager.machine.utc
 
     with_api(tmp_path, work)
 
 
 def test_routes_are_told(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        own = rig.desk.manager.core
+        own = rig.desk.manager.ledger
         me = {"name": own.settings.computer_name, "guid": format_guid(own.guid)}
         await add(rig, sites=SITES, machines=[MACHINE, me | {"sites": ["North"]}])
         way = await rig.get(f"{PATH}/route?source={me['name']}&target=BETA")

@@ -58,12 +58,12 @@ async def fail(rig: ApiRig, label: str, extension: str, **more: Any) -> None:
 
 def fill(manager: QueueManager, labels: list[str]) -> None:
     """The error queue, all in one turn."""
-    target = manager.open_queue(ERROR, QueueAccessType.SEND, Caller.administrator())
+    target = manager.queues.open_queue(ERROR, QueueAccessType.SEND, Caller.administrator())
     transaction, extension = begin(manager), b64decode(failed())
     for label in labels:
         message = Message(label=label, extension=extension)
-        manager.enqueue_message_to_an_open_queue(target, message, transaction)
-    manager.transaction_commit(transaction.identifier)
+        manager.messages.enqueue_message_to_an_open_queue(target, message, transaction)
+    manager.transactions.transaction_commit(transaction.identifier)
 
 
 async def send_back(rig: ApiRig, queue: str = ERROR, **body: Any) -> Any:
@@ -331,8 +331,8 @@ def test_a_poison_policy_is_set_shown_and_followed(tmp_path: Path) -> None:
 
 def abort(manager: QueueManager) -> None:
     """A receive of the first message is rolled back."""
-    source = manager.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
+    source = manager.queues.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
     transaction = begin(manager)
-    manager.dequeue_message(source, timeout_ms=0, transaction=transaction)
-    manager.transaction_abort(transaction.identifier)
-    manager.close_queue(source)
+    manager.messages.dequeue_message(source, timeout_ms=0, transaction=transaction)
+    manager.transactions.transaction_abort(transaction.identifier)
+    manager.queues.close_queue(source)

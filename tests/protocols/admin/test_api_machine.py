@@ -110,12 +110,12 @@ def prepare(manager: object, identifier: bytes, prepared: bool) -> None:
     from posthouse.model.message import Message
 
     assert isinstance(manager, QueueManager)
-    descriptor = manager.open_queue(AUDIT, QueueAccessType.SEND, ADMIN)
-    transaction = manager.create_transaction(identifier)
+    descriptor = manager.queues.open_queue(AUDIT, QueueAccessType.SEND, ADMIN)
+    transaction = manager.transactions.create_transaction(identifier)
     message = Message(label=str(identifier[0]))
-    manager.enqueue_message_to_an_open_queue(descriptor, message, transaction)
+    manager.messages.enqueue_message_to_an_open_queue(descriptor, message, transaction)
     if prepared:
-        manager.transactions.prepare(identifier, single_phase=False, coordinator=b"me")
+        manager.transactions.collection.prepare(identifier, single_phase=False, coordinator=b"me")
 
 
 def test_offline_and_online(tmp_path: Path) -> None:
@@ -337,8 +337,8 @@ def test_very_many_queues_are_counted_and_cut(
 
 def test_status_warns_of_clocks_that_differ(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        await rig.run(lambda m: m.core.clocks.late("192.0.2.7", 26 * 86_400))
-        await rig.run(lambda m: m.core.clocks.told("192.0.2.8", m.core.utc + 7_200))
+        await rig.run(lambda m: m.ledger.clocks.late("192.0.2.7", 26 * 86_400))
+        await rig.run(lambda m: m.transfer.clock_seen("192.0.2.8", m.machine.utc + 7_200))
         status = (await rig.get("/api/v1/status")).json
         shown = {one["address"]: (one["behind_s"], one["messages"]) for one in status["clocks"]}
         assert shown == {"192.0.2.7": (26 * 86_400, 1), "192.0.2.8": (-7_200, 0)}

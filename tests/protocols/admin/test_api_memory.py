@@ -34,8 +34,8 @@ async def filled(rig: ApiRig) -> tuple[Holder, int, list[int]]:
     """Somebody who holds all memory, the lookup id of a large message, and what is fetched."""
     await rig.create()
     await rig.run(
-        lambda manager: manager.enqueue_message_to_an_open_queue(
-            manager.open_queue(ORDERS, QueueAccessType.SEND, Caller.administrator()),
+        lambda manager: manager.messages.enqueue_message_to_an_open_queue(
+            manager.queues.open_queue(ORDERS, QueueAccessType.SEND, Caller.administrator()),
             Message(label="large", body=bytes(BODY)),
         )
     )
@@ -45,7 +45,7 @@ async def filled(rig: ApiRig) -> tuple[Holder, int, list[int]]:
     memory.limit = LIMIT
     other = memory.open("elsewhere", print, lambda: None)
     other.take(SEND, LIMIT // 2)
-    fetched, reading = list[int](), rig.desk.manager.reading
+    fetched, reading = list[int](), rig.desk.manager.messages.reading
     read_many = reading._read_many
 
     def noted(numbers: list[int]) -> list[tuple[bytes, bytes]]:

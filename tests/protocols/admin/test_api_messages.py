@@ -326,10 +326,10 @@ def test_many_messages_are_compared_in_the_share_of_bulk_reads(tmp_path: Path) -
 
 
 def fill(manager: QueueManager, queue: str, count: int) -> None:
-    opened = manager.open_queue(queue, QueueAccessType.SEND, Caller.administrator())
+    opened = manager.queues.open_queue(queue, QueueAccessType.SEND, Caller.administrator())
     for number in range(count):
-        manager.enqueue_message_to_an_open_queue(opened, Message(label=str(number)))
-    manager.close_queue(opened)
+        manager.messages.enqueue_message_to_an_open_queue(opened, Message(label=str(number)))
+    manager.queues.close_queue(opened)
 
 
 def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
@@ -449,9 +449,11 @@ def test_a_locked_message_is_explained_and_not_listed(tmp_path: Path) -> None:
         await rig.create()
         identifier = await rig.send(label="held")
         opened = await rig.run(
-            lambda m: m.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
+            lambda m: m.queues.open_queue(ORDERS, QueueAccessType.RECEIVE, Caller.administrator())
         )
-        await rig.desk.call(lambda m: m.dequeue_message(opened, timeout_ms=0, two_phase=True))
+        await rig.desk.call(
+            lambda m: m.messages.dequeue_message(opened, timeout_ms=0, two_phase=True)
+        )
         assert await rig.labels() == []
         explained = await rig.get(f"/api/v1/messages/{quote(identifier, safe='')}/explain")
         assert explained.json["places"][0]["state"] == "locked"

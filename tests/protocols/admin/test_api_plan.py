@@ -181,8 +181,8 @@ def test_who_consumes_ends_before_what_others_have_locked(tmp_path: Path) -> Non
 
         def lock(manager: QueueManager) -> None:
             who = Caller.administrator()
-            descriptor = manager.open_queue(parse_name(AUDIT), QueueAccessType.RECEIVE, who)
-            manager.read_message_by_lookup_identifier(
+            descriptor = manager.queues.open_queue(parse_name(AUDIT), QueueAccessType.RECEIVE, who)
+            manager.messages.read_message_by_lookup_identifier(
                 descriptor, first + 2, peek=False, transaction=begin(manager)
             )
 

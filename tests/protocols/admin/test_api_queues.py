@@ -188,7 +188,9 @@ def test_whoever_may_not_look_sees_nothing(tmp_path: Path) -> None:
 def test_who_has_a_queue_open_is_seen(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
-        await rig.run(lambda m: m.open_queue(ORDERS, QueueAccessType.PEEK, Caller.administrator()))
+        await rig.run(
+            lambda m: m.queues.open_queue(ORDERS, QueueAccessType.PEEK, Caller.administrator())
+        )
         assert (await rig.get(at())).json["readers"] == 1
 
     with_api(tmp_path, work)
@@ -207,7 +209,7 @@ def test_sequences_are_shown_and_reset(tmp_path: Path) -> None:
                     source_machine_identifier=source,
                     destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\orders",
                     delivery_guarantee=DeliveryGuarantee.RECOVERABLE,
-                    sent_time=rig.desk.manager.core.utc,
+                    sent_time=rig.desk.manager.machine.utc,
                     transaction_identifier=1,
                     transactional_message_sequence_identifier=TxSequenceId(5, 1),
                     transaction_sequence_number=number,
@@ -218,7 +220,7 @@ def test_sequences_are_shown_and_reset(tmp_path: Path) -> None:
         async def take(host: str, number: int, body: bytes = b"real") -> None:
             one = packet(number, body)
             peer, looks = Peer(source, host), [glance(one)]
-            await rig.desk.run(lambda m: m.receive_packets(peer, [one], looks))
+            await rig.desk.run(lambda m: m.transfer.receive_packets(peer, [one], looks))
 
         await take("192.0.2.7", 1)
         await take("192.0.2.9", 1, b"evil")
@@ -252,12 +254,12 @@ def test_the_sequence_of_an_outgoing_queue_is_reset(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         def run(manager: QueueManager) -> None:
             caller = Caller.user(b"", "administrator", (ADMINISTRATORS,))
-            descriptor = manager.open_queue(FAR, QueueAccessType.SEND, caller)
-            transaction = manager.create_transaction(b"t" * 16)
+            descriptor = manager.queues.open_queue(FAR, QueueAccessType.SEND, caller)
+            transaction = manager.transactions.create_transaction(b"t" * 16)
             for body in (b"1", b"2"):
                 message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
-                manager.enqueue_message_to_an_open_queue(descriptor, message, transaction)
-            manager.transaction_commit(b"t" * 16)
+                manager.messages.enqueue_message_to_an_open_queue(descriptor, message, transaction)
+            manager.transactions.transaction_commit(b"t" * 16)
 
         await rig.desk.run(run)
         before = (await rig.get(at(FAR) + "/sequences")).json["outgoing"]

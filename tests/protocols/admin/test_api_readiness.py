@@ -20,7 +20,7 @@ def test_readiness_follows_flow_control_and_gives_the_reason_to_who_has_a_token(
         anybody: dict[str, Any] = {"token": None, "headers": {"Host": "anything.example"}}
         reply = await rig.get("/readyz", **anybody)
         assert (reply.status, reply.text) == (200, "ready\n")
-        await rig.run(lambda m: m.begin_flow_control("memory"))
+        await rig.run(lambda m: m.machine.begin_flow_control("memory"))
         reply = await rig.get("/readyz", **anybody)
         assert (reply.status, reply.text) == (503, "not ready\n")
         reply = await rig.get("/readyz")
@@ -29,7 +29,7 @@ def test_readiness_follows_flow_control_and_gives_the_reason_to_who_has_a_token(
         assert (await rig.get("/readyz", token="wrong")).status == 401
         assert (await rig.post("/readyz", token=None)).status == 405
         assert (await rig.get("/healthz", token=None)).status == 200  # it lives
-        await rig.run(lambda m: m.end_flow_control("memory"))
+        await rig.run(lambda m: m.machine.end_flow_control("memory"))
         assert (await rig.get("/readyz", token=None)).status == 200
         rig.admin.pages._healthy = lambda: False
         assert (await rig.get("/readyz", token=None)).status == 503
@@ -40,7 +40,7 @@ def test_readiness_follows_flow_control_and_gives_the_reason_to_who_has_a_token(
 def test_a_refused_message_names_what_is_short_and_its_remedy(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.post("/api/v1/queues", {"path": ORDERS})
-        await rig.run(lambda m: m.begin_flow_control("memory"))
+        await rig.run(lambda m: m.machine.begin_flow_control("memory"))
         target = "/api/v1/queues/" + "%2E%5Cprivate%24%5Corders" + "/messages"
         error = (await rig.post(target, {"body_text": "x"})).json["error"]
         assert "the memory for messages" in error["cause"]
@@ -64,7 +64,7 @@ def test_status_tells_what_is_wrong(tmp_path: Path) -> None:
         assert leased["claims"][0]["messages"] == 2
         assert leased["problems"] == []  # a reader is at work
         await rig.run(end_lease)
-        await rig.run(lambda m: m.begin_flow_control("memory"))
+        await rig.run(lambda m: m.machine.begin_flow_control("memory"))
         status = (await rig.get("/api/v1/status")).json
         assert (status["ready"], status["throttled"]) == (False, ["memory"])
         short, claimed = status["problems"]
@@ -77,7 +77,7 @@ def test_status_tells_what_is_wrong(tmp_path: Path) -> None:
         assert (await rig.get("/api/v1/status", token=bob)).json["claims"] == []
         shown = (await rig.get(queue)).json
         assert (shown["messages"], shown["claimed"]) == (3, 2)
-        await rig.run(lambda m: m.end_flow_control("memory"))
+        await rig.run(lambda m: m.machine.end_flow_control("memory"))
         taken = (await rig.post(f"{queue}/receive", {"count": 5})).json
         assert len(taken["messages"]) == 1
         assert taken["reason"] == ""
@@ -110,7 +110,7 @@ def test_dead_letters_and_queues_that_cannot_connect_are_problems(tmp_path: Path
 
 
 def orders_of(manager: QueueManager) -> Queue:
-    return manager._queue(ORDERS)
+    return manager.queues._local(ORDERS)
 
 
 def claim_two(manager: QueueManager) -> None:

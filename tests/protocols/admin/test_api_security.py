@@ -21,7 +21,7 @@ USERS, TOKENS = "/api/v1/users", "/api/v1/tokens"
 
 def test_a_user_comes_changes_and_goes(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        rig.desk.manager.accounts.certificates.key_file = lambda: b"s" * 32
+        rig.desk.manager.certificates.key_file = lambda: b"s" * 32
         made = await rig.post(
             USERS, {"name": "Bob", "password": "s3cret", "doors": ["http", "ncp"]}
         )
@@ -73,7 +73,7 @@ def damaged_key_file() -> bytes:
 
 def test_the_rpc_door_needs_the_key_file_for_its_verifiers(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        rig.desk.manager.accounts.certificates.key_file = damaged_key_file
+        rig.desk.manager.certificates.key_file = damaged_key_file
         refused = await rig.post(USERS, {"name": "bob", "password": "s3cret", "doors": ["rpc"]})
         assert refused.status == 422
         assert refused.json["error"]["name"] == "MQ_ERROR_CORRUPTED_SECURITY_DATA"

@@ -43,7 +43,7 @@ async def posted(rig: ApiRig, count: int = 6) -> None:
     arrivals = [
         arrival_of(message(n, **MODES[n % 3]), f"body {n}".encode()) for n in range(1, count + 1)
     ]
-    verdicts = await rig.run(lambda m: m.receive_srmp(arrivals))
+    verdicts = await rig.run(lambda m: m.transfer.receive_srmp(arrivals))
     assert [verdict.status for verdict in verdicts] == [200] * count
 
 
@@ -99,9 +99,9 @@ def test_a_packet_that_a_client_sends_on_did_not_come_over_http(tmp_path: Path) 
 
         def send(manager: Any) -> None:
             caller = Caller.administrator()
-            descriptor = manager.open_queue(ORDERS, QueueAccessType.SEND, caller)
-            manager.send_packets(descriptor, [first.data, first.data])
-            manager.close_queue(descriptor)
+            descriptor = manager.queues.open_queue(ORDERS, QueueAccessType.SEND, caller)
+            manager.messages.send_packets(descriptor, [first.data, first.data])
+            manager.queues.close_queue(descriptor)
 
         await rig.run(send)
         packets = await rig.run(lambda m: _packets(m, "orders"))
@@ -114,5 +114,5 @@ def test_a_packet_that_a_client_sends_on_did_not_come_over_http(tmp_path: Path) 
 
 
 def _packets(manager: Any, name: str) -> list[Packet]:
-    queue = manager._queue(rf".\private$\{name}")
-    return [Packet(manager.core.packet(number)) for _, number in queue.state.order.forward()]
+    queue = manager.queues._local(rf".\private$\{name}")
+    return [Packet(manager.messages.packet(number)) for _, number in queue.state.order.forward()]

@@ -62,7 +62,7 @@ async def settled(rig: ApiRig) -> None:
             await rig.run(lambda manager: None)
     stages = rig.desk.manager.stages
     pending = sum(stage.messages for stage in stages.stages.values())
-    assert len(rig.desk.manager.core.state.pending) == pending
+    assert len(rig.desk.manager.ledger.state.pending) == pending
 
 
 def test_rows_are_staged_and_published(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_bad_row_refuses_the_stage_with_its_place(tmp_path: Path) -> None:
         assert (error["row"], error["column"]) == (0, "destination")
         assert error["name"] == "MQ_ERROR_QUEUE_NOT_FOUND"
         await settled(rig)
-        assert len(rig.desk.manager.core.state.table) == 0
+        assert len(rig.desk.manager.ledger.state.table) == 0
         missing = await publish(rig, 0, (0, 0))
         assert (missing.status, "row" in missing.json["error"]) == (409, False)
 
@@ -210,7 +210,7 @@ def test_bodies_that_are_no_stream_leave_nothing(
         refused = await put(rig, change(stream(table(ROWS[:10]), table(ROWS[10:]))))
         assert (refused.status, words in cause(refused)) == (status, True), refused
         await settled(rig)
-        assert len(rig.desk.manager.core.state.table) == 0
+        assert len(rig.desk.manager.ledger.state.table) == 0
         assert (await put(rig, stream(table(ROWS)))).status == 200
 
     with_api(tmp_path, work)
@@ -269,12 +269,12 @@ def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         sending = asyncio.ensure_future(put(rig, pieces()))
         await begun.wait()
         async with asyncio.timeout(10):
-            while len(rig.desk.manager.core.state.pending) < 10:
+            while len(rig.desk.manager.ledger.state.pending) < 10:
                 await rig.run(lambda manager: None)
         sending.cancel()
         await asyncio.wait([sending])
         await settled(rig)
-        assert len(rig.desk.manager.core.state.table) == 0
+        assert len(rig.desk.manager.ledger.state.table) == 0
 
     with_api(tmp_path, work)
 
@@ -319,7 +319,7 @@ def bodies_of(manager: Any) -> list[bytes]:
     queue = manager.queues.all()
     (orders,) = [one for one in queue if one.name.endswith("orders")]
     numbers = [number for _, number in orders.state.order.forward()]
-    return [deserialize(manager.core.packet(number)).body for number in numbers]
+    return [deserialize(manager.messages.packet(number)).body for number in numbers]
 
 
 def test_a_full_queue_refuses_a_stage_and_keeps_nothing_of_it(
@@ -332,7 +332,7 @@ def test_a_full_queue_refuses_a_stage_and_keeps_nothing_of_it(
         refused = await put(rig, stream(table(ROWS)))
         assert refused.status == 507
         await settled(rig)
-        assert rig.desk.manager.transactions.reserved == 0
+        assert rig.desk.manager.transactions.collection.reserved == 0
 
     with_api(tmp_path, work)
 
@@ -437,7 +437,7 @@ def test_metrics_count_stages_and_batches(tmp_path: Path) -> None:
 def test_a_session_cannot_carry_a_stream(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         answers: list[tuple[int, bytes]] = []
-        caller = rig.desk.manager.core.system
+        caller = rig.desk.manager.ledger.system
         rig.admin.api.call(
             caller, Role.ADMINISTER, "PUT", KEY, b"", lambda *answer: answers.append(answer)
         )

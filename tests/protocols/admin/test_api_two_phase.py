@@ -77,9 +77,9 @@ def test_a_decision_is_listed_until_it_is_confirmed_or_taken_as_carried_out(
     async def work(rig: ApiRig) -> None:
         await rig.create(AUDIT, transactional=True)
         identifier = b"t" * 16
-        await rig.run(lambda m: m.create_transaction(identifier))
+        await rig.run(lambda m: m.transactions.create_transaction(identifier))
         branches = [Branch("0", "orders-db")]
-        await rig.run(lambda m: m.two_phase.coordinator.commit(identifier, b"", branches))
+        await rig.run(lambda m: m.transactions.commit(identifier, b"", branches))
         (listed,) = (await rig.get("/api/v1/transactions")).json["transactions"]
         assert listed["state"] == "committed"
         assert listed["participants"] == ["database 0 orders-db"]

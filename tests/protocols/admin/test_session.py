@@ -72,7 +72,7 @@ def test_welcome_names_the_queue_manager_and_the_limits(rig: SessionRig) -> None
     limits = SessionLimits(frame_size_max=5000, requests_max=7, waits_max=8, batch_max=9)
     welcome = rig.client(limits=limits, software="posthouse 1.2").welcome
     assert (welcome.version, welcome.software, welcome.name) == (1, "posthouse 1.2", "ALPHA")
-    assert welcome.guid == rig.manager.identifier
+    assert welcome.guid == rig.manager.machine.identifier
     assert (welcome.frame_size_max, welcome.requests_max) == (5000, 7)
     assert (welcome.waits_max, welcome.batch_max, welcome.unanswered_max) == (8, 9, 64)
 
@@ -90,7 +90,7 @@ def test_a_wrong_beginning_ends_the_session(rig: SessionRig, payload: payloads.P
     client.put(payload)
     assert is_refused(client.answer(0), InvalidParameter)
     assert client.closed
-    assert rig.manager.core.refusals["session_frame"] == 1
+    assert rig.manager.machine.refusals["session_frame"] == 1
 
 
 def test_a_session_begins_once(client: Client) -> None:
@@ -140,7 +140,7 @@ def test_a_call_runs_the_management_interface(rig: SessionRig) -> None:
 
 def test_a_session_without_that_interface_says_so(rig: SessionRig, client: Client) -> None:
     assert is_refused(client.refused(payloads.Call("GET", "/")), UnsupportedOperation)
-    assert rig.manager.core.refusals[UnsupportedOperation.name] == 1
+    assert rig.manager.machine.refusals[UnsupportedOperation.name] == 1
 
 
 # -- queues
@@ -159,7 +159,7 @@ def test_an_open_queue_says_how_packets_are_addressed(client: Client) -> None:
 def test_a_queue_that_is_not_there_is_refused(rig: SessionRig, client: Client) -> None:
     refusal = client.refused(payloads.Open(r".\private$\none", RECEIVE))
     assert is_refused(refusal, QueueNotFound)
-    assert rig.manager.core.refusals[QueueNotFound.name] == 1
+    assert rig.manager.machine.refusals[QueueNotFound.name] == 1
 
 
 def test_rights_are_the_callers(rig: SessionRig) -> None:
@@ -218,7 +218,7 @@ def test_a_batch_arrives_in_order_with_its_ordinals(rig: SessionRig, client: Cli
     ordinals = client.send(client.open(), packets(b"a", b"b", b"c"))
     assert rig.bodies("orders") == [b"a", b"b", b"c"]
     assert list(ordinals) == [m.identifier.ordinal for m in rig.messages("orders")]
-    assert rig.messages("orders")[0].source_machine_identifier == rig.manager.identifier
+    assert rig.messages("orders")[0].source_machine_identifier == rig.manager.machine.identifier
 
 
 def test_an_empty_batch_is_sent(client: Client) -> None:
@@ -238,10 +238,10 @@ def test_one_packet_that_is_none_refuses_the_batch(
 ) -> None:
     queue, batch = client.open(), packets(b"a", b"b")
     client.send(queue, batch)
-    before = rig.manager.core.state.dump()
+    before = rig.manager.ledger.state.dump()
     batch.insert(place, bad)
     assert is_refused(client.send(queue, batch), InvalidParameter)
-    assert rig.manager.core.state.dump() == before
+    assert rig.manager.ledger.state.dump() == before
     assert not client.closed
     assert client.send(queue, packets(b"c"))
     assert rig.bodies("orders") == [b"a", b"b", b"c"]
@@ -456,7 +456,7 @@ def test_a_wait_has_its_time(rig: SessionRig, client: Client) -> None:
     assert client.waits(request)
     rig.advance(6)
     assert is_refused(client.answer(request), IoTimeout)
-    assert rig.manager.core.refusals[IoTimeout.name] == 1
+    assert rig.manager.machine.refusals[IoTimeout.name] == 1
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.17/1")
@@ -694,7 +694,7 @@ def test_a_prepared_transaction_outlives_its_session(rig: SessionRig, client: Cl
     assert voted.vote == "prepared"
     client.session.lost()
     rig.desk.settle()
-    (left,) = rig.manager.in_doubt()
+    (left,) = rig.manager.transactions.in_doubt()
     assert left.identifier == begun.identifier
 
 
@@ -737,10 +737,10 @@ def test_a_broken_session_leaves_nothing_behind(rig: SessionRig, client: Client)
     client.session.lost()
     client.session.lost()
     rig.desk.settle()
-    core = rig.manager.core
+    core = rig.manager.ledger
     assert client.answers == answers
     assert not core.locks
-    assert not rig.manager.transactions.open
+    assert not rig.manager.transactions.collection.open
     assert not rig.queue("ledger").waiters
     assert not rig.queue("orders").descriptors
     assert [
@@ -902,7 +902,7 @@ def test_a_client_that_does_not_read_loses_its_session(rig: SessionRig) -> None:
     for _ in range(4):
         other.send(queue, packets(b"x" * 1000))
     assert client.closed
-    assert rig.manager.core.refusals["session_unread"] == 1
+    assert rig.manager.machine.refusals["session_unread"] == 1
     assert rig.queue("orders").locked == 0
     assert len(rig.bodies("orders")) == 4
 

@@ -77,8 +77,11 @@ class Scene:
         client.session.lost()
         rig.desk.settle()
         manager = rig.manager
-        assert all(lock.transaction is not None for lock in manager.core.locks.values())
-        assert all(t in manager.in_doubt() for t in manager.transactions.open.values())
+        assert all(lock.transaction is not None for lock in manager.ledger.locks.values())
+        assert all(
+            t in manager.transactions.in_doubt()
+            for t in manager.transactions.collection.open.values()
+        )
         assert not rig.queue("orders").waiters
         rig.check_books()
         assert self.other.send(self.orders, packets(b"still here"))
@@ -88,13 +91,13 @@ class Scene:
 @given(data=st.binary(max_size=300), cut=st.integers(0, 300))
 def test_any_bytes_end_in_one_error_at_most(data: bytes, cut: int) -> None:
     scene = Scene()
-    before = scene.rig.manager.core.state.dump()
+    before = scene.rig.manager.ledger.state.dump()
     scene.client.session.receive(data[:cut])
     scene.client.session.receive(data[cut:])
     if scene.client.closed:
-        assert scene.rig.manager.core.refusals["session_frame"] == 1
+        assert scene.rig.manager.machine.refusals["session_frame"] == 1
     scene.rig.desk.settle()
-    assert scene.rig.manager.core.state.dump() == before
+    assert scene.rig.manager.ledger.state.dump() == before
     assert scene.rig.bodies("orders") == [b"theirs"]
     scene.check()
 
@@ -133,10 +136,10 @@ def test_a_damaged_packet_is_taken_whole_or_not_at_all(
     bad = bytearray(good[place % len(good)])
     bad[at % len(bad)] = byte
     good[place % len(good)] = bytes(bad[: len(bad) - cut])
-    before = scene.rig.manager.core.state.dump()
+    before = scene.rig.manager.ledger.state.dump()
     answer = scene.client.send(scene.queue, good, request_id=1)
     if isinstance(answer, payloads.Refusal):
-        assert scene.rig.manager.core.state.dump() == before
+        assert scene.rig.manager.ledger.state.dump() == before
     else:
         assert len(answer) == len(good)
     assert not scene.client.closed

@@ -68,7 +68,7 @@ def street(rig: SessionRig) -> Street:
 def fetched(rig: SessionRig) -> list[int]:
     """Sizes of the packets that are read from the store from now on."""
     sizes: list[int] = []
-    reading = rig.driver.manager.reading
+    reading = rig.driver.manager.messages.reading
     read_many = reading._read_many
 
     def noted(numbers: list[int]) -> list[tuple[bytes, bytes]]:

@@ -84,9 +84,9 @@ def test_a_request_repeated_before_its_answer_is_done_once(rig: SessionRig) -> N
 def test_a_refused_send_can_be_asked_again(rig: SessionRig) -> None:
     client = rig.client(name=NAME)
     queue = client.open()
-    rig.manager.begin_flow_control("memory")
+    rig.manager.machine.begin_flow_control("memory")
     assert isinstance(client.send(queue, packets(b"a"), request_id=1), payloads.Refusal)
-    rig.manager.end_flow_control("memory")
+    rig.manager.machine.end_flow_control("memory")
     assert client.send(queue, packets(b"a"), request_id=1)
     assert rig.bodies("orders") == [b"a"]
 
@@ -95,7 +95,7 @@ def test_express_sends_are_known_until_a_crash(rig: SessionRig) -> None:
     client = rig.client(name=NAME)
     batch = packets(b"a", b"b", recoverable=False)
     sent = client.send(client.open(), batch, request_id=1)
-    assert not rig.manager.core.state.of_table(TABLE_CLIENT_SESSION)
+    assert not rig.manager.ledger.state.of_table(TABLE_CLIENT_SESSION)
     client = reconnect(rig, client)
     assert client.send(client.open(), batch, request_id=1) == sent
     assert rig.bodies("orders") == [b"a", b"b"]
@@ -203,7 +203,7 @@ def test_without_a_name_nothing_is_kept(rig: SessionRig) -> None:
     for _ in range(2):
         client.send(queue, packets(b"a"), request_id=1)
     assert rig.bodies("orders") == [b"a", b"a"]
-    assert len(rig.manager.client_sessions) == 0
+    assert len(rig.manager.sessions) == 0
 
 
 # -- names
@@ -256,10 +256,10 @@ def test_results_are_forgotten_a_day_after_their_last_use(rig: SessionRig) -> No
     client.session.lost()
     rig.advance(KEPT_S - 10)
     rig.client(name=b"another name 16b").session.lost()
-    assert len(rig.manager.client_sessions) == 1
+    assert len(rig.manager.sessions) == 1
     rig.advance(20)
     rig.client(name=b"another name 16b")
-    assert not [key for key in rig.manager.core.state.definitions if key[1].startswith(NAME)]
+    assert not [key for key in rig.manager.ledger.state.definitions if key[1].startswith(NAME)]
     client = rig.client(name=NAME)
     client.send(client.open(), packets(b"a"), request_id=1)
     assert rig.bodies("orders") == [b"a", b"a"]
@@ -271,7 +271,7 @@ def test_the_age_of_results_survives_a_restart(rig: SessionRig) -> None:
     rig.clock.advance((KEPT_S + 1) * 1000)
     rig.restart()
     rig.client(name=b"another name 16b")
-    assert len(rig.manager.client_sessions) == 1
+    assert len(rig.manager.sessions) == 1
 
 
 def test_an_open_session_is_not_forgotten(rig: SessionRig) -> None:
@@ -286,11 +286,11 @@ def test_an_open_session_is_not_forgotten(rig: SessionRig) -> None:
 def test_names_that_did_nothing_leave_no_trace(rig: SessionRig) -> None:
     rig.client(name=NAME).session.lost()
     rig.desk.settle()
-    assert len(rig.manager.client_sessions) == 0
+    assert len(rig.manager.sessions) == 0
 
 
 def test_of_too_many_names_the_least_recently_used_goes(rig: SessionRig) -> None:
-    sessions, core = rig.manager.client_sessions, rig.manager.core
+    sessions, core = rig.manager.sessions, rig.manager.ledger
     client = rig.client(name=NAME)
     client.send(client.open(), packets(b"a"), request_id=1)
     client.session.lost()
@@ -310,7 +310,7 @@ def test_nobody_pushes_out_the_names_of_who_has_fewer(rig: SessionRig) -> None:
     client.session.lost()
     rig.desk.settle()
     rig.restart()  # the name is found again with its account
-    sessions = rig.manager.client_sessions
+    sessions = rig.manager.sessions
     greedy = [number.to_bytes(16, "big") for number in range(NAMES_MAX - 1)]
     held = [sessions.attach(name, b"greedy", sessions)[0] for name in greedy]
     with pytest.raises(InsufficientResources):

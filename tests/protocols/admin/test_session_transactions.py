@@ -38,8 +38,8 @@ BRANCHES = [("0", "orders-db"), ("1", "")]
 @pytest.fixture
 def rig() -> SessionRig:
     rig = SessionRig()
-    rig.run(lambda m: m.two_phase.peers.add("PEER", PEER, URL, KEY))
-    rig.manager.two_phase.coordinator.url = "http://alpha:8816"
+    rig.run(lambda m: m.transactions.add_peer("PEER", PEER, URL, KEY))
+    rig.manager.transactions.coordinator.url = "http://alpha:8816"
     return rig
 
 
@@ -139,7 +139,7 @@ def asked(rig: SessionRig) -> list[Any]:
 
 def reply(rig: SessionRig, ask: Any, said: Reply) -> None:
     text = sign_reply(parse_call(ask.text), said, KEY)
-    rig.desk.decide(lambda m: m.two_phase.answered(ask, text), lambda answer: None)
+    rig.desk.decide(lambda m: m.transactions.answered(ask, text), lambda answer: None)
     rig.desk.settle()
 
 
@@ -161,7 +161,7 @@ def test_a_commit_with_a_peer_is_answered_when_that_has_voted(
         again.done(payloads.Commit(begun.transaction, 1))
     else:
         assert is_refused(client.answer(request), TransactionSequence)
-        assert rig.manager.core.refusals["MQ_ERROR_TRANSACTION_SEQUENCE"] == 1
+        assert rig.manager.machine.refusals["MQ_ERROR_TRANSACTION_SEQUENCE"] == 1
     assert client.session.requests == 0
     assert rig.bodies("ledger") == ([b"paid"] if vote is Reply.PREPARED else [])
 
@@ -180,7 +180,7 @@ def test_a_decision_is_carried_out_whatever_came_of_its_request_id(
     assert isinstance(client.answer(request), payloads.Done)
     assert [ask.verb for ask in asks] == [Verb.PREPARE, Verb.COMMIT]
     assert rig.bodies("ledger") == [b"paid", b"paid"]
-    assert rig.manager.transactions.open == {}
+    assert rig.manager.transactions.collection.open == {}
     rig.restart()
     assert rig.bodies("ledger") == [b"paid", b"paid"]
 
@@ -209,10 +209,10 @@ def test_only_peers_are_enlisted(client: Client) -> None:
 
 
 def called(rig: SessionRig, verb: Verb, identifier: bytes) -> Reply:
-    guid = rig.manager.identifier
+    guid = rig.manager.machine.identifier
     text = sign_call(PeerCall(verb, PEER, guid, identifier, START_UTC, bytes(8)), KEY)
     answers: list[Answer] = []
-    rig.desk.decide(lambda m: m.two_phase.called(text), answers.append)
+    rig.desk.decide(lambda m: m.transactions.called(text), answers.append)
     rig.desk.settle()
     assert isinstance(answers[0].value, str)
     return check_reply(text, answers[0].value, KEY)
@@ -252,7 +252,7 @@ def test_any_other_token_is_refused(rig: SessionRig, client: Client) -> None:
     for token in (b"token of Windows", forged):
         answer = client.refused(payloads.Begin(token=token))
         assert is_refused(answer, TransactionEnlist)
-    assert rig.manager.transactions.open == {}
+    assert rig.manager.transactions.collection.open == {}
 
 
 def test_anybody_may_give_up_his_part(rig: SessionRig) -> None:

@@ -55,7 +55,7 @@ class Machine(Rig):
 
     @property
     def guid(self) -> bytes:
-        return self.manager.identifier
+        return self.manager.machine.identifier
 
 
 class Line:

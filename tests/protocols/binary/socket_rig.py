@@ -85,7 +85,7 @@ class Server:
 
     def _listening(self, port: int) -> None:
         self.port = port
-        self.desk.decide(lambda manager: manager.add_own_port(port), lambda answer: None)
+        self.desk.decide(lambda manager: manager.queues.add_own_port(port), lambda answer: None)
 
     async def start(self, host: str = "127.0.0.1") -> None:
         self.address = await self.door.start(host, 0)
@@ -101,29 +101,29 @@ class Server:
     async def create(self, name: str, **properties: Any) -> None:
         path = rf".\private$\{name}"
         made = QueueProperties(**properties)
-        await self.desk.run(lambda manager: manager.create_queue(path, made, ADMIN))
+        await self.desk.run(lambda manager: manager.queues.create_queue(path, made, ADMIN))
 
     async def send(self, to: str, *bodies: bytes, express: bool = False) -> None:
         guarantee = DeliveryGuarantee.EXPRESS if express else DeliveryGuarantee.RECOVERABLE
 
         def run(manager: QueueManager) -> None:
-            opened = manager.open_queue(to, QueueAccessType.SEND, ADMIN)
+            opened = manager.queues.open_queue(to, QueueAccessType.SEND, ADMIN)
             for body in bodies:
                 message = Message(body=body, delivery_guarantee=guarantee)
-                manager.enqueue_message_to_an_open_queue(opened, message)
-            manager.close_queue(opened)
+                manager.messages.enqueue_message_to_an_open_queue(opened, message)
+            manager.queues.close_queue(opened)
 
         await self.desk.run(run)
 
     async def send_in_transaction(self, to: str, *bodies: bytes) -> None:
         def run(manager: QueueManager) -> None:
-            transaction = manager.create_transaction(b"t" * 16)
-            opened = manager.open_queue(to, QueueAccessType.SEND, ADMIN)
+            transaction = manager.transactions.create_transaction(b"t" * 16)
+            opened = manager.queues.open_queue(to, QueueAccessType.SEND, ADMIN)
             for body in bodies:
                 message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
-                manager.enqueue_message_to_an_open_queue(opened, message, transaction)
-            manager.close_queue(opened)
-            manager.transaction_commit(b"t" * 16)
+                manager.messages.enqueue_message_to_an_open_queue(opened, message, transaction)
+            manager.queues.close_queue(opened)
+            manager.transactions.transaction_commit(b"t" * 16)
 
         await self.desk.run(run)
 

@@ -39,7 +39,7 @@ def stranger(machine: Machine, claimed: bytes) -> Cable:
     """A session from elsewhere, which nobody closes."""
     cable = Cable(machine.net, machine, "10.6.6.6")
     session = cable.session = machine.protocol.accept(cable, "10.6.6.6")
-    session.receive(establish_connection(claimed, machine.manager.identifier, time_stamp=1))
+    session.receive(establish_connection(claimed, machine.manager.machine.identifier, time_stamp=1))
     session.receive(connection_parameters(500, 20_000, 64))
     assert session.state is SessionState.OPEN
     cable.sent.clear()
@@ -56,7 +56,7 @@ def test_order_acks_go_to_who_sent_the_messages_and_not_to_who_came_first(
         net.advance(900_000)
     if not reachable:
         net.unreachable.add("10.0.0.1")
-    cable = stranger(beta, alpha.manager.identifier)
+    cable = stranger(beta, alpha.manager.machine.identifier)
     alpha.send_in_transaction(TO_BETA, b"one")
     net.advance(5_000)
     assert alpha.outgoing(TO_BETA).state.count == 0
@@ -67,12 +67,16 @@ def test_messages_for_a_machine_of_the_directory_go_where_that_says(
     alpha: Machine, beta: Machine, net: Net
 ) -> None:
     queue = beta.create(PLAIN)
-    machine = objects.QueueManager(identifier=beta.manager.identifier, computer_name="BETA")
+    machine = objects.QueueManager(identifier=beta.manager.machine.identifier, computer_name="BETA")
     alpha.call(
-        lambda m: m.directory.service.create_directory_object(machine, m.core.now_ms, m.core.utc)
+        lambda m: m.directory.service.create_directory_object(
+            machine, m.machine.now_ms, m.machine.utc
+        )
     )
-    cable = stranger(alpha, beta.manager.identifier)
-    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"one")
+    cable = stranger(alpha, beta.manager.machine.identifier)
+    alpha.send(
+        f"PRIVATE={format_guid(beta.manager.machine.identifier)}\\{queue.number:08x}", b"one"
+    )
     net.advance(2_000)
     assert beta.bodies(PLAIN) == [b"one"]
     assert cable.sent == []
@@ -91,7 +95,7 @@ def test_a_machine_that_we_know_acknowledges_nothing_of_others(
             alpha.send(name, b"before")
         alpha.send_in_transaction(name, b"before")
     net.advance(900_000)
-    alpha.call(lambda manager: manager.pause_queue(alpha.outgoing(bank)))
+    alpha.call(lambda manager: manager.transfer.pause_queue(alpha.outgoing(bank)))
     alpha.send_in_transaction(bank, b"one")
     if restarted:
         alpha.restart()
@@ -100,7 +104,9 @@ def test_a_machine_that_we_know_acknowledges_nothing_of_others(
     for machine in (evil, beta):
         cable = Cable(net, alpha, machine.addresses[0])
         cable.session = alpha.protocol.accept(cable, machine.addresses[0])
-        cable.session.receive(establish_connection(machine.manager.identifier, time_stamp=1))
+        cable.session.receive(
+            establish_connection(machine.manager.machine.identifier, time_stamp=1)
+        )
         cable.session.receive(connection_parameters(500, 20_000, 64))
         allowed.append(alpha.protocol.peer_of(cable.session).may_acknowledge(number))
     assert allowed == [False, True]
@@ -111,11 +117,11 @@ def test_a_queue_of_answers_that_is_gone_troubles_nobody_who_comes(
 ) -> None:
     alpha.send_in_transaction(TO_BETA, b"one")
     net.advance(30_000)
-    name = f"PRIVATE={format_guid(alpha.manager.identifier)}\\00000004"
+    name = f"PRIVATE={format_guid(alpha.manager.machine.identifier)}\\00000004"
     answers = beta.outgoing(name)
-    beta.call(lambda m: m.queues._remove(answers, Change()))
-    assert answers.number not in beta.manager.core.queues
-    stranger(beta, alpha.manager.identifier)
+    beta.call(lambda m: m.queues.collection._remove(answers, Change()))
+    assert answers.number not in beta.manager.ledger.queues
+    stranger(beta, alpha.manager.machine.identifier)
     net.run()
 
 
@@ -128,12 +134,14 @@ def test_a_destination_that_claims_the_guid_of_another_gets_nothing_of_it(
     evil.create(PLAIN)
     alpha.send(r"DIRECT=TCP:10.0.0.2\private$\plain", b"one")
     net.advance(900_000)
-    evil.manager.record.identifier = beta.manager.identifier  # it lies
+    evil.manager.machine.record.identifier = beta.manager.machine.identifier  # it lies
     alpha.send(r"DIRECT=TCP:10.6.6.6\private$\plain", b"bait")
     net.advance(5_000)
     if moved:
         beta.addresses[:] = ["10.0.0.7"]
-    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"two")
+    alpha.send(
+        f"PRIVATE={format_guid(beta.manager.machine.identifier)}\\{queue.number:08x}", b"two"
+    )
     net.advance(5_000)
     if moved:
         alpha.send(r"DIRECT=OS:BETA\private$\plain", b"here")  # and is found again by its name
@@ -148,11 +156,11 @@ def test_a_machine_that_the_directory_has_moved_gets_nothing_in_its_old_place(
 ) -> None:
     """Somebody else has the address by now, and answers under the GUID."""
     queue = beta.create(PLAIN)
-    guid = beta.manager.identifier
+    guid = beta.manager.machine.identifier
     name = f"PRIVATE={format_guid(guid)}\\{queue.number:08x}"
     enter(alpha, guid, "10.6.6.6")
     evil = net.machine("EVIL", "10.6.6.6")
-    evil.manager.record.identifier = guid  # it lies
+    evil.manager.machine.record.identifier = guid  # it lies
     alpha.send(name, b"one")
     net.advance(1_000 if still_open else 900_000)
     assert alpha.outgoing(name).state.count == 0  # that one is lost
@@ -167,8 +175,12 @@ def enter(machine: Machine, guid: bytes, *addresses: str) -> None:
     value = objects.QueueManager(identifier=guid, computer_name="BETA", addresses=addresses)
 
     def run(manager: QueueManager) -> None:
-        service, now_ms, utc = manager.directory.service, manager.core.now_ms, manager.core.utc
-        if not manager.receiving.targets.knows_machine(guid):
+        service, now_ms, utc = (
+            manager.directory.service,
+            manager.machine.now_ms,
+            manager.machine.utc,
+        )
+        if not manager.transfer.knows_machine(guid):
             service.create_directory_object(value, now_ms, utc)
         else:
             service.write_directory(value, now_ms, utc, ["addresses"])
@@ -179,7 +191,7 @@ def enter(machine: Machine, guid: bytes, *addresses: str) -> None:
 def test_what_a_name_led_to_counts_while_the_directory_says_that_name(
     alpha: Machine, beta: Machine, net: Net
 ) -> None:
-    guid = beta.manager.identifier
+    guid = beta.manager.machine.identifier
     enter(alpha, guid, "old.example")
     net.names |= {"old.example": ["10.6.6.6"], "new.example": ["10.0.0.2"]}
     peer = alpha.protocol.peer_of(come(alpha, guid, "10.6.6.6"))
@@ -196,7 +208,7 @@ def come(machine: Machine, claimed: bytes, address: str) -> Session:
     """A session that somebody opens from an address."""
     cable = Cable(machine.net, machine, address)
     session = cable.session = machine.protocol.accept(cable, address)
-    session.receive(establish_connection(claimed, machine.manager.identifier, time_stamp=1))
+    session.receive(establish_connection(claimed, machine.manager.machine.identifier, time_stamp=1))
     session.receive(connection_parameters(500, 20_000, 64))
     machine.net.run()
     return session

@@ -36,8 +36,8 @@ EVERYTHING = 1 << 30
 
 def set_base(machine: Any, name: str, base_priority: int) -> None:
     """As if the directory had said so when the outgoing queue was made."""
-    queue = machine.manager.core.queues[number_of(machine, name)]
-    machine.manager.queues.change_definition(queue, base_priority=base_priority)
+    queue = machine.manager.ledger.queues[number_of(machine, name)]
+    machine.manager.queues.collection.change_definition(queue, base_priority=base_priority)
 
 
 def number_of(machine: Any, name: str) -> int:
@@ -67,7 +67,7 @@ class Line(PostRig):
 
     def taken(self, count: int = 1000, size: int = EVERYTHING) -> list[tuple[str, int]]:
         """Name of the queue and priority of each message, in the order of sending."""
-        names = self.manager.core.queues
+        names = self.manager.ledger.queues
         return [
             (names[one.queue.number].name, deserialize(packet).priority)
             for one in self.take(count, size)
@@ -130,7 +130,7 @@ def test_what_has_ended_is_skipped_and_lends_its_queue_no_priority(end: str) -> 
     if end == "purged":
         reader = line.open(FIRST, RECEIVE_ADMIN)
         line.queues.attach(number_of(line, FIRST))
-        line.run(lambda m: m.purge_queue(reader))
+        line.run(lambda m: m.queues.purge_queue(reader))
     line.post(FIRST, 1)
     line.post(SECOND, 4)
     if end == "expired":
@@ -187,7 +187,7 @@ def test_a_message_that_is_free_again_goes_by_its_priority() -> None:
     line.post(FIRST, 2)
     reader = line.open(FIRST, RECEIVE_ADMIN)
     assert (
-        line.driver.read(lambda m: m.dequeue_message(reader, timeout_ms=0, two_phase=True))
+        line.driver.read(lambda m: m.messages.dequeue_message(reader, timeout_ms=0, two_phase=True))
         is not None
     )
     assert line.taken() == []
@@ -223,7 +223,7 @@ def test_each_message_is_taken_once_and_none_before_a_higher_one(
             waiting[which].append(priority)
             continue
         for one in line.take(which):
-            at = names.index(line.manager.core.queues[one.queue.number].name)
+            at = names.index(line.manager.ledger.queues[one.queue.number].name)
             for message in one.messages:
                 assert message.number not in seen
                 seen.add(message.number)
@@ -242,8 +242,8 @@ def test_what_is_being_sent_is_marked_and_known_by_queue_and_number() -> None:
     numbers = [number for _, number in queue.state.order.forward()]
 
     def in_flight() -> list[bool]:
-        rows = [line.manager.reading.row(number) for number in numbers]
-        transfer = line.manager.transfer
+        rows = [line.manager.messages.row(number) for number in numbers]
+        transfer = line.manager.transfer.outgoing
         return [
             transfer.is_in_flight(queue, number, row)
             for number, row in zip(numbers, rows, strict=True)
@@ -329,15 +329,17 @@ def test_a_commit_puts_messages_in_line_and_they_go_at_once(
     identifier = b"t" * 16
 
     def begin(manager: QueueManager) -> None:
-        transaction = manager.create_transaction(identifier)
-        opened = manager.open_queue(TO_BETA, QueueAccessType.SEND, ADMIN)
+        transaction = manager.transactions.create_transaction(identifier)
+        opened = manager.queues.open_queue(TO_BETA, QueueAccessType.SEND, ADMIN)
         for body in (b"1", b"2"):
-            manager.enqueue_message_to_an_open_queue(opened, Message(body=body), transaction)
-        manager.close_queue(opened)
+            manager.messages.enqueue_message_to_an_open_queue(
+                opened, Message(body=body), transaction
+            )
+        manager.queues.close_queue(opened)
 
     alpha.call(begin)
     assert beta.bodies(HERE) == [b"0"]
-    alpha.call(lambda manager: manager.transaction_commit(identifier))
+    alpha.call(lambda manager: manager.transactions.transaction_commit(identifier))
     assert beta.bodies(HERE) == [b"0", b"1", b"2"]
 
 
@@ -347,16 +349,20 @@ def test_the_end_of_a_message_lets_the_next_one_go(
     net: Net, alpha: Machine, beta: Machine, taken: bool
 ) -> None:
     """An operator holds the first message of a sequence, which nothing may overtake."""
-    alpha.call(lambda manager: manager.take_offline())
+    alpha.call(lambda manager: manager.transfer.take_offline())
     alpha.send_in_transaction(TO_BETA, b"1", b"2")
-    opened = alpha.call(lambda m: m.open_queue(TO_BETA, RECEIVE_ADMIN, ADMIN))
-    held = alpha.driver.read(lambda m: m.dequeue_message(opened, timeout_ms=0, two_phase=True))
+    opened = alpha.call(lambda m: m.queues.open_queue(TO_BETA, RECEIVE_ADMIN, ADMIN))
+    held = alpha.driver.read(
+        lambda m: m.messages.dequeue_message(opened, timeout_ms=0, two_phase=True)
+    )
     assert held is not None
-    alpha.call(lambda manager: manager.bring_online())
+    alpha.call(lambda manager: manager.transfer.bring_online())
     net.advance(1_000)
     assert beta.bodies(HERE) == []
     sessions = list(alpha.protocol.sessions)
-    alpha.call(lambda m: m.dequeue_message_end(opened, held.read.lookup_id, positive=taken))
+    alpha.call(
+        lambda m: m.messages.dequeue_message_end(opened, held.read.lookup_id, positive=taken)
+    )
     assert beta.bodies(HERE) == ([b"2"] if taken else [b"1", b"2"])
     assert list(alpha.protocol.sessions) == sessions != []
 
@@ -367,12 +373,12 @@ def test_an_acknowledgment_for_what_is_gone_harms_nobody() -> None:
     number = end.put(*numbered(1, 4))
     end.open(window=4)
     end.attach(number)
-    reader = end.machine.open(end.machine.manager.core.queues[number].name, RECEIVE_ADMIN)
-    end.machine.run(lambda m: m.purge_queue(reader))
+    reader = end.machine.open(end.machine.manager.ledger.queues[number].name, RECEIVE_ADMIN)
+    end.machine.run(lambda m: m.queues.purge_queue(reader))
     assert end.waiting() == []
     end.receive(ack(upto=4, base=1, flags=bits(4), window=4))
     assert end.session.is_open
-    end.machine.send(end.machine.manager.core.queues[number].name, b"9")
+    end.machine.send(end.machine.manager.ledger.queues[number].name, b"9")
     end.attach(number)
     assert end.bodies_sent() == [*numbered(1, 4), b"9"]
 
@@ -403,9 +409,9 @@ def publish(at: Machine, by: Machine, *queues: Queue) -> None:
     """The directory of one machine learns of another and its public queues."""
 
     def run(manager: QueueManager) -> None:
-        service, core = manager.directory.service, manager.core
-        entry = MachineEntry(identifier=by.manager.identifier, computer_name=by.name)
-        values = [entry, *(by.manager.directory.object_of(q.definition) for q in queues)]
+        service, core = manager.directory.service, manager.ledger
+        entry = MachineEntry(identifier=by.manager.machine.identifier, computer_name=by.name)
+        values = [entry, *(by.manager.directory.queues.object_of(q.definition) for q in queues)]
         for value in values:
             service.create_directory_object(value, core.now_ms, core.utc)
 

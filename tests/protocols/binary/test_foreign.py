@@ -44,14 +44,14 @@ class Foreign(Enterprise):
         bodies: list[bytes] = []
 
         def run(manager: Engine) -> None:
-            caller = manager.core.system
-            reader = manager.open_queue(name, QueueAccessType.RECEIVE, caller)
-            for read in manager.dequeue_messages(reader, 100, two_phase=True):
-                bodies.append(deserialize(manager.core.packet(read.number)).body)
-                manager.dequeue_message_end(
+            caller = manager.ledger.system
+            reader = manager.queues.open_queue(name, QueueAccessType.RECEIVE, caller)
+            for read in manager.messages.dequeue_messages(reader, 100, two_phase=True):
+                bodies.append(deserialize(manager.messages.packet(read.number)).body)
+                manager.messages.dequeue_message_end(
                     reader, read.lookup_id, positive=True, message_class=message_class
                 )
-            manager.close_queue(reader)
+            manager.queues.close_queue(reader)
 
         self.south.call(run)
         self.net.advance(10_000)
@@ -163,5 +163,5 @@ def test_messages_for_a_public_queue_that_moves_follow_it(
 
 
 def _forget(manager: Engine, shop: bytes) -> None:
-    service, now_ms = manager.directory.service, manager.core.now_ms
+    service, now_ms = manager.directory.service, manager.machine.now_ms
     service.delete_directory_object(_queue(shop, r"SOUTH\shop", b""), now_ms)

@@ -136,7 +136,7 @@ def test_the_history_tells_how_a_session_was_opened(alpha: Machine, beta: Machin
 
 def queue_states(machine: Machine, seen: list[OutgoingQueueState]) -> None:
     """Notes every state that the protocol reports."""
-    transfer = machine.manager.transfer
+    transfer = machine.manager.transfer.outgoing
     report = transfer.set_state
 
     def noting(queue: Queue, state: OutgoingQueueState) -> None:
@@ -256,13 +256,13 @@ def test_a_machine_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Ne
 def test_a_queue_on_hold_is_not_looked_for(alpha: Machine, net: Net, name: str) -> None:
     alpha.send(name, b"one")
     queue = alpha.outgoing(name)
-    alpha.call(lambda manager: manager.pause_queue(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     tried = len(history(queue))
     net.advance(600_000)
     assert len(history(queue)) == tried
     assert state_of(queue) is not STATE.NEED_VALIDATION
     assert alpha.protocol.next_deadline_ms() is None
-    alpha.call(lambda manager: manager.resume_queue(queue))
+    alpha.call(lambda manager: manager.transfer.resume_queue(queue))
     assert len(history(queue)) == tried + 1
     assert state_of(queue) is STATE.NEED_VALIDATION
 
@@ -404,7 +404,7 @@ def test_a_paused_queue_sends_nothing(alpha: Machine, beta: Machine, net: Net) -
     alpha.send(TO_BETA, b"one")
     net.advance(1_000)
     queue = alpha.outgoing(TO_BETA)
-    alpha.call(lambda manager: manager.pause_queue(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     alpha.send(TO_BETA, b"two")
     net.advance(1_000_000)
     assert beta.bodies(ORDERS) == [b"one"]
@@ -419,7 +419,7 @@ def test_a_queue_that_is_paused_before_its_first_message_makes_no_connection(
 ) -> None:
     alpha.send(TO_BETA, b"one")
     queue = alpha.outgoing(TO_BETA)
-    alpha.call(lambda manager: manager.pause_queue(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     net.advance(1_000_000)
     assert len(net.connects) == 1
     assert alpha.protocol.links.all() == []
@@ -439,10 +439,10 @@ def test_a_resumed_queue_sends_what_waits(
     alpha.send(TO_BETA, b"one")
     net.advance(1_000)
     queue = alpha.outgoing(TO_BETA)
-    alpha.call(lambda manager: manager.pause_queue(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     alpha.send(TO_BETA, b"two", b"three")
     net.advance(pause_ms)
-    alpha.call(lambda manager: manager.resume_queue(queue))
+    alpha.call(lambda manager: manager.transfer.resume_queue(queue))
     net.advance(1_000)
     assert beta.bodies(ORDERS) == [b"one", b"two", b"three"]
     assert state_of(queue) is STATE.CONNECTED
@@ -456,8 +456,8 @@ def test_a_resumed_queue_without_messages_makes_no_connection(
     alpha.send(TO_BETA, b"one")
     queue = alpha.outgoing(TO_BETA)
     net.advance(1_000_000)
-    alpha.call(lambda manager: manager.pause_queue(queue))
-    alpha.call(lambda manager: manager.resume_queue(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
+    alpha.call(lambda manager: manager.transfer.resume_queue(queue))
     net.advance(1_000_000)
     assert len(net.connects) == 1
     assert state_of(queue) is STATE.DISCONNECTED
@@ -477,7 +477,7 @@ def test_a_machine_that_is_offline_has_no_sessions_until_it_is_online(
 ) -> None:
     alpha.create(ORDERS)
     alpha.send(TO_BETA, b"one")
-    alpha.call(lambda manager: manager.take_offline())
+    alpha.call(lambda manager: manager.transfer.take_offline())
     assert not alpha.protocol.sessions
     alpha.send(TO_BETA, b"two")
     alpha.send(r"DIRECT=OS:ALPHA\private$\orders", b"local")
@@ -488,7 +488,7 @@ def test_a_machine_that_is_offline_has_no_sessions_until_it_is_online(
     assert net.connects.count(("10.0.0.2", 1801)) == 1
     alpha.receive(r"ALPHA\private$\orders")
     assert alpha.bodies(ORDERS) == []
-    alpha.call(lambda manager: manager.bring_online())
+    alpha.call(lambda manager: manager.transfer.bring_online())
     net.advance(300_000)
     assert beta.bodies(ORDERS) == [b"one", b"two"]
     assert alpha.bodies(ORDERS) == [b"from afar"]
@@ -547,10 +547,10 @@ def test_a_queue_that_is_resumed_does_not_wait_with_one_that_waits_for_answers(
 ) -> None:
     alpha.send(TO_BETA, b"one")
     number = alpha.outgoing(TO_BETA).number
-    alpha.call(lambda m: m.pause_queue(m.core.queues[number]))
+    alpha.call(lambda m: m.transfer.pause_queue(m.ledger.queues[number]))
     alpha.send(TO_BETA, b"two")
     unread(alpha, beta, net)
-    alpha.call(lambda m: m.resume_queue(m.core.queues[number]))
+    alpha.call(lambda m: m.transfer.resume_queue(m.ledger.queues[number]))
     net.advance(100)
     assert beta.bodies(ORDERS) == [b"one", b"two"]
 
@@ -614,7 +614,7 @@ def test_a_paused_queue_stays_on_hold_whatever_its_session_does(
     alpha.send(TO_BETA, b"one")
     alpha.send(other, b"two")
     paused = alpha.outgoing(other)
-    alpha.call(lambda manager: manager.pause_queue(paused))
+    alpha.call(lambda manager: manager.transfer.pause_queue(paused))
     net.unreachable.clear()
     net.advance(5_000)
     assert state_of(alpha.outgoing(TO_BETA)) is STATE.CONNECTED
@@ -753,10 +753,10 @@ def test_a_silent_peer_is_connected_to_by_the_retry_without_a_ping(
 def test_a_machine_that_takes_no_sessions_says_so_to_a_ping(
     asker: Machine, beta: Machine, net: Net
 ) -> None:
-    beta.call(lambda manager: manager.take_offline())
+    beta.call(lambda manager: manager.transfer.take_offline())
     asker.send(TO_BETA, b"one")
     assert statuses(asker.outgoing(TO_BETA)) == [STATUS.PING_FAILURE]
-    beta.call(lambda manager: manager.bring_online())
+    beta.call(lambda manager: manager.transfer.bring_online())
     net.advance(5_000)
     assert beta.bodies(ORDERS) == [b"one"]
 
@@ -769,20 +769,20 @@ def test_a_connection_that_nobody_wants_any_more_gets_no_session(
 ) -> None:
     net.names["beta"] = ["10.0.0.2"]
     name = r"DIRECT=OS:beta\private$\orders"
-    opened = alpha.manager.queues
+    opened = alpha.manager.queues.collection
     alpha.desk.decide(
         lambda manager: opened.sending_target(parse_format_name(name)), lambda answer: None
     )
     net.run()
     queue = alpha.outgoing(name)
-    alpha.call(lambda manager: manager.pause_queue(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     alpha.send(name, b"one")
-    alpha.desk.decide(lambda manager: manager.resume_queue(queue), lambda answer: None)
+    alpha.desk.decide(lambda manager: manager.transfer.resume_queue(queue), lambda answer: None)
     alpha.desk.settle()  # the name is being resolved
     link = alpha.protocol.links.link_of(queue.number)
     assert link is not None
     assert link.state is LinkState.RESOLVING
-    alpha.desk.decide(lambda manager: manager.pause_queue(queue), lambda answer: None)
+    alpha.desk.decide(lambda manager: manager.transfer.pause_queue(queue), lambda answer: None)
     net.run()
     assert net.connects == []
     assert not alpha.protocol.sessions

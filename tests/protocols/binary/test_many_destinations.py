@@ -56,10 +56,10 @@ class Town:
     def send_to(self, names: Iterable[str]) -> None:
         def run(engine: Engine) -> None:
             for name in names:
-                opened = engine.open_queue(name, QueueAccessType.SEND, ADMIN)
+                opened = engine.queues.open_queue(name, QueueAccessType.SEND, ADMIN)
                 message = Message(body=b"x", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
-                engine.enqueue_message_to_an_open_queue(opened, message)
-                engine.close_queue(opened)
+                engine.messages.enqueue_message_to_an_open_queue(opened, message)
+                engine.queues.close_queue(opened)
 
         self.alpha.call(run)
 
@@ -67,7 +67,7 @@ class Town:
         """Machines that the directory has, and no name server."""
 
         def run(engine: Engine) -> None:
-            service, core = engine.directory.service, engine.core
+            service, core = engine.directory.service, engine.ledger
             for number in numbers:
                 value = QueueManager(
                     identifier=guid(DESTINATIONS + number), computer_name=f"M{number}"

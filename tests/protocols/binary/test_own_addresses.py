@@ -54,7 +54,7 @@ async def test_other_addresses_stay_those_of_others() -> None:
         await guest.open()
         guest.writer.write(message_to(LATER) + message_to("127.0.0.1", 2))
         await until(lambda: beta.count("orders") == 1)
-        assert not beta.manager.queues.is_own(LATER, None)
+        assert not beta.manager.queues.collection.is_own(LATER, None)
         guest.close()
 
 
@@ -62,10 +62,10 @@ async def test_other_addresses_stay_those_of_others() -> None:
 def test_what_is_noted_is_an_address(text: str) -> None:
     async def run() -> None:
         async with serving("BETA") as beta:
-            before = beta.manager.core.rights_version
-            beta.manager.add_own_address(text)
-            beta.manager.add_own_address(text)
-            noted = beta.manager.core.rights_version - before
+            before = beta.manager.ledger.rights_version
+            beta.manager.queues.add_own_address(text)
+            beta.manager.queues.add_own_address(text)
+            noted = beta.manager.ledger.rights_version - before
             assert noted == (1 if text.startswith("fe80") else 0)
 
     asyncio.run(run())

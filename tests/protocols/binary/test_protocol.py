@@ -42,7 +42,7 @@ def session_of(machine: Machine, role: Role) -> Session:
 
 
 def order_queue(machine: Machine) -> str:
-    return f"PRIVATE={format_guid(machine.manager.identifier)}\\00000004"
+    return f"PRIVATE={format_guid(machine.manager.machine.identifier)}\\00000004"
 
 
 # -- sessions in both directions
@@ -95,7 +95,7 @@ def test_two_machines_that_connect_to_each_other_have_two_sessions(
     assert (alpha.bodies(ORDERS), beta.bodies(ORDERS)) == ([b"two"], [b"one"])
     for machine, other in ((alpha, beta), (beta, alpha)):
         assert {session.role for session in machine.protocol.sessions} == set(Role)
-        found = machine.protocol.sessions_with(other.manager.identifier)
+        found = machine.protocol.sessions_with(other.manager.machine.identifier)
         assert set(found) == set(machine.protocol.sessions)
 
 
@@ -128,7 +128,7 @@ def test_a_session_that_is_dead_does_not_keep_acknowledgments_from_a_new_one(
     beta.cables[0].other = None
     alpha.cables[0].lose("cut")
     net.advance(8_000)
-    assert len(beta.protocol.sessions_with(alpha.manager.identifier)) == 2
+    assert len(beta.protocol.sessions_with(alpha.manager.machine.identifier)) == 2
     assert alpha.outgoing(TO_BETA).state.count == 0
 
 
@@ -139,9 +139,11 @@ def test_a_private_name_finds_a_machine_where_it_was_last_reached(
     alpha.send(r"DIRECT=TCP:10.0.0.2\private$\plain", b"one")
     net.advance(900_000)
     assert not alpha.protocol.sessions
-    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"two")
+    alpha.send(
+        f"PRIVATE={format_guid(beta.manager.machine.identifier)}\\{queue.number:08x}", b"two"
+    )
     assert beta.bodies(r".\private$\plain") == [b"one", b"two"]
-    assert session_of(alpha, Role.INITIATOR).terms.remote_guid == beta.manager.identifier
+    assert session_of(alpha, Role.INITIATOR).terms.remote_guid == beta.manager.machine.identifier
 
 
 def test_a_private_name_uses_a_session_that_is_open(
@@ -149,7 +151,9 @@ def test_a_private_name_uses_a_session_that_is_open(
 ) -> None:
     queue = beta.create(r".\private$\plain")
     alpha.send(r"DIRECT=TCP:10.0.0.2\private$\plain", b"one")
-    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"two")
+    alpha.send(
+        f"PRIVATE={format_guid(beta.manager.machine.identifier)}\\{queue.number:08x}", b"two"
+    )
     assert beta.bodies(r".\private$\plain") == [b"one", b"two"]
     assert len(net.connects) == 1
 
@@ -159,7 +163,7 @@ def test_what_travelled_on_a_session_looks_for_another_way_when_it_ends(
 ) -> None:
     queue = beta.create(r".\private$\plain")
     alpha.send(r"DIRECT=TCP:10.0.0.2\private$\plain", b"one")
-    name = f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}"
+    name = f"PRIVATE={format_guid(beta.manager.machine.identifier)}\\{queue.number:08x}"
     alpha.send(name, b"two")
     alpha.cables[0].lose("cut")
     beta.cables[0].lose("cut")
@@ -196,7 +200,7 @@ def accept(machine: Machine, address: str, guid: bytes) -> tuple[Cable, Session]
     """A stranger's session, up to OPEN."""
     cable = Cable(machine.net, machine, address)
     session = machine.protocol.accept(cable, address)
-    session.receive(establish_connection(guid, machine.manager.identifier, time_stamp=1))
+    session.receive(establish_connection(guid, machine.manager.machine.identifier, time_stamp=1))
     session.receive(connection_parameters(500, 20_000, 64))
     assert session.state is SessionState.OPEN
     return cable, session
@@ -206,7 +210,7 @@ def test_a_second_session_that_claims_a_guid_from_elsewhere_carries_no_acks(
     alpha: Machine, beta: Machine, net: Net
 ) -> None:
     alpha.send_in_transaction(TO_BETA, b"one")
-    cable, _ = accept(beta, "10.6.6.6", alpha.manager.identifier)
+    cable, _ = accept(beta, "10.6.6.6", alpha.manager.machine.identifier)
     before = len(cable.sent)
     net.advance(2_000)
     assert alpha.outgoing(TO_BETA).state.count == 0
@@ -219,9 +223,11 @@ def test_messages_for_a_machine_do_not_go_to_whoever_claims_its_guid(
     queue = beta.create(r".\private$\plain")
     alpha.send(r"DIRECT=TCP:10.0.0.2\private$\plain", b"one")
     net.advance(900_000)
-    cable, _ = accept(alpha, "10.6.6.6", beta.manager.identifier)
+    cable, _ = accept(alpha, "10.6.6.6", beta.manager.machine.identifier)
     before = len(cable.sent)
-    alpha.send(f"PRIVATE={format_guid(beta.manager.identifier)}\\{queue.number:08x}", b"two")
+    alpha.send(
+        f"PRIVATE={format_guid(beta.manager.machine.identifier)}\\{queue.number:08x}", b"two"
+    )
     assert beta.bodies(r".\private$\plain") == [b"one", b"two"]
     assert len(cable.sent) == before
 
@@ -240,21 +246,21 @@ def test_acknowledgments_count_on_the_session_to_that_destination(
     assert may_acknowledge(alpha, session, TO_BETA)
     assert not may_acknowledge(alpha, session, r"DIRECT=TCP:10.0.0.9\private$\orders")
     peer = alpha.protocol.peer_of(session)
-    assert (peer.guid, peer.address) == (beta.manager.identifier, "10.0.0.2")
+    assert (peer.guid, peer.address) == (beta.manager.machine.identifier, "10.0.0.2")
 
 
 def test_acknowledgments_count_for_a_queue_that_was_paused_meanwhile(
     alpha: Machine, beta: Machine
 ) -> None:
     alpha.send(TO_BETA, b"one")
-    alpha.call(lambda manager: manager.pause_queue(alpha.outgoing(TO_BETA)))
+    alpha.call(lambda manager: manager.transfer.pause_queue(alpha.outgoing(TO_BETA)))
     assert may_acknowledge(alpha, session_of(alpha, Role.INITIATOR), TO_BETA)
 
 
 def test_acknowledgments_count_from_where_the_name_leads(alpha: Machine, beta: Machine) -> None:
     alpha.send(TO_BETA, b"one")
-    _, real = accept(alpha, "10.0.0.2", beta.manager.identifier)
-    _, stranger = accept(alpha, "10.6.6.6", beta.manager.identifier)
+    _, real = accept(alpha, "10.0.0.2", beta.manager.machine.identifier)
+    _, stranger = accept(alpha, "10.6.6.6", beta.manager.machine.identifier)
     _, other = accept(alpha, "10.0.0.2", STRANGER)
     assert may_acknowledge(alpha, real, TO_BETA)
     assert not may_acknowledge(alpha, stranger, TO_BETA)
@@ -372,26 +378,26 @@ def test_a_public_name_finds_its_machine_by_the_directory(
     queue = beta.create(r".\public")
     net.names["beta.example.com"] = ["10.0.0.2"]
     machine = objects.QueueManager(
-        identifier=beta.manager.identifier,
+        identifier=beta.manager.machine.identifier,
         computer_name="BETA",
         qualified_computer_name="beta.example.com",
     )
     published = objects.Queue(
         identifier=queue.definition.identifier,
         pathname=r"BETA\public",
-        queue_manager_identifier=beta.manager.identifier,
+        queue_manager_identifier=beta.manager.machine.identifier,
     )
     for value in (machine, published):
         alpha.call(
             lambda m, value=value: m.directory.service.create_directory_object(
-                value, m.core.now_ms, m.core.utc
+                value, m.machine.now_ms, m.machine.utc
             )
         )
     name = f"PUBLIC={format_guid(queue.definition.identifier)}"
     alpha.send(name, b"one")
     assert beta.bodies(r".\public") == [b"one"]
     assert net.resolved == ["beta.example.com"]
-    assert session_of(alpha, Role.INITIATOR).remote_guid == beta.manager.identifier
+    assert session_of(alpha, Role.INITIATOR).remote_guid == beta.manager.machine.identifier
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.4/4", "MS-MQQB 3.1.5.2.1/2")
@@ -402,21 +408,25 @@ def test_a_public_queue_that_the_directory_loses_waits_until_it_is_back(
     published = objects.Queue(
         identifier=queue.definition.identifier,
         pathname=r"BETA\public",
-        queue_manager_identifier=beta.manager.identifier,
+        queue_manager_identifier=beta.manager.machine.identifier,
     )
     service = alpha.manager.directory.service
-    alpha.call(lambda m: service.create_directory_object(published, m.core.now_ms, m.core.utc))
-    alpha.call(lambda m: m.transfer.reached(beta.manager.identifier, "10.0.0.2", 1801))
+    alpha.call(
+        lambda m: service.create_directory_object(published, m.machine.now_ms, m.machine.utc)
+    )
+    alpha.call(lambda m: m.transfer.reached(beta.manager.machine.identifier, "10.0.0.2", 1801))
     net.unreachable.add("10.0.0.2")
     name = f"PUBLIC={format_guid(queue.definition.identifier)}"
     alpha.send(name, b"one")
-    alpha.call(lambda m: service.delete_directory_object(published, m.core.now_ms))
+    alpha.call(lambda m: service.delete_directory_object(published, m.machine.now_ms))
     net.unreachable.clear()
     net.advance(10_000)
     outgoing = alpha.outgoing(name).outgoing
     assert outgoing is not None
     assert outgoing.state is OutgoingQueueState.NEED_VALIDATION
     assert beta.bodies(r".\public") == []
-    alpha.call(lambda m: service.create_directory_object(published, m.core.now_ms, m.core.utc))
+    alpha.call(
+        lambda m: service.create_directory_object(published, m.machine.now_ms, m.machine.utc)
+    )
     net.advance(60_000)
     assert beta.bodies(r".\public") == [b"one"]

@@ -38,7 +38,7 @@ def liar(enterprise: Enterprise, machine: Machine) -> Machine:
     """Somebody elsewhere who says that he is this machine."""
     evil = enterprise.net.machine("EVIL", EVIL, routing_server=True)
     evil.create(ORDERS, transactional=True)
-    evil.manager.record.identifier = guid_of(machine)
+    evil.manager.machine.record.identifier = guid_of(machine)
     return evil
 
 
@@ -46,11 +46,11 @@ def forged(enterprise: Enterprise, source: bytes) -> list[bytes]:
     """Acknowledgments of ALPHA's only message, by one who guesses well."""
     manager = enterprise.alpha.manager
     queue = enterprise.alpha.outgoing(enterprise.to_omega)
-    first = manager.transfer.sequences.report(queue).first_non_ack
+    first = manager.transfer.outgoing.sequences.report(queue).first_non_ack
     assert first is not None
-    name, utc = order_queue_of(manager.identifier), manager.core.utc
+    name, utc = order_queue_of(manager.machine.identifier), manager.machine.utc
     order = OrderAck.of(first.sequence_id, first.number)
-    final = FinalAck(first.sequence_id, first.number, 0, manager.identifier, 1)
+    final = FinalAck(first.sequence_id, first.number, 0, manager.machine.identifier, 1)
     return [
         order_ack(order, name, Origin(source, 1, utc)),
         final_ack(final, ACK_RECEIVE, name, Origin(source, 2, utc)),
@@ -74,7 +74,7 @@ def test_a_stranger_acknowledges_nothing_through_a_router(
         assert cable.session is not None
         cable.session.receive(packet)
     net.advance(1_000)
-    assert enterprise.gates[0].manager.core.refusals["acknowledgment_not_passed_on"] == 2
+    assert enterprise.gates[0].manager.machine.refusals["acknowledgment_not_passed_on"] == 2
     assert alpha.outgoing(enterprise.to_omega).state.count == 1
     net.unreachable.clear()
     net.advance(60_000)

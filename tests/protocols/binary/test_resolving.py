@@ -38,7 +38,7 @@ def manager_with(**own: object) -> QueueManager:
 def enter(manager: QueueManager, value: objects.DirectoryObject) -> bytes:
     """Puts an object into the directory; its GUID."""
     service = manager.directory.service
-    outcome = service.create_directory_object(value, manager.core.now_ms, manager.core.utc)
+    outcome = service.create_directory_object(value, manager.machine.now_ms, manager.machine.utc)
     return outcome.identifier
 
 
@@ -183,7 +183,7 @@ def test_only_next_hops_with_an_entry_are_kept() -> None:
     enter(manager, entry)
     beta = beta_in(manager, in_routing_server_identifier_list=(gone, server, left))
     assert get_next_hops(manager, beta) == [Candidate("SERVER", 1801, server)]
-    manager.directory.service.delete_directory_object(entry, manager.core.now_ms)
+    manager.directory.service.delete_directory_object(entry, manager.machine.now_ms)
     with pytest.raises(Unresolved, match="the directory has no"):
         get_next_hops(manager, beta)
 

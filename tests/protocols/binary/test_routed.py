@@ -38,7 +38,7 @@ class Enterprise:
         self.omega.create(ORDERS, transactional=True)
         (self.orders,) = [
             queue.number
-            for queue in self.omega.manager.core.queues.values()
+            for queue in self.omega.manager.ledger.queues.values()
             if queue.definition.pathname.endswith("orders")
         ]
         self.to_omega = f"PRIVATE={format_guid(guid_of(self.omega))}\\{self.orders:08x}"
@@ -63,7 +63,7 @@ class Enterprise:
         self, machine: Machine, values: Iterable[DirectoryObject], *, again: bool = False
     ) -> None:
         def run(manager: Engine) -> None:
-            service, core = manager.directory.service, manager.core
+            service, core = manager.directory.service, manager.ledger
             for value in values:
                 if again or value.identifier == core.guid:
                     service.write_directory(value, core.now_ms, core.utc)
@@ -85,7 +85,7 @@ class Enterprise:
 
 
 def guid_of(machine: Machine) -> bytes:
-    return machine.manager.identifier
+    return machine.manager.machine.identifier
 
 
 def entry_of(machine: Machine, *sites: bytes, **more: object) -> QueueManager:
@@ -242,5 +242,5 @@ def test_messages_that_go_round_in_circles_end_with_a_reason(enterprise: Enterpr
     enterprise.net.advance(60_000)
     assert enterprise.arrived() == []
     assert [enterprise.waiting(machine) for machine in enterprise.machines] == [0] * 5
-    refused = [m.manager.core.refusals["nack-hop-count-exceeded"] for m in (one, other)]
+    refused = [m.manager.machine.refusals["nack-hop-count-exceeded"] for m in (one, other)]
     assert sum(refused) == 1

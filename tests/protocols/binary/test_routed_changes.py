@@ -180,7 +180,7 @@ def test_routers_ask_no_other_routers_for_a_machine_that_is_down(enterprise: Ent
     enterprise.net.unreachable.add("10.0.0.5")
     enterprise.alpha.send_in_transaction(enterprise.to_omega, *BODIES)
     enterprise.net.advance(3_600_000)
-    refused = [m.manager.core.refusals["nack-hop-count-exceeded"] for m in enterprise.machines]
+    refused = [m.manager.machine.refusals["nack-hop-count-exceeded"] for m in enterprise.machines]
     assert refused == [0] * 5
     enterprise.net.unreachable.clear()
     enterprise.net.advance(900_000)
@@ -286,7 +286,7 @@ def test_a_public_queue_that_the_directory_learns_of_gets_what_waits(
     alpha.send_in_transaction(name, *BODIES)
 
     def forget(manager: Engine) -> None:
-        manager.directory.service.delete_directory_object(entry, manager.core.now_ms)
+        manager.directory.service.delete_directory_object(entry, manager.machine.now_ms)
 
     alpha.call(forget)
     enterprise.net.advance(3_600_000)

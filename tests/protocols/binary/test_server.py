@@ -443,7 +443,7 @@ async def test_a_ping_is_answered_to_where_it_came_from_and_nothing_else_is() ->
         await until(lambda: bool(asker.heard))
         ((data, _),) = asker.heard
         answer = read_ping(data)
-        assert (answer.cookie, answer.queue_manager) == (99, beta.manager.identifier)
+        assert (answer.cookie, answer.queue_manager) == (99, beta.manager.machine.identifier)
         assert not answer.refused
         transport.close()
 

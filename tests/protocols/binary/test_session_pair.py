@@ -62,7 +62,7 @@ class World:
             self.sender.session.attach(number)
 
     def _outgoing(self, machine: Machine) -> list[int]:
-        return [queue.number for queue in machine.manager.core.registry.outgoing_queues()]
+        return [queue.number for queue in machine.manager.ledger.registry.outgoing_queues()]
 
     # -- steps
 
@@ -140,7 +140,7 @@ class World:
         raise AssertionError(f"still there: {self.left()}")
 
     def left(self) -> int:
-        queues = self.alpha.manager.core.registry.outgoing_queues()
+        queues = self.alpha.manager.ledger.registry.outgoing_queues()
         return sum(queue.state.count for queue in queues)
 
 

@@ -71,7 +71,7 @@ class SendingEnd(End):
 
     def waiting(self, name: str = FAR) -> list[bytes]:
         """What is in an outgoing queue."""
-        queue = self.machine.manager.core.queues[self.number(name)]
+        queue = self.machine.manager.ledger.queues[self.number(name)]
         order = queue.state.order.forward()
         return [Packet(self.machine.store.read(number)).body for _, number in order]
 
@@ -142,14 +142,14 @@ def test_a_paused_queue_sends_nothing_and_announces_nothing(end: SendingEnd) -> 
     end.open(window=3)
     end.attach(number)
     assert end.bodies_sent() == numbered(1, 3)
-    queue = end.machine.manager.core.queues[number]
-    end.machine.run(lambda manager: manager.transfer.pause(queue))
+    queue = end.machine.manager.ledger.queues[number]
+    end.machine.run(lambda manager: manager.transfer.pause_queue(queue))
     end.session.detach(number)
     end.receive(ack(upto=3, base=1, flags=bits(3), window=3))
     end.attach(number)
     assert not end.sent()
     assert end.waiting() == numbered(4, 9)
-    end.machine.run(lambda manager: manager.transfer.resume(queue))
+    end.machine.run(lambda manager: manager.transfer.resume_queue(queue))
     end.attach(number)
     assert end.bodies_sent() == numbered(4, 6)
 
@@ -662,7 +662,7 @@ def test_acknowledgments_say_what_was_sent_and_travel_alone(end: SendingEnd) -> 
     assert not any(glance(packet).base_flags & 0x10 for packet in packets)
     end.wait(1_000)
     assert end.acks() == [SessionHeader(1, 0, 0, 2, 1, 64)]
-    queue = end.machine.manager.core.queues[number]
+    queue = end.machine.manager.ledger.queues[number]
     assert queue.state.count == 2
     end.receive(ack(upto=2, sent=1))  # the express one; the other waits until it is stored
     assert queue.state.count == 1
@@ -750,7 +750,7 @@ def test_the_next_resend_is_there_for_administrators(end: SendingEnd) -> None:
     end.open()
     end.attach(number)
     transfer = end.machine.manager.transfer
-    queue = end.machine.manager.core.queues[number]
+    queue = end.machine.manager.ledger.queues[number]
     report = transfer.report(queue)
     assert (report.resend_count, report.resend_interval_s) == (0, 30)
     assert report.resend_time == end.machine.clock.utc_seconds + 30

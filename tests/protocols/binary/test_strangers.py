@@ -87,10 +87,10 @@ async def test_one_message_stops_no_stream(claims: bool) -> None:
     async with serving("ALPHA") as alpha, serving("BETA") as beta:
         await beta.create("exact", transactional=True)
         name = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\exact"
-        guid = alpha.manager.identifier
+        guid = alpha.manager.machine.identifier
         stranger = await Stranger.connect(beta)
         assert not await stranger.is_refused(guid if claims else STRANGER)
-        now = beta.manager.core.utc
+        now = beta.manager.machine.utc
         for begun in (now + 3600, (1 << 32) - 1):
             place = begun << 32 | 0xFFFFFFFF, 0xFFFFFFFF, 0
             stranger.writer.write(forged(guid, name, 1, place))
@@ -99,7 +99,7 @@ async def test_one_message_stops_no_stream(claims: bool) -> None:
         await until(lambda: beta.count("exact") == 6)
         assert await beta.bodies("exact") == [b"evil", *REAL]
         await settled(alpha, name)
-        assert beta.manager.core.refusals["sequence_of_the_future"] == 1
+        assert beta.manager.machine.refusals["sequence_of_the_future"] == 1
         stranger.close()
 
 
@@ -110,7 +110,10 @@ async def test_nothing_is_eaten_in_a_sequence_that_is_known(claims: bool) -> Non
     async with serving("ALPHA") as alpha, serving("BETA") as beta:
         await beta.create("exact", transactional=True)
         name = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\exact"
-        guid, sequences = alpha.manager.identifier, alpha.manager.transfer.sequences
+        guid, sequences = (
+            alpha.manager.machine.identifier,
+            alpha.manager.transfer.outgoing.sequences,
+        )
         await alpha.send_in_transaction(name, b"first")
         await settled(alpha, name)
         place = sequences.info(alpha.outgoing(name)).sequence_id, 1, 0
@@ -123,7 +126,7 @@ async def test_nothing_is_eaten_in_a_sequence_that_is_known(claims: bool) -> Non
         await until(lambda: beta.count("exact") == 7)
         assert await beta.bodies("exact") == [b"first", b"evil", *REAL]
         await settled(alpha, name)
-        assert beta.manager.core.conflicts["sequence"] == 1
+        assert beta.manager.machine.conflicts["sequence"] == 1
         stranger.close()
 
 
@@ -133,7 +136,7 @@ async def test_nothing_is_eaten_by_who_tries_every_sequence(dose: Dose) -> None:
     async with serving("ALPHA") as alpha, serving("BETA") as beta:
         await beta.create("exact", transactional=True)
         name = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\exact"
-        guid, now = alpha.manager.identifier, alpha.manager.core.utc
+        guid, now = alpha.manager.machine.identifier, alpha.manager.machine.utc
         stranger = await Stranger.connect(beta)
         assert not await stranger.is_refused(guid)
         seconds, ordinals = dose(100, 3600), range(1, 4)
@@ -157,11 +160,11 @@ async def test_identifiers_of_another_suppress_nothing(dose: Dose) -> None:
         await beta.create("other")
         name = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\orders"
         other = rf"DIRECT=TCP:127.0.0.1:{beta.port}\private$\other"
-        guid = alpha.manager.identifier
+        guid = alpha.manager.machine.identifier
         await alpha.send(name, b"first")
         await until(lambda: beta.count("orders") == 1)
         count = dose(200, 2000)
-        last = max(beta.manager.receiving.history.known_of(guid))
+        last = max(beta.manager.transfer.receiving.history.known_of(guid))
         stranger = await Stranger.connect(beta)
         assert not await stranger.is_refused(STRANGER)
         for ordinal in range(last + 1, last + 1 + count):
@@ -177,7 +180,7 @@ async def test_identifiers_of_another_suppress_nothing(dose: Dose) -> None:
 async def test_nobody_opens_a_session_as_the_server_itself_or_as_nobody() -> None:
     """Finding F15."""
     async with serving("BETA") as beta:
-        for guid in (beta.manager.identifier, NULL_GUID):
+        for guid in (beta.manager.machine.identifier, NULL_GUID):
             stranger = await Stranger.connect(beta)
             assert await stranger.is_refused(guid)
             stranger.close()

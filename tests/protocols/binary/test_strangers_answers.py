@@ -127,17 +127,17 @@ def test_nothing_is_owed_to_sources_that_were_made_up(
     assert beta.manager.queues.outgoing_queues() == []
     assert beta.protocol.links.all() == []
     assert {event.name for event in told} == {"session_opened"}
-    assert beta.manager.core.refusals["answer_to_unknown_machine"] >= 399
+    assert beta.manager.machine.refusals["answer_to_unknown_machine"] >= 399
 
 
 def test_what_an_older_version_owed_them_waits_without_a_link(
     beta: Machine, net: Net, told: list[Event]
 ) -> None:
     for each in range(1, 5):
-        origin = Origin(beta.manager.identifier, each, 1_700_000_000)
+        origin = Origin(beta.manager.machine.identifier, each, 1_700_000_000)
         packet = order_ack(OrderAck.of(5, 1), order_queue_of(guid(each)), origin)
         beta.call(
-            lambda m, each=each, packet=packet: m.core.acks.send(guid(each), "", packet, "", None)
+            lambda m, each=each, packet=packet: m.ledger.acks.send(guid(each), "", packet, "", None)
         )
     net.advance(60_000)
     assert owed_queues(beta) == [*map(order_queue, range(1, 5))]
@@ -154,7 +154,7 @@ def test_what_ends_is_not_answered_to_them_either(
     cable = caller(beta, guid(0))
     asking = (placed(guid(n), negative_journaling_requested=True) for n in range(1, 30))
     bring(cable, *asking)
-    beta.call(lambda m: m.moving.purge(m.queues.local_queue(parse_name(ORDERS))))
+    beta.call(lambda m: m.messages.moving.purge(m.queues.local_queue(parse_name(ORDERS))))
     net.advance(60_000)
     assert beta.bodies(ORDERS) == []
     assert owed_queues(beta) == []
@@ -184,7 +184,7 @@ def test_a_machine_that_others_vouch_for_is_answered_while_it_is_away(
         machine = objects.QueueManager(identifier=guid(7), computer_name="SEVEN")
         beta.call(
             lambda m: m.directory.service.create_directory_object(
-                machine, m.core.now_ms, m.core.utc
+                machine, m.machine.now_ms, m.machine.utc
             )
         )
     else:
@@ -268,7 +268,7 @@ def leave_final(machine: Machine, number: int, address: str = THEIRS) -> None:
 
 
 def purge(machine: Machine) -> None:
-    machine.call(lambda m: m.moving.purge(m.queues.local_queue(parse_name(ORDERS))))
+    machine.call(lambda m: m.messages.moving.purge(m.queues.local_queue(parse_name(ORDERS))))
 
 
 def test_of_too_many_machines_the_address_with_most_gives_up_answers(net: Net) -> None:
@@ -279,7 +279,7 @@ def test_of_too_many_machines_the_address_with_most_gives_up_answers(net: Net) -
     for number in range(12):
         leave_unacknowledged(beta, net, number)
     assert owed_queues(beta) == [order_queue(50), *map(order_queue, range(7, 12))]
-    assert beta.manager.core.refusals["answers_given_up"] == 7
+    assert beta.manager.machine.refusals["answers_given_up"] == 7
     (event, *others) = [event for event in events if event.name == "answers_given_up"]
     assert len(others) == 6
     assert event.details == {"source": format_guid(guid(0)), "address": THEIRS, "answers": 1}
@@ -292,7 +292,7 @@ def test_three_hundred_senders_behind_one_address_lose_no_final_answer(
         leave_final(beta, number)
     purge(beta)
     assert len(owed_queues(beta)) == 300
-    assert not beta.manager.core.refusals["answers_given_up"]
+    assert not beta.manager.machine.refusals["answers_given_up"]
 
 
 def test_what_a_sender_can_ask_for_again_is_given_up_before_what_it_cannot(net: Net) -> None:
@@ -339,7 +339,9 @@ def test_what_waits_without_a_link_goes_once_the_directory_has_its_machine(
     machine = objects.QueueManager(identifier=guid(4), computer_name="FOUR", addresses=(THEIRS,))
     net.connects.clear()
     beta.call(
-        lambda m: m.directory.service.create_directory_object(machine, m.core.now_ms, m.core.utc)
+        lambda m: m.directory.service.create_directory_object(
+            machine, m.machine.now_ms, m.machine.utc
+        )
     )
     beta.protocol.active([])
     net.run()
@@ -354,14 +356,14 @@ def test_one_turn_takes_a_limited_number_of_messages_that_differ(
     beta: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    receive = type(beta.manager).receive_packets
+    receive = type(beta.manager.transfer).receive_packets
 
     def noted(manager: object, *arguments: object) -> object:
         verdict = receive(manager, *arguments)  # type: ignore[arg-type]
         taken.append(verdict.dealt_with)
         return verdict
 
-    monkeypatch.setattr(type(beta.manager), "receive_packets", noted)
+    monkeypatch.setattr(type(beta.manager.transfer), "receive_packets", noted)
     cable = caller(beta, guid(0))
     numbers = range(1, 3 * STEP_MESSAGES + 10)
     packets = [placed(guid(number), body=b"%d" % number) for number in numbers]

@@ -44,7 +44,7 @@ class NcpRig(Rig):
         self.serve()
 
     def serve(self) -> None:
-        self.manager.accounts.certificates.key_file = lambda: KEY
+        self.manager.certificates.key_file = lambda: KEY
         self.desk = TurnDesk(self.driver)
         self.wakes: list[int] = []
         self.ncp = NcpProtocol(
@@ -97,7 +97,7 @@ class NcpRig(Rig):
         root = self.root()
 
         def make(manager: Any) -> int:
-            made: int = manager.job_queues.create_queue(root, kind, name, PATH)
+            made: int = manager.jobs.create_queue(root, kind, name, PATH)
             for role, member in members.items():
                 who, _, of_type = member.partition("/")
                 manager.bindery.add_object_to_set(

@@ -139,7 +139,7 @@ def outcome(method: Method, driver: type[WatchedDriver]) -> Outcome:
         (message,) = ncp.Stream(ncp.REPLY_MAGIC).feed(data)
         assert ncp.read_reply(message).completion == 0
         after = check(rig.disk.clone().crash("nothing"), rig.witness.now(), str(method))
-        jobs = {job.entry.number: job for job in after.manager.job_queues.jobs.values()}
+        jobs = {job.entry.number: job for job in after.manager.jobs.jobs.values()}
         found.append(Outcome(not synced, method.holds(jobs, scene)))
 
     line.send = answered  # type: ignore[assignment, method-assign]

@@ -109,7 +109,7 @@ def test_creation_is_refused_with_its_code() -> None:
 @pytest.mark.spec("NCP 0x79/3")
 def test_a_full_disk_takes_no_jobs(walk: Walk) -> None:
     alice = walk.alice
-    walk.rig.run(lambda m: m.begin_flow_control("disk"))
+    walk.rig.run(lambda m: m.machine.begin_flow_control("disk"))
     walk.rig.store.has_room = lambda: False  # type: ignore[attr-defined, method-assign]
     refused(0x99, alice.create_queue_file, walk.queue, JOB)
 

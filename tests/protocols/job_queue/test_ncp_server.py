@@ -74,12 +74,12 @@ class House:
         await self.desk.run(self._furnish)
 
     def _furnish(self, manager: QueueManager) -> None:
-        manager.accounts.certificates.key_file = lambda: bytes(32)
+        manager.certificates.key_file = lambda: bytes(32)
         root = manager.stations.begin("test")
         manager.bindery.enter(root, Caller.administrator())
         manager.bindery.create_object(root, NWOT_USER, "ALICE")
         manager.bindery.change_object_password(root, NWOT_USER, "ALICE", "", PASSWORD)
-        queues = manager.job_queues
+        queues = manager.jobs
         self.queue = queues.create_queue(root, NWOT_JOB_QUEUE, "JOBS", "SYS:")
         for name in ("Q_USERS", "Q_OPERATORS"):
             manager.bindery.add_object_to_set(
@@ -590,7 +590,7 @@ def test_a_stop_answers_what_was_begun_and_lets_clients_go() -> None:
         await asyncio.to_thread(alice.create_queue_file, made.queue, NWQueueJobStruct())
         await made.server.stop(5.0)
         await until(lambda: not made.node.protocol.services)
-        assert not made.manager.job_queues.jobs
+        assert not made.manager.jobs.jobs
         with pytest.raises(NcpLost):
             await asyncio.to_thread(alice.get_file_server_information)
         await made.desk.stop()

@@ -186,13 +186,13 @@ def test_groups_are_joined_while_queues_have_their_address() -> None:
     assert bravo.pgm.reception.places == {Place("234.9.9.9", 1), Place("234.1.1.1", 2)}
     set_address(bravo, quotes, "")
     assert bravo.groups == {"234.1.1.1"}
-    bravo.call(lambda manager: manager.delete_queue(also.name, ADMIN))
+    bravo.call(lambda manager: manager.queues.delete_queue(also.name, ADMIN))
     assert bravo.groups == set()
     assert bravo.pgm.figures().groups == 0
 
 
 def set_address(station: Station, queue: Queue, address: str) -> None:
-    station.call(lambda m: m.set_queue(queue.name, ADMIN, multicast_address=address))
+    station.call(lambda m: m.queues.set_queue(queue.name, ADMIN, multicast_address=address))
 
 
 def test_an_address_may_be_spelled_with_zeros_in_front_of_its_port() -> None:
@@ -250,11 +250,11 @@ def test_a_paused_queue_sends_nothing_until_it_is_resumed() -> None:
     quotes = listening(bravo)
     alpha.send(NAME, b"one")
     queue = alpha.outgoing(NAME)
-    alpha.call(lambda manager: manager.transfer.pause(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     alpha.send(NAME, b"two")
     air.advance(10_000)
     assert bravo.bodies(quotes) == [b"one"]
-    alpha.call(lambda manager: manager.transfer.resume(queue))
+    alpha.call(lambda manager: manager.transfer.resume_queue(queue))
     air.advance(1_000)
     assert bravo.bodies(quotes) == [b"one", b"two"]
 
@@ -267,9 +267,9 @@ def test_a_pause_in_the_middle_sends_nothing_twice() -> None:
     queue = alpha.outgoing(NAME)
     for _ in range(6):
         air.advance(430)
-        alpha.call(lambda manager: manager.transfer.pause(queue))
+        alpha.call(lambda manager: manager.transfer.pause_queue(queue))
         air.advance(2_000)
-        alpha.call(lambda manager: manager.transfer.resume(queue))
+        alpha.call(lambda manager: manager.transfer.resume_queue(queue))
     air.advance(60_000)
     assert bravo.bodies(quotes) == texts
     assert sum(len(packet.data) > 0 for packet in packets(air, ODATA)) == 40

@@ -77,18 +77,20 @@ class House:
 
     async def listens(self, name: str = "quotes") -> Queue:
         properties = QueueProperties(multicast_address=PLACE)
-        made = await self.call(lambda m: m.create_queue(f".\\private$\\{name}", properties, ADMIN))
+        made = await self.call(
+            lambda m: m.queues.create_queue(f".\\private$\\{name}", properties, ADMIN)
+        )
         assert isinstance(made, Queue)
         await until(lambda: bool(self.node.protocol.reception.places))
         return made
 
     async def send(self, *bodies: bytes) -> None:
         def run(manager: QueueManager) -> None:
-            opened = manager.open_queue(NAME, QueueAccessType.SEND, ADMIN)
+            opened = manager.queues.open_queue(NAME, QueueAccessType.SEND, ADMIN)
             for body in bodies:
                 message = Message(body=body, delivery_guarantee=DeliveryGuarantee.EXPRESS)
-                manager.enqueue_message_to_an_open_queue(opened, message)
-            manager.close_queue(opened)
+                manager.messages.enqueue_message_to_an_open_queue(opened, message)
+            manager.queues.close_queue(opened)
 
         await self.call(run)
 
@@ -96,8 +98,8 @@ class House:
         numbers = [number for _, number in queue.state.order.forward()]
 
         def run(manager: QueueManager) -> None:
-            manager.core.reading.fetch_many(numbers)
-            packets = manager.core.effects.packets
+            manager.ledger.reading.fetch_many(numbers)
+            packets = manager.messages.packets_read()
             found.extend(deserialize(packets[number]).body for number in numbers)
 
         found: list[bytes] = []
@@ -156,7 +158,7 @@ def test_sockets_are_there_only_while_somebody_needs_them() -> None:
             assert (node._groups, node._listeners, node._senders) == ({}, {}, {})
             queue = await one.listens()
             assert list(node._groups) == [GROUP]
-            await one.call(lambda manager: manager.delete_queue(queue.name, ADMIN))
+            await one.call(lambda manager: manager.queues.delete_queue(queue.name, ADMIN))
             await until(lambda: not node._groups)
 
     asyncio.run(run())

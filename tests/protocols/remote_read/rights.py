@@ -12,7 +12,7 @@ def grant(rig: ServerRig, queue: str, who: str | bytes, mask: int) -> None:
     sid = who if isinstance(who, bytes) else rig.manager.accounts.find(who).sid
     security = default_queue_descriptor(ADMINISTRATORS, ((sid, mask),))
     path = f".\\private$\\{queue}"
-    rig.run(lambda m: m.set_queue_security(path, rig.admin, security))
+    rig.run(lambda m: m.queues.set_queue_security(path, rig.admin, security))
 
 
 def revoke(rig: ServerRig, queue: str, who: str) -> None:

@@ -79,24 +79,24 @@ class House:
         await self.desk.run(self._furnish)
 
     def _furnish(self, manager: QueueManager) -> None:
-        manager.accounts.certificates.key_file = lambda: bytes(32)
+        manager.certificates.key_file = lambda: bytes(32)
         manager.accounts.add(
             USER, groups=(ADMINISTRATORS,), doors=(Door.RPC,), nt_hash=nt_hash(PASSWORD)
         )
-        manager.create_queue(r".\private$\orders", QueueProperties(), ADMIN)
+        manager.queues.create_queue(r".\private$\orders", QueueProperties(), ADMIN)
 
     async def send(self, *bodies: bytes) -> None:
         def run(manager: QueueManager) -> None:
-            opened = manager.open_queue(QUEUE, QueueAccessType.SEND, ADMIN)
+            opened = manager.queues.open_queue(QUEUE, QueueAccessType.SEND, ADMIN)
             for body in bodies:
-                manager.enqueue_message_to_an_open_queue(opened, Message(body=body))
-            manager.close_queue(opened)
+                manager.messages.enqueue_message_to_an_open_queue(opened, Message(body=body))
+            manager.queues.close_queue(opened)
 
         await self.desk.run(run)
 
     @property
     def count(self) -> int:
-        return self.manager._queue(QUEUE).state.count
+        return self.manager.queues._local(QUEUE).state.count
 
     async def stop(self) -> None:
         await self.epm.stop(1.0)

@@ -94,6 +94,6 @@ def test_any_calls_in_any_order_leave_the_books_balanced(steps):
         assert all(len(call.answers) == 1 for call in reader.outstanding)
     assert not rig.driver.failed
     assert rig.remote.figures[1:5] == (0, 0, 0, 0)
-    assert not rig.manager.core.locks
+    assert not rig.manager.ledger.locks
     assert not rig.remote.pending.timers.running
     rig.check_books()

@@ -53,7 +53,7 @@ def test_each_cursor_has_a_place_of_its_own(reader, handle):
 def test_a_cursor_needs_an_open_queue(rig, reader, handle):
     response = reader.call(Opnum.CREATE_CURSOR, handle).response
     assert response == (0, STATUS_INVALID_HANDLE)
-    assert not rig.manager.opening._cursors
+    assert not rig.manager.queues.opening._cursors
 
 
 def test_a_peeking_reader_has_cursors_too(rig, reader):
@@ -94,7 +94,7 @@ def test_a_cursor_is_its_owners_alone(rig, reader, handle):
 def test_a_cursor_is_closed_once(rig, reader, handle):
     first, second = reader.cursor(handle), reader.cursor(handle)
     assert reader.call(Opnum.CLOSE_CURSOR, handle, first).result == OK
-    assert len(rig.manager.opening._cursors) == 1
+    assert len(rig.manager.queues.opening._cursors) == 1
     assert reader.call(Opnum.CLOSE_CURSOR, handle, first).result == STATUS_INVALID_HANDLE
     assert reader.start(handle, PEEK_CURRENT, cursor=second).body == b"one"
 
@@ -113,7 +113,7 @@ def test_a_cursor_of_a_closed_queue_is_closed_already(rig, reader, handle):
     cursor = reader.cursor(handle)
     reader.close(handle)
     assert reader.call(Opnum.CLOSE_CURSOR, handle, cursor).result == STATUS_INVALID_HANDLE
-    assert not rig.manager.opening._cursors
+    assert not rig.manager.queues.opening._cursors
 
 
 def test_what_waits_on_a_cursor_ends_with_it(rig, reader):

@@ -50,14 +50,14 @@ class DiskRig(World, ServerRig):
         self.filling = self.open("empty")
 
     def begin_for(self, client: Reader) -> None:
-        self.run(lambda m: m.create_transaction(UOW, client.association.group))
+        self.run(lambda m: m.transactions.create_transaction(UOW, client.association.group))
 
     def earlier(self) -> None:
         """Another caller's turn, appended and not synced."""
         late = Message(body=LATE, priority=7, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
         for call in (
-            lambda m: m.enqueue_message_to_an_open_queue(self.sending, late),
-            lambda m: m.create_queue(FRESH, QueueProperties(), self.admin),
+            lambda m: m.messages.enqueue_message_to_an_open_queue(self.sending, late),
+            lambda m: m.queues.create_queue(FRESH, QueueProperties(), self.admin),
         ):
             self.desk.decide(call, lambda answer: None)
         self.desk.append()
@@ -269,7 +269,8 @@ def test_a_reader_that_waits_gets_a_message_when_that_is_durable(
         rig.driver.hasty = True
     message = Message(body=LATE, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
     rig.desk.decide(
-        lambda m: m.enqueue_message_to_an_open_queue(rig.filling, message), lambda answer: None
+        lambda m: m.messages.enqueue_message_to_an_open_queue(rig.filling, message),
+        lambda answer: None,
     )
     rig.desk.settle()
     assert call.body == LATE
@@ -288,7 +289,7 @@ def test_a_commit_is_told_when_its_receives_are_durable(driver: type[WatchedDriv
     left: list[list[bytes]] = []
 
     def commit(manager: QueueManager) -> Any:
-        return manager.transaction_commit(UOW)
+        return manager.transactions.transaction_commit(UOW)
 
     def told(answer: Any) -> None:
         assert answer.error is None

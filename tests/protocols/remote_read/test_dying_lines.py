@@ -178,7 +178,7 @@ class Trial:
             self.world.run(lambda m: m.accounts.add("reader", **known))  # type: ignore[arg-type]
 
     def _give_key(self) -> None:
-        self.world.manager.accounts.certificates.key_file = lambda: bytes(32)
+        self.world.manager.certificates.key_file = lambda: bytes(32)
 
     def serve(self, net: Net) -> Server:
         world = self.world
@@ -252,12 +252,12 @@ class Trial:
         world, server = self.world, self.net.server
         assert server is not None
         server.check_empty()
-        assert not world.manager.core.locks
+        assert not world.manager.ledger.locks
         world.check_books()
         for read in world.reads("orders"):
             assert read.aborts == 0
             seen = any(m.lookup_id == read.lookup_id for m in self.seen.messages)
-            marked = world.manager.reading.is_in_doubt(read.number)
+            marked = world.manager.messages.reading.is_in_doubt(read.number)
             assert marked or not seen or self.net.deaths
         self.check_durable()
 

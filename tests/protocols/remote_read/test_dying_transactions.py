@@ -93,11 +93,13 @@ class WireClient(Client):
         world.transactions += 1
         identifier = f"forward {world.transactions}".encode().ljust(16, b".")
         self.step()
-        self.transaction = self.at(self.alpha, lambda m: m.create_transaction(identifier, self))
+        self.transaction = self.at(
+            self.alpha, lambda m: m.transactions.create_transaction(identifier, self)
+        )
         self.step()
         token = self.at(
             self.alpha,
-            lambda m: m.two_phase.coordinator.token(self.transaction, "BETA"),  # type: ignore[arg-type]
+            lambda m: m.transactions.coordinator.token(self.transaction, "BETA"),  # type: ignore[arg-type]
         )
         self.step()
         self.source.enlist(identifier, token)

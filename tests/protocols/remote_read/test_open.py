@@ -83,7 +83,7 @@ def test_an_open_queue_has_a_handle_of_its_own(rig, ndr64):
 @pytest.mark.spec("MS-MQRR 2.2.3/1", "MS-MQRR 3.1.4.2/3")
 def test_every_kind_of_name_that_can_be_read_is_opened(rig, reader):
     queue = rig.queue("orders")
-    guid = rig.manager.identifier
+    guid = rig.manager.machine.identifier
     rig.create(r".\public")
     public = rig.queue(r".\public").definition.identifier
     private = parse_name(f"PRIVATE={format_guid(guid)}\\{queue.definition.number:08x}")
@@ -139,7 +139,7 @@ def test_other_accesses_and_share_modes_are_invalid_before_the_name_is_looked_at
 ):
     for name in ("orders", "nowhere"):
         assert reader.opening(name, access, share).status == INVALID_PARAMETER
-    assert rig.manager.core.refusals["MQ_ERROR_INVALID_PARAMETER"] == 2
+    assert rig.manager.machine.refusals["MQ_ERROR_INVALID_PARAMETER"] == 2
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.2/19", "MS-MQRR 3.1.4.2/22", "RPC/10")
@@ -285,10 +285,10 @@ def test_an_account_that_is_gone_opens_nothing(rig):
 
 @pytest.mark.spec("MS-MQRR 1.5/1")
 def test_a_queue_manager_that_has_not_started_opens_nothing(rig, reader):
-    rig.manager.state = QueueManagerState.INITIALIZING
+    rig.manager.machine.state = QueueManagerState.INITIALIZING
     assert reader.opening("orders").status == SERVICE_NOT_AVAILABLE
     assert reader.opening("orders", MOVE_ACCESS, move=True).status == SERVICE_NOT_AVAILABLE
-    rig.manager.state = QueueManagerState.READY
+    rig.manager.machine.state = QueueManagerState.READY
     assert reader.open("orders")
 
 

@@ -239,12 +239,12 @@ def short(rig: ServerRig) -> Holder:
 def test_a_large_message_is_read_when_there_is_memory(rig, reader, short, action):
     handle = reader.open("large")
     fetched = []
-    rig.manager.reading._read_many = lambda numbers: fetched.append(numbers)
+    rig.manager.messages.reading._read_many = lambda numbers: fetched.append(numbers)
     call = reader.start(handle, action)
     assert call.waits
     assert fetched == []
     assert rig.remote.pending.count == 0
-    rig.manager.reading._read_many = rig.store.read_many
+    rig.manager.messages.reading._read_many = rig.store.read_many
     short.leave()
     rig.desk.settle()
     assert call.body == bytes(LARGE)

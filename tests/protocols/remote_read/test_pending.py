@@ -140,7 +140,7 @@ def test_a_message_that_is_gone_is_not_found(rig, reader, handle, transactional,
     descriptor = next(iter(rig.queue("orders").descriptors.values()))
     number = next(iter(descriptor.held))
     lookup_id = rig.reads("orders")[0].lookup_id
-    rig.run(lambda m: m.dequeue_message_end(descriptor, lookup_id, positive=True))
+    rig.run(lambda m: m.messages.dequeue_message_end(descriptor, lookup_id, positive=True))
     assert number
     assert end(reader, handle, 7, transactional, ack).result == MESSAGE_NOT_FOUND
     assert rig.remote.pending.count == 0
@@ -223,8 +223,8 @@ def test_the_end_of_a_receive_whose_message_is_on_its_way(rig, reader, handle):
     call = reader.start(handle, timeout=1000, request_id=3)
     reader.settle = False
     rig.desk.decide(lambda m: None, lambda answer: None)
-    sender = rig.manager.open_queue(r".\private$\orders", SEND, rig.admin)
-    rig.manager.enqueue_message_to_an_open_queue(sender, Message(body=b"late"))
+    sender = rig.manager.queues.open_queue(r".\private$\orders", SEND, rig.admin)
+    rig.manager.messages.enqueue_message_to_an_open_queue(sender, Message(body=b"late"))
     rig.desk.append()  # the reader is served, and does not know yet
     ended = reader.end(handle, 3)
     rig.desk.settle()
@@ -422,7 +422,7 @@ def test_the_last_connection_of_a_client_takes_everything_along(rig, reader):
     assert rig.remote.pending.count == rig.remote.pending.timers.running == 0
     assert rig.remote.figures[1:5] == (0, 0, 0, 0)
     assert not rig.queue("orders").descriptors
-    assert not rig.manager.opening._cursors
+    assert not rig.manager.queues.opening._cursors
     other = rig.reader()
     theirs = other.open("orders", share=1)
     assert other.start(theirs).body == b"one"
@@ -480,9 +480,9 @@ def test_what_a_lost_client_held_is_in_doubt(rig, reader):
 def test_a_client_that_closed_its_queues_leaves_nothing_to_run_down(rig, reader):
     handle = reader.open("orders")
     reader.close(handle)
-    before = rig.manager.core.refusals.total()
+    before = rig.manager.machine.refusals.total()
     reader.lose()
-    assert rig.manager.core.refusals.total() == before
+    assert rig.manager.machine.refusals.total() == before
     assert rig.remote.figures[1:5] == (0, 0, 0, 0)
 
 
@@ -490,7 +490,7 @@ def test_a_client_of_a_deleted_queue_can_go(rig, reader):
     rig.send("orders", b"one")
     handle = reader.open("orders")
     reader.start(handle)
-    rig.run(lambda m: m.delete_queue(r".\private$\orders", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\orders", rig.admin))
     reader.lose()
     assert rig.remote.figures[1:5] == (0, 0, 0, 0)
 
@@ -523,8 +523,8 @@ def test_a_message_for_a_call_that_is_gone_goes_back(rig, reader, handle):
 def test_a_message_that_comes_while_its_call_goes_is_given_back(rig, reader, handle):
     call = reader.start(handle, timeout=1000)
     rig.desk.decide(lambda m: None, lambda answer: None)
-    sender = rig.manager.open_queue(r".\private$\orders", SEND, rig.admin)
-    rig.manager.enqueue_message_to_an_open_queue(sender, Message(body=b"late"))
+    sender = rig.manager.queues.open_queue(r".\private$\orders", SEND, rig.admin)
+    rig.manager.messages.enqueue_message_to_an_open_queue(sender, Message(body=b"late"))
     rig.desk.append()
     assert call.on_gone is not None
     call.on_gone()

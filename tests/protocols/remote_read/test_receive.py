@@ -501,7 +501,7 @@ def test_a_wait_through_a_cursor_ends_behind_it(rig, reader, handle):
 
 def test_a_queue_that_is_deleted_ends_its_waits(rig, reader, handle):
     call = reader.start(handle, timeout=1000)
-    rig.run(lambda m: m.delete_queue(r".\private$\orders", rig.admin))
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\orders", rig.admin))
     assert call.result not in (OK, IO_TIMEOUT)
     assert reader.start(handle).result == 0xC00E004B
     assert reader.close(handle).result == OK
@@ -560,14 +560,14 @@ def test_a_damaged_message_costs_its_reader_an_error(rig, reader, handle):
     send(rig, b"one", b"two")
     number = rig.reads("orders")[0].number
     rig.turn()  # forgets the packets that were looked at
-    whole = rig.manager.reading._read_many
+    whole = rig.manager.messages.reading._read_many
 
     def read_many(numbers: list[int]) -> list[tuple[bytes, bytes]]:
         if number in numbers:
             raise Unreadable("bad sector")
         return whole(numbers)
 
-    rig.manager.reading._read_many = read_many
+    rig.manager.messages.reading._read_many = read_many
     assert reader.start(handle).result == 0xC00E002A
     assert rig.remote.pending.count == 0
     assert reader.start(handle).body == b"two"

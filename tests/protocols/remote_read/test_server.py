@@ -47,7 +47,7 @@ async def let_in(place: House) -> None:
     )
 
     def grant(manager: QueueManager) -> None:
-        manager.set_queue_security(QUEUE, ADMIN, security)
+        manager.queues.set_queue_security(QUEUE, ADMIN, security)
 
     await place.desk.run(grant)
 

@@ -83,7 +83,7 @@ def test_a_token_of_our_coordinator_makes_us_take_part(rig, ndr64):
 @pytest.mark.parametrize("token", [b"\x01\x00\x00\x00" * 30, b"x", bytes(TOKEN_SIZE_MAX)])
 def test_a_token_of_windows_is_refused(rig, reader, token):
     assert rig.enlist(reader, token=token).result == TRANSACTION_ENLIST
-    assert UOW not in rig.manager.transactions.open
+    assert UOW not in rig.manager.transactions.collection.open
     handle = reader.open("orders")
     assert reader.start(handle, tx=UOW).result == TRANSACTION_SEQUENCE
 
@@ -92,7 +92,7 @@ def test_a_token_of_windows_is_refused(rig, reader, token):
 def test_no_transaction_and_no_token_are_invalid(rig, reader):
     assert rig.enlist(reader, NO_TRANSACTION).result == INVALID_PARAMETER
     assert rig.enlist(reader, token=b"").result == INVALID_PARAMETER
-    assert not rig.manager.transactions.open
+    assert not rig.manager.transactions.collection.open
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.12/4", "RPC/11")
@@ -119,7 +119,7 @@ def test_a_client_whose_group_was_full_is_still_run_down(rig):
     group.close(other)
     assert rig.enlist(reader).result == OK
     reader.lose()
-    assert rig.remote.figures.clients == len(rig.manager.transactions.open) == 0
+    assert rig.remote.figures.clients == len(rig.manager.transactions.collection.open) == 0
 
 
 def test_an_enlistment_that_takes_too_long_is_broken_off(rig):
@@ -141,7 +141,7 @@ def test_a_receive_locks_its_message_for_the_transaction(rig, reader, handle):
     call = reader.start(handle, tx=UOW, request_id=4)
     assert call.body == b"one"
     number = rig.reads("orders")[0].number
-    lock = rig.manager.core.locks[number]
+    lock = rig.manager.ledger.locks[number]
     assert lock.transaction is rig.manager.transactions.find(UOW)
     assert rig.remote.pending.count == 1
     opened = reader.association.group.find(handle, reader.identity)
@@ -171,7 +171,7 @@ def test_lookups_lock_their_message_too(rig, reader, handle, action, found, left
 def test_an_identifier_of_zeros_is_no_transaction(rig, reader, handle):
     assert reader.start_without_transaction(handle).body == b"one"
     number = rig.reads("orders")[0].number
-    assert rig.manager.core.locks[number].transaction is None
+    assert rig.manager.ledger.locks[number].transaction is None
     assert reader.end_transactional(handle, 1).result == OK
     assert rig.bodies("orders") == [b"two", b"three"]
 
@@ -214,9 +214,9 @@ def test_the_cursor_is_looked_at_before_the_queue(rig, reader, handle):
 @pytest.mark.spec("MS-MQRR 3.1.4.13/20")
 def test_a_transaction_that_was_not_enlisted_is_refused(rig, reader, handle):
     """Decision 90: none is made up for one receive, which nobody could commit."""
-    before = set(rig.manager.transactions.open)
+    before = set(rig.manager.transactions.collection.open)
     assert reader.start(handle, tx=b"unknown transact").result == TRANSACTION_SEQUENCE
-    assert set(rig.manager.transactions.open) == before
+    assert set(rig.manager.transactions.collection.open) == before
     assert rig.remote.pending.count == 0
 
 
@@ -316,7 +316,7 @@ def test_a_client_that_is_gone_has_no_transactions(rig, reader, handle):
     reader.end_transactional(handle, 1)
     reader.start(handle, tx=UOW)
     reader.lose()
-    assert UOW not in rig.manager.transactions.open
+    assert UOW not in rig.manager.transactions.collection.open
     other = rig.reader()
     assert other.start(other.open("orders")).body == b"one"
     rig.check_books()
@@ -328,7 +328,7 @@ def test_an_idle_transaction_ends_by_itself(rig, reader, handle):
     reader.end_transactional(handle, 1)
     for _ in range(61):
         rig.pass_time(1000)
-    assert UOW not in rig.manager.transactions.open
+    assert UOW not in rig.manager.transactions.collection.open
     other = rig.reader()
     assert other.start(other.open("orders")).body == b"one"
 
@@ -336,7 +336,7 @@ def test_an_idle_transaction_ends_by_itself(rig, reader, handle):
 def test_a_client_that_only_enlisted_is_heard_of_as_well(rig, reader):
     rig.enlist(reader)
     reader.lose()
-    assert UOW not in rig.manager.transactions.open
+    assert UOW not in rig.manager.transactions.collection.open
     assert rig.remote.figures.clients == 0
 
 

@@ -20,7 +20,7 @@ class TransactionRig(ServerRig):
 
     def __init__(self, *bodies: bytes, **options: Any) -> None:
         super().__init__(**options)
-        self.run(lambda m: m.two_phase.peers.add("COORDINATOR", COORDINATOR, URL, KEY))
+        self.run(lambda m: m.transactions.add_peer("COORDINATOR", COORDINATOR, URL, KEY))
         self.create("orders", transactional=True)
         for number, body in enumerate(bodies):
             tx = self.begin(f"send{number}")
@@ -46,9 +46,9 @@ class TransactionRig(ServerRig):
 
     def coordinator(self, verb: Verb, identifier: bytes = UOW) -> Reply:
         """The coordinator calls."""
-        us, now = self.manager.identifier, self.clock.utc_seconds
+        us, now = self.manager.machine.identifier, self.clock.utc_seconds
         text = sign_call(PeerCall(verb, COORDINATOR, us, identifier, now, bytes(8)), KEY)
-        reply = check_reply(text, self.run(lambda m: m.two_phase.called(text)), KEY)
+        reply = check_reply(text, self.run(lambda m: m.transactions.called(text)), KEY)
         self.desk.settle()
         return reply
 

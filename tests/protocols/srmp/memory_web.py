@@ -405,7 +405,9 @@ class Machine:
         return answers[0].value
 
     def create(self, path: str, **properties: Any) -> Queue:
-        made = self.call(lambda m: m.create_queue(path, QueueProperties(**properties), ADMIN))
+        made = self.call(
+            lambda m: m.queues.create_queue(path, QueueProperties(**properties), ADMIN)
+        )
         assert isinstance(made, Queue)
         return made
 
@@ -414,11 +416,11 @@ class Machine:
         guarantee = DeliveryGuarantee.EXPRESS if express else DeliveryGuarantee.RECOVERABLE
 
         def run(manager: QueueManager) -> None:
-            opened = manager.open_queue(name, QueueAccessType.SEND, ADMIN)
+            opened = manager.queues.open_queue(name, QueueAccessType.SEND, ADMIN)
             for body in bodies:
                 message = Message(body=body, delivery_guarantee=guarantee, **attributes)
-                manager.enqueue_message_to_an_open_queue(opened, message)
-            manager.close_queue(opened)
+                manager.messages.enqueue_message_to_an_open_queue(opened, message)
+            manager.queues.close_queue(opened)
 
         self.call(run)
 
@@ -427,15 +429,15 @@ class Machine:
 
         def run(manager: QueueManager) -> None:
             identifier = self.random.randbytes(16)
-            transaction = manager.create_transaction(identifier)
-            opened = manager.open_queue(name, QueueAccessType.SEND, ADMIN)
+            transaction = manager.transactions.create_transaction(identifier)
+            opened = manager.queues.open_queue(name, QueueAccessType.SEND, ADMIN)
             for body in bodies:
                 message = Message(
                     body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE, **attributes
                 )
-                manager.enqueue_message_to_an_open_queue(opened, message, transaction)
-            manager.close_queue(opened)
-            manager.transaction_commit(identifier)
+                manager.messages.enqueue_message_to_an_open_queue(opened, message, transaction)
+            manager.queues.close_queue(opened)
+            manager.transactions.transaction_commit(identifier)
 
         self.call(run)
 
@@ -443,9 +445,9 @@ class Machine:
         """Takes the first message out of a queue."""
 
         def run(manager: QueueManager) -> None:
-            opened = manager.open_queue(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE, ADMIN)
-            manager.dequeue_message(opened, timeout_ms=0)
-            manager.close_queue(opened)
+            opened = manager.queues.open_queue(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE, ADMIN)
+            manager.messages.dequeue_message(opened, timeout_ms=0)
+            manager.queues.close_queue(opened)
 
         self.call(run)
 

@@ -291,9 +291,9 @@ def test_no_octet_of_a_durable_message_leaves_before_its_sync(
     before = len(site.requests)
 
     def send(manager: QueueManager) -> None:
-        opened = manager.open_queue(TO, QueueAccessType.SEND, ADMIN)
+        opened = manager.queues.open_queue(TO, QueueAccessType.SEND, ADMIN)
         message = Message(body=b"one", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
-        manager.enqueue_message_to_an_open_queue(opened, message)
+        manager.messages.enqueue_message_to_an_open_queue(opened, message)
 
     alpha.driver.begin_turn()
     alpha.driver.decide(send, lambda answer: None)
@@ -577,7 +577,7 @@ def test_an_answer_to_nothing_ends_the_connection(web: Web, alpha: Machine, site
 def test_a_paused_queue_sends_nothing(web: Web, alpha: Machine, site: Site) -> None:
     alpha.send(TO, b"one")
     queue = alpha.outgoing(TO)
-    alpha.call(lambda manager: manager.transfer.pause(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     assert site.visits[0].is_over
     alpha.send(TO, b"two")
     web.advance(3_600_000)
@@ -589,7 +589,7 @@ def test_a_paused_queue_sends_nothing(web: Web, alpha: Machine, site: Site) -> N
 def test_a_pause_stops_the_timers(web: Web, alpha: Machine) -> None:
     alpha.send(TO, b"one")
     queue = alpha.outgoing(TO)
-    alpha.call(lambda manager: manager.transfer.pause(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     web.advance(3_600_000)
     assert len(web.connects) == 1
 
@@ -598,9 +598,9 @@ def test_a_pause_stops_the_timers(web: Web, alpha: Machine) -> None:
 def test_a_resumed_queue_sends_all_in_order(web: Web, alpha: Machine, site: Site) -> None:
     alpha.send(TO, b"one")
     queue = alpha.outgoing(TO)
-    alpha.call(lambda manager: manager.transfer.pause(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     alpha.send(TO, b"two", b"three")
-    alpha.call(lambda manager: manager.transfer.resume(queue))
+    alpha.call(lambda manager: manager.transfer.resume_queue(queue))
     assert site.bodies == [b"one", b"two", b"three"]
     assert state_of(alpha) is STATE.CONNECTED
 
@@ -698,7 +698,7 @@ def test_who_forwards_for_strangers_connects_to_no_link_local_address(web: Web) 
 def test_a_redirection_never_leads_to_our_admin_port(web: Web) -> None:
     redirect = RedirectSettings(outbound={"http://10.0.0.2/*": "http://10.0.0.1:8816"})
     alpha = web.machine("ALPHA", "10.0.0.1", srmp_redirect=redirect)
-    alpha.call(lambda manager: manager.srmp.redirects.forbid_port(8816))
+    alpha.call(lambda manager: manager.transfer.forbid_port(8816))
     alpha.send(TO, b"one")
     assert ("10.0.0.1", 8816, None) not in web.connects
 
@@ -724,7 +724,7 @@ def test_a_connection_that_comes_after_a_pause_is_not_used(
     alpha._connect = lambda *arguments: begun.append(arguments)  # type: ignore[method-assign]
     alpha.send(name, b"one")
     queue = alpha.outgoing(name)
-    alpha.call(lambda manager: manager.transfer.pause(queue))
+    alpha.call(lambda manager: manager.transfer.pause_queue(queue))
     connect(*begun[0])
     web.run()
     assert site.requests == []
@@ -743,5 +743,5 @@ def test_the_date_of_answers_shows_that_our_clock_is_behind(
     site.answers = [response(200, utc=web.clock.utc_seconds + ahead)]
     alpha.send(TO, b"one")
     assert count_of(alpha) == 0
-    found = alpha.call(lambda m: m.core.clocks.differing())
+    found = alpha.call(lambda m: m.transfer.clocks_that_differ())
     assert [(one.address, one.behind_s) for one in found] == known

@@ -16,11 +16,9 @@ TO = "DIRECT=HTTP://10.0.0.2/msmq/private$/q"
 
 def user_of(machine: Machine) -> bytes:
     """A user who has a certificate with its key here."""
-    machine.manager.accounts.certificates.key_file = lambda: b"s" * 32
+    machine.manager.certificates.key_file = lambda: b"s" * 32
     sid: bytes = machine.call(lambda m: m.accounts.add("maria")).sid
-    machine.call(
-        lambda m: m.accounts.certificates.register(sid, certificate("alice"), private_key("alice"))
-    )
+    machine.call(lambda m: m.certificates.register(sid, certificate("alice"), private_key("alice")))
     return sid
 
 
@@ -30,9 +28,11 @@ def send_as_maria(machine: Machine, *, sign: bool) -> None:
     )
 
     def run(manager: QueueManager) -> None:
-        opened = manager.open_queue(TO, QueueAccessType.SEND, manager.accounts.caller("maria"))
-        manager.send_packets(opened, [packet])
-        manager.close_queue(opened)
+        opened = manager.queues.open_queue(
+            TO, QueueAccessType.SEND, manager.accounts.caller("maria")
+        )
+        manager.messages.send_packets(opened, [packet])
+        manager.queues.close_queue(opened)
 
     machine.call(run)
 
@@ -54,7 +54,7 @@ def test_a_signed_message_is_taken_by_who_knows_the_certificate() -> None:
     alpha, beta = web.machine("ALPHA", "10.0.0.1"), web.machine("BETA", "10.0.0.2")
     beta.create("BETA\\private$\\q")
     sid = user_of(alpha)
-    beta.call(lambda m: m.accounts.certificates.register(sid, certificate("alice")))
+    beta.call(lambda m: m.certificates.register(sid, certificate("alice")))
     send_as_maria(alpha, sign=True)
     assert beta.bodies("BETA\\private$\\q") == [b"<order/>"]
     assert alpha.outgoing(TO).state.count == 0

@@ -97,7 +97,7 @@ class Server:
         self.ports: dict[str, int] = {}
 
     def _listening(self, port: int) -> None:
-        self.desk.decide(lambda manager: manager.add_own_port(port), lambda answer: None)
+        self.desk.decide(lambda manager: manager.queues.add_own_port(port), lambda answer: None)
 
     async def start(self, host: str = "127.0.0.1") -> None:
         for door in self.doors:
@@ -111,18 +111,18 @@ class Server:
     async def create(self, name: str, **properties: Any) -> None:
         path = rf".\private$\{name}"
         made = QueueProperties(**properties)
-        await self.desk.run(lambda manager: manager.create_queue(path, made, ADMIN))
+        await self.desk.run(lambda manager: manager.queues.create_queue(path, made, ADMIN))
 
     def url(self, name: str, scheme: str = "http", host: str = "127.0.0.1") -> str:
         return f"DIRECT={scheme.upper()}://{host}:{self.ports[scheme]}/msmq/private$/{name}"
 
     async def send(self, to: str, *bodies: bytes) -> None:
         def run(manager: QueueManager) -> None:
-            opened = manager.open_queue(to, QueueAccessType.SEND, ADMIN)
+            opened = manager.queues.open_queue(to, QueueAccessType.SEND, ADMIN)
             for body in bodies:
                 message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
-                manager.enqueue_message_to_an_open_queue(opened, message)
-            manager.close_queue(opened)
+                manager.messages.enqueue_message_to_an_open_queue(opened, message)
+            manager.queues.close_queue(opened)
 
         await self.desk.run(run)
 

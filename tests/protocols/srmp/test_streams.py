@@ -121,7 +121,7 @@ def test_a_receipt_takes_the_resend_interval_back_to_the_first(web: Web, alpha: 
     )
     peer = alpha.protocol.peer_at("10.0.0.2")
     arrival = arrival_of(message, peer=peer)
-    alpha.call(lambda manager: manager.receive_srmp([arrival]))
+    alpha.call(lambda manager: manager.transfer.receive_srmp([arrival]))
     assert count_of(alpha) == 1
     alpha.send_in_transaction(TO, b"three")
     web.advance(29_999)
@@ -324,7 +324,7 @@ def test_a_purge_of_what_waits_for_its_receipt_leaves_no_link_behind(
     alpha.send_in_transaction(TO, b"one")
     web.advance(3_200_000)  # its connection ended, and the next resend is hours away
     assert [link.state for link in alpha.protocol.links.all()] == [LinkState.IDLE]
-    alpha.call(lambda manager: manager.moving.purge(alpha.outgoing(TO)))
+    alpha.call(lambda manager: manager.messages.moving.purge(alpha.outgoing(TO)))
     assert alpha.protocol.links.all() == []
 
 
@@ -332,7 +332,7 @@ def forged(alpha: Machine, number: int, body: bytes, receipts_to: str) -> bytes:
     """A post in the stream of a machine, to beta."""
     queue = alpha.outgoing(TO)
     sequence_id = alpha.manager.transfer.report(queue).next_sequence.sequence_id
-    guid = alpha.manager.identifier
+    guid = alpha.manager.machine.identifier
     message = Message(
         body=body,
         identifier=MessageId(guid, 9_000 + number),
@@ -376,7 +376,7 @@ def test_a_server_that_forwards_streams_keeps_their_senders_apart(web: Web) -> N
 
 def waits(alpha: Machine) -> int:
     """Messages that have arrived and wait for what became of them."""
-    return alpha.manager.transfer.sequences.arrived(alpha.outgoing(TO))
+    return alpha.manager.transfer.arrived(alpha.outgoing(TO))
 
 
 @pytest.mark.parametrize("begins_at", ["", "10.0.0.11", "10.0.0.12"])
@@ -405,7 +405,7 @@ def test_a_reminder_is_never_delivered(web: Web, alpha: Machine, beta: Machine) 
     """The receiver has forgotten what it had accepted, and takes the sender for another."""
     alpha.send_in_transaction(TO, b"one", negative_journaling_requested=True)
     web.advance(600)
-    beta.manager.transfer.lineages.places._known.clear()
+    beta.manager.transfer.outgoing.lineages.places._known.clear()
     for address in ("10.0.0.11", "10.0.0.11", "10.0.0.11"):
         alpha.move(address)
         web.advance(60_000)
@@ -417,7 +417,7 @@ def test_a_sender_that_waits_for_the_end_of_messages_reminds_rarely(web: Web) ->
     alpha.send_in_transaction(TO, b"one", b"two", negative_journaling_requested=True)
     (stream, *_) = [message.stream for message in site.messages()]
     assert stream is not None
-    alpha.call(lambda m: m.transfer.order_acknowledged(stream.sequence_id, 2))
+    alpha.call(lambda m: m.transfer.outgoing.order_acknowledged(stream.sequence_id, 2))
     web.advance(21_600_000 - 1)
     assert site.bodies == [b"one", b"two"]
     web.advance(1)

@@ -31,23 +31,27 @@ def recoverable(content: bytes) -> Message:
 def calls(home: EmbeddedQueueManager) -> Iterator[Call]:
     """Durable work of every kind; small segments make new files all the time."""
     admin, manager = home.administrator, home.manager
-    yield lambda m: m.create_queue(".\\private$\\plain", QueueProperties(), admin)
-    yield lambda m: m.create_queue(".\\private$\\east", QueueProperties(transactional=True), admin)
-    plain = manager.open_queue(".\\private$\\plain", SEND, admin)
-    east = manager.open_queue(".\\private$\\east", SEND, admin)
-    source = manager.open_queue(".\\private$\\plain", RECEIVE, admin)
-    aside = manager.open_queue(".\\private$\\plain;aside", MOVE, admin)
+    yield lambda m: m.queues.create_queue(".\\private$\\plain", QueueProperties(), admin)
+    yield lambda m: m.queues.create_queue(
+        ".\\private$\\east", QueueProperties(transactional=True), admin
+    )
+    plain = manager.queues.open_queue(".\\private$\\plain", SEND, admin)
+    east = manager.queues.open_queue(".\\private$\\east", SEND, admin)
+    source = manager.queues.open_queue(".\\private$\\plain", RECEIVE, admin)
+    aside = manager.queues.open_queue(".\\private$\\plain;aside", MOVE, admin)
     for number in range(ROUNDS):
         content = b"x" * (number * 150)
         identifier = bytes([number + 1]) * 16
-        yield lambda m, c=content: m.enqueue_message_to_an_open_queue(plain, recoverable(c))
-        yield lambda m: m.peek_message(source, timeout_ms=0)
+        yield lambda m, c=content: m.messages.enqueue_message_to_an_open_queue(
+            plain, recoverable(c)
+        )
+        yield lambda m: m.messages.peek_message(source, timeout_ms=0)
 
         def transact(m: QueueManager, c: bytes = content, i: bytes = identifier) -> None:
-            transaction = m.create_transaction(i)
+            transaction = m.transactions.create_transaction(i)
             for _ in range(3):
-                m.enqueue_message_to_an_open_queue(east, recoverable(c), transaction)
-            m.transaction_commit(i)
+                m.messages.enqueue_message_to_an_open_queue(east, recoverable(c), transaction)
+            m.transactions.transaction_commit(i)
 
         yield transact
 
@@ -61,12 +65,12 @@ def calls(home: EmbeddedQueueManager) -> Iterator[Call]:
         yield stage
         yield lambda m, n=number: m.stages.publish(QUERY, n, [(0, 0)], admin)
         if number % 2:
-            yield lambda m: m.dequeue_message(source, timeout_ms=0)
+            yield lambda m: m.messages.dequeue_message(source, timeout_ms=0)
         else:
-            yield lambda m: m.move_message(
-                source, m.peek_message(source, timeout_ms=0).lookup_id, aside
+            yield lambda m: m.messages.move_message(
+                source, m.messages.peek_message(source, timeout_ms=0).lookup_id, aside
             )
-    yield lambda m: m.delete_queue(".\\private$\\east", admin)
+    yield lambda m: m.queues.delete_queue(".\\private$\\east", admin)
 
 
 def answer(number: int) -> None:

@@ -65,7 +65,7 @@ def send(day: Day) -> None:
 def receive(day: Day) -> None:
     source = day.world.open(day.chance.choice((*PLAIN, *TRANSACTIONAL)), RECEIVE)
     count = day.chance.randint(1, 4)
-    day.world.run(lambda m: m.dequeue_messages(source, count))
+    day.world.run(lambda m: m.messages.dequeue_messages(source, count))
     day.world.close(source)
 
 
@@ -75,20 +75,20 @@ def transact(day: Day) -> None:
     for _ in range(chance.randint(1, 4)):
         world.send(chance.choice((*TRANSACTIONAL, ABROAD)), day.content(), tx=tx)
     source = world.open(chance.choice(TRANSACTIONAL), RECEIVE)
-    world.run(lambda m: m.dequeue_messages(source, chance.randint(0, 2), tx))
+    world.run(lambda m: m.messages.dequeue_messages(source, chance.randint(0, 2), tx))
     end = chance.choice(("commit", "commit", "abort", "prepare", "leave"))
     if end == "prepare":
-        world.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False))
+        world.run(lambda m: m.transactions.collection.prepare(tx.identifier, single_phase=False))
     elif end != "leave":
         getattr(world, end)(tx)
     world.close(source)
 
 
 def settle(day: Day) -> None:
-    prepared = [transaction.identifier for transaction in day.world.manager.in_doubt()]
+    prepared = [transaction.identifier for transaction in day.world.manager.transactions.in_doubt()]
     end = day.chance.choice(("transaction_commit", "transaction_abort"))
     if prepared:
-        day.world.run(lambda m: getattr(m, end)(prepared[0]))
+        day.world.run(lambda m: getattr(m.transactions, end)(prepared[0]))
 
 
 def move(day: Day) -> None:
@@ -96,7 +96,7 @@ def move(day: Day) -> None:
     source = day.world.open(name, RECEIVE)
     read = day.world.peek(source).read
     target = day.world.open(f"{name};{day.chance.choice(('a', 'b'))}", MOVE)
-    day.world.run(lambda m: m.move_message(source, read.lookup_id, target))
+    day.world.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
     day.world.close(source)
     day.world.close(target)
 
@@ -105,13 +105,13 @@ def purge(day: Day) -> None:
     source = day.world.open(day.name(), RECEIVE)
     if day.chance.random() < 0.3:
         day.world.receive(source, two_phase=True)
-    day.world.run(lambda m: m.purge_queue(source))
+    day.world.run(lambda m: m.queues.purge_queue(source))
     day.world.close(source)
 
 
 def delete(day: Day) -> None:
     name = day.chance.choice(PLAIN)
-    day.world.run(lambda m: m.delete_queue(f".\\private$\\{name}", day.world.admin))
+    day.world.run(lambda m: m.queues.delete_queue(f".\\private$\\{name}", day.world.admin))
 
 
 def stage_rows(day: Day) -> None:
@@ -155,7 +155,7 @@ def wait(day: Day) -> None:
 def relabel(day: Day) -> None:
     label = f"{day.chance.randrange(100)}"
     name = f".\\private$\\{day.name()}"
-    day.world.run(lambda m: m.set_queue(name, day.world.admin, label=label))
+    day.world.run(lambda m: m.queues.set_queue(name, day.world.admin, label=label))
 
 
 def restart(day: Day) -> None:

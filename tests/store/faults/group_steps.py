@@ -66,7 +66,7 @@ def acknowledge_some(world: World) -> None:
 
 def purge_beside_claims(world: World) -> None:
     source = world.open(READ, RECEIVE)
-    world.run(lambda m: m.purge_queue(source))
+    world.run(lambda m: m.queues.purge_queue(source))
     world.close(source)
     assert world.queue(READ).state.count == world.manager.groups.claimed_messages(
         group_of(world, READ)

@@ -58,7 +58,7 @@ class Scene:
         self.reading = world.open("plain", RECEIVE)
         self.stock = world.open("stock", RECEIVE)
         self.east = world.open("east", RECEIVE)
-        self.cursor = world.run(lambda m: m.open_cursor(self.stock))
+        self.cursor = world.run(lambda m: m.messages.open_cursor(self.stock))
         world.close(world.open(ABROAD, SEND))
         self.abroad = next(iter(world.manager.queues.outgoing_queues()))
 
@@ -79,7 +79,7 @@ class Scene:
         """The same, prepared."""
         transaction = self.at_work()
         identifier = transaction.identifier
-        self.world.run(lambda m: m.transactions.prepare(identifier, single_phase=False))
+        self.world.run(lambda m: m.transactions.collection.prepare(identifier, single_phase=False))
         return transaction
 
     def first_of(self, source: Any, **options: Any) -> Read:
@@ -92,8 +92,8 @@ class Scene:
         driver = self.world.driver
         driver.begin_turn()
         for call in (
-            lambda m: m.enqueue_message_to_an_open_queue(self.sending, message),
-            lambda m: m.create_queue(FRESH, QueueProperties(), self.world.admin),
+            lambda m: m.messages.enqueue_message_to_an_open_queue(self.sending, message),
+            lambda m: m.queues.create_queue(FRESH, QueueProperties(), self.world.admin),
         ):
             driver.decide(call, lambda answer: None)
         driver.end_turn()
@@ -162,7 +162,7 @@ def committed(world: World) -> bool:
 
 def prepared(world: World) -> bool:
     """The transaction waits for its coordinator."""
-    return [t.identifier[:4] for t in world.manager.in_doubt()] == [b"work"]
+    return [t.identifier[:4] for t in world.manager.transactions.in_doubt()] == [b"work"]
 
 
 def on_hold(world: World) -> bool:
@@ -177,22 +177,24 @@ def on_hold(world: World) -> bool:
 @operation("create_queue", "private", lambda world: exists(world, "made"))
 def _create(scene: Scene) -> Call:
     admin = scene.world.admin
-    return lambda m: m.create_queue(".\\private$\\made", QueueProperties(label="made"), admin)
+    return lambda m: m.queues.create_queue(
+        ".\\private$\\made", QueueProperties(label="made"), admin
+    )
 
 
 @operation("create_queue", "public", lambda world: exists(world, ".\\made"))
 def _create_public(scene: Scene) -> Call:
-    return lambda m: m.create_queue(".\\made", QueueProperties(), scene.world.admin)
+    return lambda m: m.queues.create_queue(".\\made", QueueProperties(), scene.world.admin)
 
 
 @operation("delete_queue", "", lambda world: not exists(world, "old"))
 def _delete(scene: Scene) -> Call:
-    return lambda m: m.delete_queue(".\\private$\\old", scene.world.admin)
+    return lambda m: m.queues.delete_queue(".\\private$\\old", scene.world.admin)
 
 
 @operation("set_queue", "", lambda world: world.queue("old").definition.label == "new")
 def _set(scene: Scene) -> Call:
-    return lambda m: m.set_queue(".\\private$\\old", scene.world.admin, label="new")
+    return lambda m: m.queues.set_queue(".\\private$\\old", scene.world.admin, label="new")
 
 
 def secured(world: World) -> bool:
@@ -203,68 +205,68 @@ def secured(world: World) -> bool:
 @operation("set_queue_security", "", secured)
 def _secure(scene: Scene) -> Call:
     name, other = ".\\private$\\old", system_queue_descriptor()
-    return lambda m: m.set_queue_security(name, scene.world.admin, other)
+    return lambda m: m.queues.set_queue_security(name, scene.world.admin, other)
 
 
 @operation("queue_properties", "", lambda world: exists(world, "fresh"))
 def _properties(scene: Scene) -> Call:
-    return lambda m: m.queue_properties(FRESH, scene.world.admin)
+    return lambda m: m.queues.queue_properties(FRESH, scene.world.admin)
 
 
 @operation("get_queue_path", "", lambda world: exists(world, "fresh"))
 def _path(scene: Scene) -> Call:
-    return lambda m: m.get_queue_path("DIRECT=OS:ALPHA\\private$\\fresh")
+    return lambda m: m.directory.get_queue_path("DIRECT=OS:ALPHA\\private$\\fresh")
 
 
 @operation("open_queue", "here", lambda world: exists(world, "fresh"))
 def _open(scene: Scene) -> Call:
-    return lambda m: m.open_queue(FRESH, PEEK, scene.world.admin)
+    return lambda m: m.queues.open_queue(FRESH, PEEK, scene.world.admin)
 
 
 @operation("open_queue", "abroad", lambda world: len(world.manager.queues.outgoing_queues()) == 2)
 def _open_abroad(scene: Scene) -> Call:
-    return lambda m: m.open_queue("DIRECT=OS:GAMMA\\private$\\x", SEND, scene.world.admin)
+    return lambda m: m.queues.open_queue("DIRECT=OS:GAMMA\\private$\\x", SEND, scene.world.admin)
 
 
 @operation("open_queue", "subqueue")
 def _open_subqueue(scene: Scene) -> Call:
-    return lambda m: m.open_queue(".\\private$\\stock;new", MOVE, scene.world.admin)
+    return lambda m: m.queues.open_queue(".\\private$\\stock;new", MOVE, scene.world.admin)
 
 
 @operation("close_queue")
 def _close(scene: Scene) -> Call:
-    return lambda m: m.close_queue(scene.reading)
+    return lambda m: m.queues.close_queue(scene.reading)
 
 
 @operation("purge_queue", "", bodies("stock"))
 def _purge(scene: Scene) -> Call:
-    return lambda m: m.purge_queue(scene.stock)
+    return lambda m: m.queues.purge_queue(scene.stock)
 
 
 @operation("pause_queue", "", on_hold)
 def _pause(scene: Scene) -> Call:
-    return lambda m: m.pause_queue(scene.abroad)
+    return lambda m: m.transfer.pause_queue(scene.abroad)
 
 
 @operation("resume_queue", "", lambda world: not on_hold(world))
 def _resume(scene: Scene) -> Call:
-    scene.world.run(lambda m: m.pause_queue(scene.abroad))
-    return lambda m: m.resume_queue(scene.abroad)
+    scene.world.run(lambda m: m.transfer.pause_queue(scene.abroad))
+    return lambda m: m.transfer.resume_queue(scene.abroad)
 
 
 @operation("take_offline")
 def _take_offline(scene: Scene) -> Call:
-    return lambda m: m.take_offline()
+    return lambda m: m.transfer.take_offline()
 
 
 @operation("bring_online")
 def _bring_online(scene: Scene) -> Call:
-    return lambda m: m.bring_online()
+    return lambda m: m.transfer.bring_online()
 
 
-@operation("store_record")
-def _store_record(scene: Scene) -> Call:
-    return lambda m: m.store_record()
+@operation("keep_name")
+def _keep_name(scene: Scene) -> Call:
+    return lambda m: m.machine.keep_name(m.machine.name)
 
 
 # -- sending
@@ -272,7 +274,7 @@ def _store_record(scene: Scene) -> Call:
 
 @operation("enqueue_message_to_an_open_queue", "", bodies("plain", LATE, b"new"))
 def _send(scene: Scene) -> Call:
-    return lambda m: m.enqueue_message_to_an_open_queue(scene.sending, recoverable(b"new"))
+    return lambda m: m.messages.enqueue_message_to_an_open_queue(scene.sending, recoverable(b"new"))
 
 
 def _asked(world: World) -> bool:
@@ -287,7 +289,7 @@ def _send_asking(scene: Scene) -> Call:
         administration_queue_format_name=ADMINISTRATION,
         positive_journaling_requested=True,
     )
-    return lambda m: m.enqueue_message_to_an_open_queue(scene.sending, message)
+    return lambda m: m.messages.enqueue_message_to_an_open_queue(scene.sending, message)
 
 
 def _in_both(world: World) -> bool:
@@ -298,19 +300,21 @@ def _in_both(world: World) -> bool:
 def _send_to_several(scene: Scene) -> Call:
     names = "DIRECT=OS:ALPHA\\private$\\old,DIRECT=OS:ALPHA\\private$\\answers"
     several = scene.world.open(names)
-    return lambda m: m.enqueue_message_to_an_open_queue(several, recoverable(b"new"))
+    return lambda m: m.messages.enqueue_message_to_an_open_queue(several, recoverable(b"new"))
 
 
 @operation("enqueue_message_to_an_open_queue", "in a transaction")
 def _send_in_transaction(scene: Scene) -> Call:
     transaction, target = scene.world.begin("sending"), scene.world.open("east")
-    return lambda m: m.enqueue_message_to_an_open_queue(target, recoverable(b"new"), transaction)
+    return lambda m: m.messages.enqueue_message_to_an_open_queue(
+        target, recoverable(b"new"), transaction
+    )
 
 
 @operation("send_packets", "", bodies("plain", LATE, b"new", b"new"))
 def _send_packets(scene: Scene) -> Call:
     message = recoverable(b"new", destination_queue_format_name=ADMINISTRATION)
-    return lambda m: m.send_packets(scene.sending, [serialize(message)] * 2)
+    return lambda m: m.messages.send_packets(scene.sending, [serialize(message)] * 2)
 
 
 ABROAD_PEER = Peer(bytes(range(16)), "192.0.2.7")
@@ -336,7 +340,7 @@ def taken_in(*contents: bytes) -> Holds:
 
     def holds(world: World) -> bool:
         packets, before = received(*contents), world.bodies("plain")
-        world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
+        world.run(lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
         return before == world.bodies("plain") == [LATE, *contents]
 
     return holds
@@ -345,13 +349,13 @@ def taken_in(*contents: bytes) -> Holds:
 @operation("receive_packets", "one", taken_in(b"new"))
 def _receive_one(scene: Scene) -> Call:
     packets = received(b"new")
-    return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets))
 
 
 @operation("receive_packets", "a run", taken_in(b"new", b"newer"))
 def _receive_run(scene: Scene) -> Call:
     packets = received(b"new", b"newer")
-    return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets))
 
 
 def in_sequence() -> list[bytes]:
@@ -376,14 +380,14 @@ def in_sequence() -> list[bytes]:
 def accepted_once(world: World) -> bool:
     """The messages are there, once, also when they are sent again."""
     packets, before = in_sequence(), world.bodies("east")
-    world.run(lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
+    world.run(lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
     return before == world.bodies("east") == [b"east 0", b"east 1", b"1", b"2"]
 
 
 @operation("receive_packets", "in a sequence", accepted_once)
 def _receive_in_sequence(scene: Scene) -> Call:
     packets = in_sequence()
-    return lambda m: m.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets))
 
 
 # -- messages over HTTP
@@ -416,7 +420,7 @@ def posted_once(queue: str, there: list[bytes], *, streamed: bool = False) -> Ho
 
     def holds(world: World) -> bool:
         arrivals, before = posted(queue, 1, 2, streamed=streamed), world.bodies(queue)
-        verdicts = world.run(lambda m: m.receive_srmp(arrivals))
+        verdicts = world.run(lambda m: m.transfer.receive_srmp(arrivals))
         again = [verdict.status for verdict in verdicts]
         return again == [200, 200] and before == world.bodies(queue) == [*there, b"1", b"2"]
 
@@ -426,7 +430,7 @@ def posted_once(queue: str, there: list[bytes], *, streamed: bool = False) -> Ho
 @operation("receive_srmp", "durable", posted_once("plain", [LATE]))
 def _post(scene: Scene) -> Call:
     arrivals = posted("plain", 1, 2)
-    return lambda m: m.receive_srmp(arrivals)
+    return lambda m: m.transfer.receive_srmp(arrivals)
 
 
 @operation(
@@ -434,14 +438,14 @@ def _post(scene: Scene) -> Call:
 )
 def _post_in_stream(scene: Scene) -> Call:
     arrivals = posted("east", 1, 2, streamed=True)
-    return lambda m: m.receive_srmp(arrivals)
+    return lambda m: m.transfer.receive_srmp(arrivals)
 
 
 @operation("receive_multicast")
 def _multicast(scene: Scene) -> Call:
     scene.world.create("many", multicast_address="234.1.1.1:8001")
     arrivals = posted("many", 1)
-    return lambda m: m.receive_multicast("234.1.1.1:8001", arrivals)
+    return lambda m: m.transfer.receive_multicast("234.1.1.1:8001", arrivals)
 
 
 # -- reading
@@ -449,41 +453,41 @@ def _multicast(scene: Scene) -> Call:
 
 @operation("peek_message", "", bodies("plain", LATE))
 def _peek(scene: Scene) -> Call:
-    return lambda m: m.peek_message(scene.reading, timeout_ms=0)
+    return lambda m: m.messages.peek_message(scene.reading, timeout_ms=0)
 
 
 @operation("peek_next_message", "", bodies("plain", LATE, b"early"))
 def _peek_next(scene: Scene) -> Call:
     world = scene.world
     world.send("plain", b"early")
-    cursor = world.run(lambda m: m.open_cursor(scene.reading))
+    cursor = world.run(lambda m: m.messages.open_cursor(scene.reading))
 
     def call(manager: QueueManager) -> object:
-        manager.peek_message(scene.reading, timeout_ms=0, cursor=cursor)
-        return manager.peek_next_message(scene.reading, cursor, timeout_ms=0)
+        manager.messages.peek_message(scene.reading, timeout_ms=0, cursor=cursor)
+        return manager.messages.peek_next_message(scene.reading, cursor, timeout_ms=0)
 
     return call
 
 
 @operation("open_cursor")
 def _open_cursor(scene: Scene) -> Call:
-    return lambda m: m.open_cursor(scene.reading)
+    return lambda m: m.messages.open_cursor(scene.reading)
 
 
 @operation("close_cursor")
 def _close_cursor(scene: Scene) -> Call:
-    return lambda m: m.close_cursor(scene.cursor)
+    return lambda m: m.messages.close_cursor(scene.cursor)
 
 
 @operation("dequeue_message", "", bodies("stock", *STOCK[1:]))
 def _dequeue(scene: Scene) -> Call:
-    return lambda m: m.dequeue_message(scene.stock, timeout_ms=0)
+    return lambda m: m.messages.dequeue_message(scene.stock, timeout_ms=0)
 
 
 @operation("dequeue_message", "cursor", bodies("stock", *STOCK[1:]))
 def _dequeue_by_cursor(scene: Scene) -> Call:
     scene.first_of(scene.stock, cursor=scene.cursor)
-    return lambda m: m.dequeue_message(scene.stock, timeout_ms=0, cursor=scene.cursor)
+    return lambda m: m.messages.dequeue_message(scene.stock, timeout_ms=0, cursor=scene.cursor)
 
 
 @operation("dequeue_message", "what is not yet synced", bodies("plain"))
@@ -491,8 +495,8 @@ def _dequeue_late(scene: Scene) -> Call:
     scene.world.send("plain", b"early")
 
     def call(manager: QueueManager) -> object:
-        manager.dequeue_message(scene.reading, timeout_ms=0)
-        return manager.dequeue_message(scene.reading, timeout_ms=0)
+        manager.messages.dequeue_message(scene.reading, timeout_ms=0)
+        return manager.messages.dequeue_message(scene.reading, timeout_ms=0)
 
     return call
 
@@ -500,42 +504,42 @@ def _dequeue_late(scene: Scene) -> Call:
 @operation("dequeue_message", "in a transaction")
 def _dequeue_in_transaction(scene: Scene) -> Call:
     transaction = scene.world.begin("receiving")
-    return lambda m: m.dequeue_message(scene.east, timeout_ms=0, transaction=transaction)
+    return lambda m: m.messages.dequeue_message(scene.east, timeout_ms=0, transaction=transaction)
 
 
 @operation("dequeue_messages", "", bodies("stock", STOCK[2]))
 def _dequeue_many(scene: Scene) -> Call:
-    return lambda m: m.dequeue_messages(scene.stock, 2)
+    return lambda m: m.messages.dequeue_messages(scene.stock, 2)
 
 
 @operation("dequeue_messages_end", "", bodies("stock", STOCK[2]))
 def _end_many(scene: Scene) -> Call:
-    reads = scene.world.run(lambda m: m.dequeue_messages(scene.stock, 2, two_phase=True))
+    reads = scene.world.run(lambda m: m.messages.dequeue_messages(scene.stock, 2, two_phase=True))
     ids = [read.lookup_id for read in reads]
-    return lambda m: m.dequeue_messages_end(scene.stock, ids)
+    return lambda m: m.messages.dequeue_messages_end(scene.stock, ids)
 
 
 @operation("dequeue_message", "begun")
 def _begin(scene: Scene) -> Call:
-    return lambda m: m.dequeue_message(scene.stock, timeout_ms=0, two_phase=True)
+    return lambda m: m.messages.dequeue_message(scene.stock, timeout_ms=0, two_phase=True)
 
 
 @operation("dequeue_message_end", "positive", bodies("stock", *STOCK[1:]))
 def _end(scene: Scene) -> Call:
     read = scene.world.receive(scene.stock, two_phase=True).read
-    return lambda m: m.dequeue_message_end(scene.stock, read.lookup_id, positive=True)
+    return lambda m: m.messages.dequeue_message_end(scene.stock, read.lookup_id, positive=True)
 
 
 @operation("dequeue_message_end", "negative")
 def _end_negative(scene: Scene) -> Call:
     read = scene.world.receive(scene.stock, two_phase=True).read
-    return lambda m: m.dequeue_message_end(scene.stock, read.lookup_id, positive=False)
+    return lambda m: m.messages.dequeue_message_end(scene.stock, read.lookup_id, positive=False)
 
 
 @operation("dequeue_message_end", "rejected", bodies(".\\system$;deadletter", STOCK[0]))
 def _reject(scene: Scene) -> Call:
     read = scene.world.receive(scene.stock, two_phase=True).read
-    return lambda m: m.dequeue_message_end(
+    return lambda m: m.messages.dequeue_message_end(
         scene.stock, read.lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
     )
 
@@ -543,13 +547,15 @@ def _reject(scene: Scene) -> Call:
 @operation("read_message_by_lookup_identifier", "peek", bodies("plain", LATE))
 def _lookup(scene: Scene) -> Call:
     first = MessageSeekAction.FIRST
-    return lambda m: m.read_message_by_lookup_identifier(scene.reading, 0, first, peek=True)
+    return lambda m: m.messages.read_message_by_lookup_identifier(
+        scene.reading, 0, first, peek=True
+    )
 
 
 @operation("read_message_by_lookup_identifier", "receive", bodies("stock", STOCK[0], STOCK[2]))
 def _lookup_receive(scene: Scene) -> Call:
     first, following = scene.first_of(scene.stock), MessageSeekAction.NEXT
-    return lambda m: m.read_message_by_lookup_identifier(
+    return lambda m: m.messages.read_message_by_lookup_identifier(
         scene.stock, first.lookup_id, following, peek=False
     )
 
@@ -557,14 +563,14 @@ def _lookup_receive(scene: Scene) -> Call:
 @operation("move_message", "", bodies("stock;aside", STOCK[0]))
 def _move(scene: Scene) -> Call:
     target, read = scene.world.open("stock;aside", MOVE), scene.first_of(scene.stock)
-    return lambda m: m.move_message(scene.stock, read.lookup_id, target)
+    return lambda m: m.messages.move_message(scene.stock, read.lookup_id, target)
 
 
 @operation("cancel_waiting_message_read_request")
 def _cancel(scene: Scene) -> Call:
     scene.world.wait(scene.world.open("answers", RECEIVE), tag=TAG)
     waiting = scene.world.open("answers", RECEIVE)
-    return lambda m: m.cancel_waiting_message_read_request(waiting, TAG)
+    return lambda m: m.messages.cancel_waiting_message_read_request(waiting, TAG)
 
 
 # -- transactions
@@ -572,55 +578,55 @@ def _cancel(scene: Scene) -> Call:
 
 @operation("create_transaction")
 def _create_transaction(scene: Scene) -> Call:
-    return lambda m: m.create_transaction(bytes(range(1, 17)))
+    return lambda m: m.transactions.create_transaction(bytes(range(1, 17)))
 
 
 @operation("transactions.prepare", "", prepared)
 def _prepare(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transactions.prepare(identifier, single_phase=False)
+    return lambda m: m.transactions.collection.prepare(identifier, single_phase=False)
 
 
 @operation("transactions.prepare", "single phase")
 def _prepare_single(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transactions.prepare(identifier)
+    return lambda m: m.transactions.collection.prepare(identifier)
 
 
 @operation("transactions.prepare_for", "", prepared)
 def _vote(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transactions.prepare_for(b"coordinator", identifier)
+    return lambda m: m.transactions.collection.prepare_for(b"coordinator", identifier)
 
 
 @operation("transaction_commit", "", committed)
 def _commit(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transaction_commit(identifier)
+    return lambda m: m.transactions.transaction_commit(identifier)
 
 
 @operation("transaction_commit", "of a prepared one", committed)
 def _commit_prepared(scene: Scene) -> Call:
     identifier = scene.in_doubt().identifier
-    return lambda m: m.transaction_commit(identifier)
+    return lambda m: m.transactions.transaction_commit(identifier)
 
 
 @operation("transaction_abort", "", aborted)
 def _abort(scene: Scene) -> Call:
     identifier = scene.at_work().identifier
-    return lambda m: m.transaction_abort(identifier)
+    return lambda m: m.transactions.transaction_abort(identifier)
 
 
 @operation("transaction_abort", "of a prepared one", aborted)
 def _abort_prepared(scene: Scene) -> Call:
     identifier = scene.in_doubt().identifier
-    return lambda m: m.transaction_abort(identifier)
+    return lambda m: m.transactions.transaction_abort(identifier)
 
 
 @operation("in_doubt")
 def _in_doubt(scene: Scene) -> Call:
     scene.in_doubt()
-    return lambda m: list(m.in_doubt())
+    return lambda m: list(m.transactions.in_doubt())
 
 
 @operation("end_session", "", aborted)
@@ -631,9 +637,9 @@ def _end_session(scene: Scene) -> Call:
 
 @operation("add_own_port")
 def _add_own_port(scene: Scene) -> Call:
-    return lambda m: m.add_own_port(2801)
+    return lambda m: m.queues.add_own_port(2801)
 
 
 @operation("add_own_address")
 def _add_own_address(scene: Scene) -> Call:
-    return lambda m: m.add_own_address("192.0.2.1")
+    return lambda m: m.queues.add_own_address("192.0.2.1")

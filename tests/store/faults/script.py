@@ -124,22 +124,26 @@ def prepare(world: World) -> None:
     tx = world.begin("prepared")
     world.receive("ledger", transaction=tx)
     world.send("archive", body("in doubt"), tx=tx)
-    world.run(lambda m: m.transactions.prepare(tx.identifier, single_phase=False, coordinator=b"c"))
+    world.run(
+        lambda m: m.transactions.collection.prepare(
+            tx.identifier, single_phase=False, coordinator=b"c"
+        )
+    )
     other = world.begin("prepared too")
     world.send("ledger", body("withdrawn"), tx=other)
-    world.run(lambda m: m.transactions.prepare(other.identifier, single_phase=False))
+    world.run(lambda m: m.transactions.collection.prepare(other.identifier, single_phase=False))
 
 
 def decide(world: World) -> None:
-    first, second = sorted(t.identifier for t in world.manager.in_doubt())
-    world.run(lambda m: m.transaction_abort(second))
-    world.run(lambda m: m.transaction_commit(first))
+    first, second = sorted(t.identifier for t in world.manager.transactions.in_doubt())
+    world.run(lambda m: m.transactions.transaction_abort(second))
+    world.run(lambda m: m.transactions.transaction_commit(first))
 
 
 def move_there_and_back(world: World) -> None:
     source, target = world.open("orders", RECEIVE), world.open("orders;later", MOVE)
     read = world.peek(source).read
-    world.run(lambda m: m.move_message(source, read.lookup_id, target))
+    world.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
     world.close(source)
     world.close(target)
 
@@ -147,7 +151,7 @@ def move_there_and_back(world: World) -> None:
 def move_back(world: World) -> None:
     source, target = world.open("orders;later", RECEIVE), world.open("orders", MOVE)
     read = world.peek(source).read
-    world.run(lambda m: m.move_message(source, read.lookup_id, target))
+    world.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
     world.close(source)
     world.close(target)
 
@@ -155,7 +159,7 @@ def move_back(world: World) -> None:
 def move_in_transaction(world: World) -> None:
     source, target = world.open("archive", RECEIVE), world.open("archive;kept", MOVE)
     read, tx = world.peek(source).read, world.begin("moving")
-    world.run(lambda m: m.move_message(source, read.lookup_id, target, tx))
+    world.run(lambda m: m.messages.move_message(source, read.lookup_id, target, tx))
     world.send("ledger", body("moved"), tx=tx)
     world.commit(tx)
     world.close(source)
@@ -165,9 +169,9 @@ def move_in_transaction(world: World) -> None:
 def read_in_two_steps(world: World) -> None:
     source = world.open("orders", RECEIVE)
     refused = world.receive(source, two_phase=True).read
-    world.run(lambda m: m.dequeue_message_end(source, refused.lookup_id, positive=False))
+    world.run(lambda m: m.messages.dequeue_message_end(source, refused.lookup_id, positive=False))
     taken = world.receive(source, two_phase=True).read
-    world.run(lambda m: m.dequeue_message_end(source, taken.lookup_id, positive=True))
+    world.run(lambda m: m.messages.dequeue_message_end(source, taken.lookup_id, positive=True))
     world.close(source)
 
 
@@ -176,7 +180,7 @@ def reject(world: World) -> None:
     source = world.open("bulk", RECEIVE)
     read = world.receive(source, two_phase=True).read
     world.run(
-        lambda m: m.dequeue_message_end(
+        lambda m: m.messages.dequeue_message_end(
             source, read.lookup_id, positive=True, message_class=NACK_RECEIVE_REJECTED
         )
     )
@@ -187,7 +191,7 @@ def purge_under_a_reader(world: World) -> None:
     world.send("bulk", body("held"), priority=7)
     source = world.open("bulk", RECEIVE)
     world.receive(source, two_phase=True)
-    world.run(lambda m: m.purge_queue(source))
+    world.run(lambda m: m.queues.purge_queue(source))
     world.close(source)
 
 
@@ -206,7 +210,7 @@ def expire_in_a_hand(world: World) -> None:
 
 def wake_a_reader(world: World) -> None:
     source = world.open("answers", RECEIVE)
-    world.run(lambda m: m.purge_queue(source))
+    world.run(lambda m: m.queues.purge_queue(source))
     answers = world.wait(source)
     world.loose = True
     world.send("answers", body("awaited"))
@@ -217,9 +221,9 @@ def wake_a_reader(world: World) -> None:
 
 def read_by_cursor_and_lookup(world: World) -> None:
     source = world.open("orders", RECEIVE)
-    cursor = world.run(lambda m: m.open_cursor(source))
+    cursor = world.run(lambda m: m.messages.open_cursor(source))
     first = world.peek(source, cursor=cursor).read
-    world.driver.read(lambda m: m.peek_next_message(source, cursor, timeout_ms=0))
+    world.driver.read(lambda m: m.messages.peek_next_message(source, cursor, timeout_ms=0))
     world.receive(source, cursor=cursor)
     world.lookup(source, first.lookup_id, MessageSeekAction.CURRENT, peek=False)
     world.close(source)
@@ -232,10 +236,12 @@ def one_busy_turn(world: World) -> None:
     message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
     packets = [serialize(message)] * 3
     calls: list[Callable[[QueueManager], object]] = [
-        lambda m: m.send_packets(target, packets),
-        lambda m: m.enqueue_message_to_an_open_queue(target, Message(body=body("express"))),
-        lambda m: m.dequeue_messages(source, 2),
-        lambda m: m.send_packets(target, packets[:1]),
+        lambda m: m.messages.send_packets(target, packets),
+        lambda m: m.messages.enqueue_message_to_an_open_queue(
+            target, Message(body=body("express"))
+        ),
+        lambda m: m.messages.dequeue_messages(source, 2),
+        lambda m: m.messages.send_packets(target, packets[:1]),
     ]
     several(world, calls)
     world.close(target)
@@ -265,7 +271,7 @@ def turns_without_sync(world: World, count: int, size: int, tidy: int = 0) -> No
         message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
         world.driver.begin_turn()
         world.driver.decide(
-            lambda m, message=message: m.enqueue_message_to_an_open_queue(target, message),
+            lambda m, message=message: m.messages.enqueue_message_to_an_open_queue(target, message),
             lambda answer: None,
         )
         world.driver.end_turn()
@@ -288,26 +294,30 @@ def kill_before_the_sync(world: World) -> None:
 
 
 def change_properties(world: World) -> None:
-    world.run(lambda m: m.set_queue(".\\private$\\bulk", world.admin, label="much", quota_kib=99))
+    world.run(
+        lambda m: m.queues.set_queue(".\\private$\\bulk", world.admin, label="much", quota_kib=99)
+    )
     queue = world.queue("bulk")
     world.run(
-        lambda m: m.set_queue_security(".\\private$\\bulk", world.admin, queue.definition.security)
+        lambda m: m.queues.set_queue_security(
+            ".\\private$\\bulk", world.admin, queue.definition.security
+        )
     )
     outgoing = next(iter(world.manager.queues.outgoing_queues()))
-    world.run(lambda m: m.pause_queue(outgoing))
+    world.run(lambda m: m.transfer.pause_queue(outgoing))
 
 
 def delete_a_queue(world: World) -> None:
     world.create("passing")
     world.send("passing", body("gone"), negative_journaling_requested=True)
     world.send("passing", body("gone too"))
-    world.run(lambda m: m.delete_queue(".\\private$\\passing", world.admin))
+    world.run(lambda m: m.queues.delete_queue(".\\private$\\passing", world.admin))
 
 
 def delete_a_public_queue(world: World) -> None:
     world.create(".\\passing")
     world.send(".\\passing", body("published"))
-    world.run(lambda m: m.delete_queue(".\\passing", world.admin))
+    world.run(lambda m: m.queues.delete_queue(".\\passing", world.admin))
 
 
 def come_and_go(world: World) -> None:
@@ -315,8 +325,8 @@ def come_and_go(world: World) -> None:
     for number in range(4):
         world.send("answers", body(f"round {number}", 350))
     source = world.open("answers", RECEIVE)
-    world.run(lambda m: m.dequeue_messages(source, 3))
-    world.run(lambda m: m.dequeue_messages(source, 9))
+    world.run(lambda m: m.messages.dequeue_messages(source, 3))
+    world.run(lambda m: m.messages.dequeue_messages(source, 9))
     world.close(source)
 
 
@@ -358,7 +368,7 @@ def leave_an_upload(world: World) -> None:
 
 def drain(world: World) -> None:
     source = world.open("bulk", RECEIVE)
-    world.run(lambda m: m.purge_queue(source))
+    world.run(lambda m: m.queues.purge_queue(source))
     world.close(source)
 
 

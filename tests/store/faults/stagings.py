@@ -41,7 +41,7 @@ def published(world: World) -> bool:
 
 def dropped(world: World) -> bool:
     """Nothing is left of the stage."""
-    return not world.manager.stages.stages and not world.manager.core.state.pending
+    return not world.manager.stages.stages and not world.manager.ledger.state.pending
 
 
 @operation("finish", "", staged)

@@ -56,7 +56,7 @@ def test_express_message_moved_behind_the_last_checkpoint_stays_moved() -> None:
     source, target = world.open("express", RECEIVE), world.open("express;later", MOVE)
     world.tidy()
     read = world.peek(source).read
-    world.run(lambda m: m.move_message(source, read.lookup_id, target))
+    world.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
     world.restart()
     assert world.bodies("express;later") == [b"first"]
     assert world.bodies("express") == []

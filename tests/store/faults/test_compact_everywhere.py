@@ -159,7 +159,7 @@ def test_an_interrupted_compaction_is_finished_before_another_begins() -> None:
     world = interrupted_compaction()
     segments = world.store.ledger.segments
     (half_done,) = world.store.ledger.copied_from
-    twice = [n for n in copied(world, half_done) if n in world.manager.core.state.table]
+    twice = [n for n in copied(world, half_done) if n in world.manager.ledger.state.table]
     assert twice
     world.store.pin(half_done)
     empty(world, "stay")  # now others are as dead, and would give more
@@ -219,5 +219,5 @@ def copied(world: World, segment: int) -> list[int]:
 def empty(world: World, name: str) -> None:
     """Everything in a queue is received."""
     source = world.open(name, RECEIVE)
-    world.run(lambda m: m.dequeue_messages(source, 1000))
+    world.run(lambda m: m.messages.dequeue_messages(source, 1000))
     world.close(source)

@@ -56,7 +56,7 @@ def little_life(world: World) -> World:
     world.commit(transaction)
     source, target = world.open("stay", RECEIVE), world.open("stay;aside", MOVE)
     read = world.peek(source).read
-    world.run(lambda m: m.move_message(source, read.lookup_id, target))
+    world.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
     world.tidy()
     world.send("stay", body("express", 100), recoverable=False)
     for number in range(3):
@@ -71,7 +71,7 @@ class Store:
         self.files = world.disk.contents()
         self.witness = world.witness.now()
         self.witness.answered = self.witness.written
-        rows = world.manager.core.state.table.items()
+        rows = world.manager.ledger.state.table.items()
         self.express = {n for n, row in rows if row.flags & FLAG_EXPRESS}
 
     def flipped(self, name: str, offset: int, bit: int) -> SimDisk:

@@ -60,7 +60,7 @@ def fill_up(world: World) -> None:
 
 def refuses_messages(world: World) -> None:
     """Express or not, with or without a transaction, nothing new comes in."""
-    waiting = len(world.manager.core.state.table)
+    waiting = len(world.manager.ledger.state.table)
     transaction = world.begin("refused")
     for to, options in (
         ("bulk", {}),
@@ -74,14 +74,14 @@ def refuses_messages(world: World) -> None:
         assert caught.value.cause
         assert caught.value.remedy
     world.abort(transaction)
-    assert len(world.manager.core.state.table) == waiting
+    assert len(world.manager.ledger.state.table) == waiting
     assert any(event.name == "flow_control_begins" for event in world.events)
 
 
 def empty_a_queue(world: World) -> int:
     """Removing messages is what makes room: it must go on."""
     source = world.open("bulk", RECEIVE)
-    reads = world.run(lambda m: m.dequeue_messages(source, 1000))
+    reads = world.run(lambda m: m.messages.dequeue_messages(source, 1000))
     world.close(source)
     world.tidy()
     return len(reads)

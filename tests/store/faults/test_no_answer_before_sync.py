@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
+from posthouse.engine.directory.facade import DirectoryFacade
+from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.facade import MessagesFacade
+from posthouse.engine.queues.facade import QueuesFacade
+from posthouse.engine.transactions.facade import TransactionsFacade
+from posthouse.engine.transfer.facade import TransferFacade
 from posthouse.engine.transfer.outgoing_cursor import Sender
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
@@ -29,15 +35,49 @@ from tests.store.faults.world import WatchedDriver, World
 
 # What runs the engine, and is no operation of a caller.
 MACHINERY = {
-    "begin_flow_control",
     "begin_turn",
-    "end_flow_control",
     "next_deadline_ms",
-    "refused",
     "start",
     "stop",
     "take_begun",
     "take_effects",
+}
+# Calls on queues and messages that change nothing durable.
+LOOKS = {
+    "all",
+    "books_apart",
+    "bytes_ahead",
+    "cancel_all_reads",
+    "cancel_reads_of",
+    "check_admission",
+    "check_move",
+    "claimed_messages",
+    "cursor",
+    "find_local",
+    "find_outgoing",
+    "find_row",
+    "first",
+    "is_locked",
+    "local_queue",
+    "met",
+    "met_by_upkeep",
+    "multicast_addresses",
+    "nothing_to_read",
+    "oldest_age_s",
+    "outgoing_queues",
+    "packet",
+    "packet_read",
+    "packets_read",
+    "purgeable",
+    "read_of",
+    "require",
+    "seek_by_lookup_id",
+    "size_ahead",
+    "size_by_lookup_identifier",
+    "state",
+    "states",
+    "why_empty",
+    "would_open",
 }
 
 
@@ -118,9 +158,18 @@ def test_a_driver_that_does_not_wait_would_be_noticed(operation: Operation) -> N
     assert not found.holds or operation.holds is None
 
 
+def methods_of(*classes: type) -> set[str]:
+    found = (name for each in classes for name, _ in inspect.getmembers(each, inspect.isfunction))
+    return {name for name in found if not name.startswith("_")}
+
+
 def test_every_operation_of_the_engine_is_among_them() -> None:
-    methods = {n for n, _ in inspect.getmembers(QueueManager, inspect.isfunction) if n[0] != "_"}
-    assert methods - MACHINERY == {each.name for each in OPERATIONS if "." not in each.name}
+    known = {each.name for each in OPERATIONS if "." not in each.name}
+    operations = methods_of(QueueManager, QueuesFacade, MessagesFacade)
+    assert operations - MACHINERY - LOOKS <= known
+    assert known <= operations | methods_of(
+        TransactionsFacade, TransferFacade, MachineFacade, DirectoryFacade
+    )
 
 
 def test_everything_that_sessions_ask_of_senders_is_among_them() -> None:
@@ -146,7 +195,7 @@ def test_a_woken_reader_gets_his_message_when_it_is_durable(
         assert LATE in answer.packets[0]
         kept.append((after.kept, world.witness.written))
 
-    world.run(lambda m: getattr(m, method)(scene.reading, token=woken, **options))
+    world.run(lambda m: getattr(m.messages, method)(scene.reading, token=woken, **options))
     if isinstance(world.driver, HastyDriver):
         world.driver.hasty = True
     scene.earlier()
@@ -174,7 +223,7 @@ def test_protocols_hear_of_a_message_when_it_is_durable(driver: type[WatchedDriv
         world.driver.hasty = True
     world.driver.begin_turn()
     world.driver.decide(
-        lambda m: m.enqueue_message_to_an_open_queue(target, recoverable(b"far")),
+        lambda m: m.messages.enqueue_message_to_an_open_queue(target, recoverable(b"far")),
         lambda answer: None,
     )
     world.driver.end_turn()
@@ -199,7 +248,7 @@ def test_what_is_appended_during_a_sync_waits_for_the_next() -> None:
         message = recoverable(name.encode().ljust(400, b"."))
         world.driver.begin_turn()
         world.driver.decide(
-            lambda m: m.enqueue_message_to_an_open_queue(target, message),
+            lambda m: m.messages.enqueue_message_to_an_open_queue(target, message),
             lambda answer: released.append(name),
         )
         world.driver.end_turn()
@@ -233,7 +282,9 @@ def test_a_failed_sync_lets_nothing_out() -> None:
     answers: list[Answer] = []
     scene.earlier()
     world.driver.begin_turn()
-    world.driver.decide(lambda m: m.peek_message(scene.reading, timeout_ms=0), answers.append)
+    world.driver.decide(
+        lambda m: m.messages.peek_message(scene.reading, timeout_ms=0), answers.append
+    )
     world.driver.end_turn()
     world.disk.fail_at(1, "sync")
     with pytest.raises(StoreFailed):
@@ -255,9 +306,12 @@ def test_an_express_message_waits_for_nobody_unless_something_waits_in_front_of_
     def send_and_peek() -> None:
         world.driver.begin_turn()
         world.driver.decide(
-            lambda m: m.enqueue_message_to_an_open_queue(scene.sending, express), answers.append
+            lambda m: m.messages.enqueue_message_to_an_open_queue(scene.sending, express),
+            answers.append,
         )
-        world.driver.decide(lambda m: m.peek_message(scene.reading, timeout_ms=0), answers.append)
+        world.driver.decide(
+            lambda m: m.messages.peek_message(scene.reading, timeout_ms=0), answers.append
+        )
         world.driver.end_turn()
         world.driver.release()
 
@@ -281,7 +335,7 @@ def test_a_refusal_waits_too() -> None:
     scene.earlier()
     world.driver.begin_turn()
     world.driver.decide(
-        lambda m: m.create_queue(".\\private$\\fresh", QueueProperties(), world.admin),
+        lambda m: m.queues.create_queue(".\\private$\\fresh", QueueProperties(), world.admin),
         refusals.append,
     )
     world.driver.end_turn()
@@ -299,7 +353,7 @@ def test_the_readers_of_a_stopping_queue_manager_are_told_when_all_is_durable() 
     world.wait(world.open("answers", PEEK))
     source = world.open("answers", RECEIVE)
     world.run(
-        lambda m: m.dequeue_message(
+        lambda m: m.messages.dequeue_message(
             source, token=lambda answer: told.append(world.store.synced == world.store.appended)
         )
     )

@@ -46,9 +46,9 @@ def play_until_it_fails(disk: SimDisk) -> tuple[World, bool]:
 def refuses_everything(world: World) -> None:
     """Whoever goes on with a failed store gets nothing out of it, whether it writes or not."""
     calls: tuple[Call, ...] = (
-        lambda m: m.create_transaction(bytes(range(1, 17))),
-        lambda m: m.queue_properties(".\\private$\\orders", world.admin),
-        lambda m: m.create_queue(".\\private$\\new", QueueProperties(), world.admin),
+        lambda m: m.transactions.create_transaction(bytes(range(1, 17))),
+        lambda m: m.queues.queue_properties(".\\private$\\orders", world.admin),
+        lambda m: m.queues.create_queue(".\\private$\\new", QueueProperties(), world.admin),
     )
     for call in calls:
         with pytest.raises((StoreFailed, ServiceNotAvailable)):

@@ -110,7 +110,7 @@ class Arrivals:
 
 def take(world: World, packets: list[bytes]) -> None:
     looks = glance_all(packets)
-    verdict = world.run(lambda m: m.receive_packets(PEER, packets, looks))
+    verdict = world.run(lambda m: m.transfer.receive_packets(PEER, packets, looks))
     assert verdict.dealt_with == len(packets)
 
 

@@ -147,7 +147,7 @@ class Hurt(World):
         return Hurt(self.disk).start()  # type: ignore[return-value]
 
     def listed(self) -> list[DamagedRecord]:
-        return self.manager.damage.undecided()
+        return self.manager.machine.damaged_records()
 
 
 @cache
@@ -204,7 +204,9 @@ def read_all(hurt: Hurt, store: Store, seen: Counter[str]) -> None:
             try:
                 packet = hurt.store.read(number)
             except StoreDamaged:
-                sound, error = hurt.run(lambda m, number=number: m.reading.fetch_sound([number]))
+                sound, error = hurt.run(
+                    lambda m, number=number: m.messages.reading.fetch_sound([number])
+                )
                 assert (sound, type(error)) == ([], MessageStorageFailed)
                 assert number in {one.number for one in hurt.listed()}
                 seen["unreadable"] += 1
@@ -222,7 +224,7 @@ def decide(hurt: Hurt, name: str, seen: Counter[str]) -> None:
     if not listed:
         return
     assert hurt.disk.exists(name)
-    hurt.run(lambda m: m.damage.accept(listed, "operator"))
+    hurt.run(lambda m: m.machine.accept_damage(listed, "operator"))
     assert not hurt.listed()
     hurt.tidy()
     hurt.check_books()

@@ -103,14 +103,16 @@ class Traffic:
         sequence_id, number, _ = place_of(out.packet)
         places = self.told.places.items()
         self.told.asked |= {o for o, place in places if place <= (sequence_id, number)}
-        assert self.world.run(lambda m: m.transfer.order_acknowledged_by(FAR, sequence_id, number))
+        assert self.world.run(
+            lambda m: m.transfer.outgoing.order_acknowledged_by(FAR, sequence_id, number)
+        )
         self.told.arrived |= self.told.asked
 
     def final_ack(self, out: Outbound, message_class: int) -> None:
         sequence_id, number, _ = place_of(out.packet)
-        guid, which = self.world.manager.identifier, ordinal(out)
+        guid, which = self.world.manager.machine.identifier, ordinal(out)
         assert self.world.run(
-            lambda m: m.transfer.final_acknowledged_by(
+            lambda m: m.transfer.outgoing.final_acknowledged_by(
                 FAR, message_class, guid, which, sequence_id, number
             )
         )
@@ -129,7 +131,7 @@ class Traffic:
             transaction_sequence_number=number,
         )
         packet, queue = serialize(message), self.world.queue("inbox")
-        self.world.run(lambda m: m.sending.enqueue(queue, packet, flags=FLAG_REMOTE))
+        self.world.run(lambda m: m.messages.sending.enqueue(queue, packet, flags=FLAG_REMOTE))
 
 
 def ordinal(out: Outbound) -> int:
@@ -148,7 +150,7 @@ def look(world: World, told: Promises) -> None:
         assert not sent.keys() & told.ended
         for which, place in told.places.items():
             assert which in told.arrived or sent.get(which, place) == place
-        here = {world.manager.reading.row(n).ordinal for _, n in forward(queues[ABROAD])}
+        here = {world.manager.messages.row(n).ordinal for _, n in forward(queues[ABROAD])}
         assert told.places.keys() - told.asked <= here
         assert not here & told.ended
     order_queue = queues.get(str(order_queue_of(FAR.guid)))

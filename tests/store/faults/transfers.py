@@ -67,7 +67,7 @@ def _take(scene: Scene) -> Call:
 
     def call(manager: object) -> object:
         core = scene.world.manager
-        core.enqueue_message_to_an_open_queue(descriptor, recoverable(b"away"))
+        core.messages.enqueue_message_to_an_open_queue(descriptor, recoverable(b"away"))
         return sender.take(100, 1 << 20)
 
     return call
@@ -88,7 +88,7 @@ def _resend(scene: Scene) -> Call:
 @operation("Sender.send_again_behind")
 def _send_again_behind(scene: Scene) -> Call:
     sender, taken = session(scene, b"one")
-    lookup_id = scene.world.manager.reading.row(taken[0].number).lookup_id
+    lookup_id = scene.world.manager.messages.row(taken[0].number).lookup_id
     return lambda m: sender.send_again_behind(lookup_id - 1)
 
 
@@ -102,7 +102,7 @@ def _end(scene: Scene) -> Call:
 def _holds(scene: Scene) -> Call:
     sender, taken = session(scene, b"one")
     number = taken[0].number
-    return lambda m: sender.holds(number, m.reading.row(number))
+    return lambda m: sender.holds(number, m.messages.row(number))
 
 
 def _place(taken: list[Outbound], body: bytes) -> tuple[Outbound, int, int]:
@@ -114,15 +114,15 @@ def _place(taken: list[Outbound], body: bytes) -> tuple[Outbound, int, int]:
 def _order(scene: Scene) -> Call:
     _, taken = session(scene, b"one", b"two")
     _, sequence_id, number = _place(taken, b"one")
-    return lambda m: m.transfer.order_acknowledged_by(FAR, sequence_id, number)
+    return lambda m: m.transfer.outgoing.order_acknowledged_by(FAR, sequence_id, number)
 
 
 @operation("Transfer.final_acknowledged_by", abroad(b"plain", b"two"))
 def _final(scene: Scene) -> Call:
     _, taken = session(scene, b"one", b"two", negative_journaling_requested=True)
     out, sequence_id, number = _place(taken, b"one")
-    row, guid = scene.world.manager.reading.row(out.number), scene.world.manager.identifier
-    return lambda m: m.transfer.final_acknowledged_by(
+    row, guid = scene.world.manager.messages.row(out.number), scene.world.manager.machine.identifier
+    return lambda m: m.transfer.outgoing.final_acknowledged_by(
         FAR, ACK_RECEIVE, guid, row.ordinal, sequence_id, number
     )
 

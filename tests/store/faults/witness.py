@@ -77,7 +77,7 @@ def view(manager: QueueManager, *, express: bool = False) -> View:
     A message that somebody holds goes back to its queue when he is gone; one that was purged or
     ran out of time in his hands ends then.
     """
-    table, utc = manager.core.state.table, manager.core.utc
+    table, utc = manager.ledger.state.table, manager.machine.utc
     seen: View = {}
     for queue in manager.queues.all():
         messages = []

@@ -203,7 +203,7 @@ class World(Rig):
         self._told = False
 
     def _express(self) -> frozenset[int]:
-        rows = self.manager.core.state.table.items()
+        rows = self.manager.ledger.state.table.items()
         return frozenset(n for n, row in rows if row.flags & FLAG_EXPRESS)
 
     # -- steps
@@ -261,7 +261,7 @@ class World(Rig):
 
     def late(self) -> list[int]:
         """Messages that nobody holds or has claimed and whose time is over."""
-        core = self.manager.core
+        core = self.manager.ledger
         return [
             number
             for number, row in core.state.table.items()

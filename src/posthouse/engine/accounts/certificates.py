@@ -96,6 +96,16 @@ class Certificates:
                 machine = decode_machine_registration(value)
                 self._machines[machine.guid] = machine
 
+    @property
+    def key_bits(self) -> int:
+        """How long new keys are."""
+        return self.security.settings.key_bits
+
+    @property
+    def weak_algorithms(self) -> bool:
+        """Whether keys of the weaker provider are made, too."""
+        return self.security.settings.weak_algorithms
+
     def configure(self, settings: MessageSecuritySettings) -> None:
         """`[security]` of the configuration."""
         self.security.configure(settings)

@@ -187,6 +187,12 @@ class JobService(Jobs):
 
     # -- rights of the client
 
+    def end_service(self, job: Job) -> None:
+        """Ends what a service has made for its time, before it is made again."""
+        change = Change()
+        job.end_service(change)
+        self.core.commit(change)
+
     def change_to_client_rights(self, station: Station, queue_id: int, number: int) -> None:
         """NWChangeToClientRights (0x74, 0x85): it acts as the job's client until restored."""
         station.client_of = self._serviced(station, queue_id, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from posthouse.engine.jobs.bindery.calls import Bindery
 from posthouse.engine.jobs.bindery.stations import Station
@@ -34,6 +34,7 @@ class JobGround:
     """Queues, jobs and what may be done with them."""
 
     tell_end: Callable[[Job, EndedJob, Change], None]  # of the bridge
+    utc_offset_s: Callable[[int], int]  # of the server's own clock
 
     def __init__(self, core: Core, bindery: Bindery) -> None:
         self.core = core
@@ -43,7 +44,7 @@ class JobGround:
         self.history = JobHistory(core)
         self.queues: dict[int, JobQueue] = {}
         self.jobs: dict[int, Job] = {}
-        self.utc_offset_s: Callable[[int], int] = lambda utc: 0  # of the server's own clock
+        self.utc_offset_s = lambda utc: 0
         self.serials = ReservedCounter(core, b"job", 64)
 
     def local_now(self) -> int:
@@ -51,6 +52,14 @@ class JobGround:
         return self.core.utc + self.utc_offset_s(self.core.utc)
 
     # -- finding
+
+    def queue_ids(self) -> Collection[int]:
+        """The IDs of all job queues."""
+        return self.queues.keys()
+
+    def handle_of(self, station: Station, job: Job) -> int:
+        """The handle that a station has to the file of a job; 0: none."""
+        return self.files.handle_of(station, job)
 
     def queue(self, queue_id: int) -> JobQueue:
         """A job queue by its ID."""

@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from posthouse.engine.queues.open_queues import OpenQueueDescriptor, WaitingMessageReadOperation
     from posthouse.engine.queues.opening import Opening
     from posthouse.engine.transactions.collection import Transactions
+    from posthouse.engine.transactions.facade import TransactionsFacade
     from posthouse.engine.transactions.transaction import Transaction, TransactionalOperation
-    from posthouse.engine.transactions.two_phase import TwoPhase
     from posthouse.engine.transfer.connect_targets import Targets
     from posthouse.engine.transfer.outgoing_queues import Transfer
     from posthouse.engine.transfer.peer_clocks import Clocks
@@ -228,7 +228,7 @@ class Core:
     poison: Poison
     transactions: Transactions
     transfer: Transfer
-    two_phase: TwoPhase
+    two_phase: TransactionsFacade
     registry: Queues
     clocks: Clocks
     targets: Targets

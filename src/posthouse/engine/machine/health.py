@@ -21,9 +21,9 @@ DISPUTED_S = 24 * 3600
 
 def obstacles(manager: QueueManager) -> list[str]:
     """Why no messages are taken at the moment; nothing: they are."""
-    if manager.state is not QueueManagerState.READY:
-        return [f"the queue manager is {manager.state.value}"]
-    return [one.cause for one in scarcities(manager.core.throttled)]
+    if manager.machine.state is not QueueManagerState.READY:
+        return [f"the queue manager is {manager.machine.state.value}"]
+    return [one.cause for one in scarcities(manager.machine.throttled)]
 
 
 class Unreachable(NamedTuple):
@@ -53,8 +53,8 @@ class Disputed(NamedTuple):
 
 def sequences(manager: QueueManager, queues: Collection[Queue]) -> list[Disputed]:
     """Sequences into queues that an operator should look at: what happened in the last day."""
-    lineages, there = manager.transfer.lineages, {queue.number: queue for queue in queues}
-    since = manager.core.utc - DISPUTED_S
+    lineages, there = manager.transfer.outgoing.lineages, {queue.number: queue for queue in queues}
+    since = manager.machine.utc - DISPUTED_S
     found = [
         Disputed(there[number], format_guid(source), host, other, 0)
         for (number, source, host, other), last in lineages.conflicts.items()
@@ -91,7 +91,7 @@ def unreachable(queues: Collection[Queue]) -> list[Unreachable]:
 
 def claims(manager: QueueManager, queues: Collection[Queue]) -> list[Claims]:
     """What groups have claimed."""
-    found = [(queue.consumer, claimed(manager.core, queue)) for queue in queues]
+    found = [(queue.consumer, claimed(manager.ledger, queue)) for queue in queues]
     return [
         Claims(group, count, manager.groups.is_leased(group))
         for group, count in found

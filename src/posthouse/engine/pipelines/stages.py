@@ -89,19 +89,26 @@ def check_key(key: StageKey) -> None:
 class Stages:
     """All stages, the uploads under way, and how far each query has published."""
 
+    published_batches: int  # since the start
+    published_messages: int
+
     def __init__(self, core: Core, expand: Callable[[FormatName], FormatName]) -> None:
         self.core = core
         self._expand = expand
         self.stages: dict[StageKey, Stage] = {}
         self.queries: dict[str, Query] = {}
         self.uploads: set[Upload] = set()
-        self.published_batches = self.published_messages = 0  # since the start
+        self.published_batches = self.published_messages = 0
         self._keys_of: dict[str, set[StageKey]] = {}
         self._owners_of: dict[str, Counter[bytes]] = {}  # how many stages each has of a query
         self._stages_of: Counter[bytes] = Counter()  # how many each user has
         self._queries_of: Counter[bytes] = Counter()  # the same for what has published
         self._due_utc: int | None = None
         self._query_due_utc: int | None = None  # looked at in any turn; nobody wakes up for it
+
+    def all(self) -> list[tuple[StageKey, Stage]]:
+        """Every stage that waits for its batch."""
+        return list(self.stages.items())
 
     def load(self) -> None:
         """Everything the store kept. A stage of which records were given up is gone."""

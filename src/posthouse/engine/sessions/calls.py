@@ -34,10 +34,10 @@ class QueueCount(NamedTuple):
 def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueue:
     """How messages for an open queue are made."""
     if descriptor.nested:
-        return OpenQueue(destination_name(manager.core, descriptor.nested[0]), False, False)
+        return OpenQueue(destination_name(manager.ledger, descriptor.nested[0]), False, False)
     queue = descriptor.target()
     return OpenQueue(
-        destination_name(manager.core, descriptor),
+        destination_name(manager.ledger, descriptor),
         queue.definition.transactional,
         queue.outgoing is not None,
     )
@@ -45,7 +45,7 @@ def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueue:
 
 def count(manager: QueueManager, descriptor: OpenQueueDescriptor) -> QueueCount:
     """For whoever may look into the queue."""
-    queue = manager.opening.check(descriptor, QueueAccessType.PEEK)
+    queue = manager.queues.opening.check(descriptor, QueueAccessType.PEEK)
     return QueueCount(queue.state.count, queue.locked, queue.state.bytes)
 
 
@@ -62,10 +62,12 @@ def receive_several(
     room: int | None = None,
 ) -> list[Read] | None:
     """Messages that are there, several if there are. None: it waits for the first that comes."""
-    reads = manager.dequeue_messages(descriptor, count, transaction, two_phase=two_phase, room=room)
+    reads = manager.messages.dequeue_messages(
+        descriptor, count, transaction, two_phase=two_phase, room=room
+    )
     if reads:
         return reads
-    manager.waiting.wait(
+    manager.messages.waiting.wait(
         descriptor.target(),
         descriptor,
         timeout_ms,
@@ -93,7 +95,7 @@ def send_to_list(
             "Send the messages one by one, or in a transaction.",
         )
     return [
-        manager.enqueue_message_to_an_open_queue(
+        manager.messages.enqueue_message_to_an_open_queue(
             descriptor, deserialize(packet), transaction
         ).ordinal
         for packet in packets
@@ -109,22 +111,22 @@ def end_otherwise(
     message_class: int,
 ) -> None:
     """Dequeue Message End (3.1.7.1.12) for many that are rejected or given back: all or none."""
-    queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
+    queue = manager.queues.opening.check(descriptor, QueueAccessType.RECEIVE)
     if positive:
         check_end(queue, message_class)
     numbers = [queue.current_number(lookup_id) for lookup_id in lookup_ids]
     if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
         raise TransactionSequence("a read is to end twice, or is not there")
     for lookup_id, number in zip(lookup_ids, numbers, strict=True):
-        lock = manager.core.locks.get(number) if number else None
+        lock = manager.ledger.locks.get(number) if number else None
         if lock is None or lock.holder is not descriptor:
             raise TransactionSequence(f"no read of lookup id {lookup_id} waits for its end here")
         if lock.transaction and lock.transaction.state is not TransactionState.ACTIVE:
             raise TransactionSequence(f"lookup id {lookup_id} was read in a prepared transaction")
     for lookup_id in lookup_ids:
         if positive:
-            manager.dequeue_message_end(
+            manager.messages.dequeue_message_end(
                 descriptor, lookup_id, positive=True, message_class=message_class
             )
         else:
-            manager.dequeue_message_end(descriptor, lookup_id, positive=False)
+            manager.messages.dequeue_message_end(descriptor, lookup_id, positive=False)

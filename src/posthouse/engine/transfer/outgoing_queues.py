@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.records import FLAG_ARRIVED, Change, Row
+from posthouse.engine.ledger.records import FLAG_ARRIVED, TABLE_OUTGOING, Change, Row
 from posthouse.engine.queues.queue import (
     HELD,
     ConnectionAttempt,
@@ -22,8 +24,10 @@ from posthouse.engine.transfer.incoming_sequences import IncomingSequences
 from posthouse.engine.transfer.machine_addresses import Machines
 from posthouse.engine.transfer.outgoing_cursor import Sender
 from posthouse.engine.transfer.outgoing_sequences import (
+    SEQUENCE_NUMBER_MAX,
     OutgoingTransferInfo,
     OutgoingTransferReport,
+    SequenceInfo,
     Sequences,
     is_numbered,
 )
@@ -79,6 +83,20 @@ class Transfer(IncomingSequences):
     def report(self, queue: Queue) -> OutgoingTransferReport:
         """The whole OutgoingTransferInfo."""
         return self.sequences.report(queue)
+
+    def next_place(self, queue: Queue | None) -> SequenceInfo:
+        """What the next transactional message of a queue gets; None: the queue is not made yet."""
+        coming = SequenceInfo(0, 0, 0) if queue is None else self.report(queue).next_sequence
+        if coming.sequence_id:
+            return coming
+        return SequenceInfo((self.sequences.time_stamp << 32) + self.sequences.ids.value, 1, 0)
+
+    def end_sequences(self) -> None:
+        """The next message of each queue begins a new sequence, from the next start on."""
+        for key, value in self.core.state.of_table(TABLE_OUTGOING):
+            info = msgspec.msgpack.decode(value, type=OutgoingTransferInfo)
+            info.next_number = SEQUENCE_NUMBER_MAX + 1
+            self.core.define(TABLE_OUTGOING, key, msgspec.msgpack.encode(info))
 
     def unacknowledged(self, queue: Queue) -> int:
         """Messages that were sent and have not come to their end; for the sender's books."""

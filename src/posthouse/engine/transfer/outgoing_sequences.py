@@ -106,15 +106,15 @@ class Sequences:
         self._arrived: dict[int, int] = {}
         self._unfinished: dict[int, int] = {}
         self._peers: dict[int, bytes] = {}  # whom the queues lead to, as far as is known now
-        self._ids = ReservedCounter(core, b"sequence", 64)
-        self._time_stamp = 0
+        self.ids = ReservedCounter(core, b"sequence", 64)
+        self.time_stamp = 0
 
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences.
 
         What was sent before is not known any more: it may have been everything.
         """
-        self._time_stamp = time_stamp
+        self.time_stamp = time_stamp
         state = self.core.state
         for key, value in state.of_table(TABLE_OUTGOING):
             info = _decode(value)
@@ -278,7 +278,7 @@ class Sequences:
     ) -> None:
         """No two sequences of ours share an id: two names may lead to one queue far away."""
         self._forget_finished(queue, change)
-        info.sequence_id = (self._time_stamp << 32) + self._ids.next()  # an ordinal may overflow
+        info.sequence_id = (self.time_stamp << 32) + self.ids.next()  # an ordinal may overflow
         info.next_number, info.last_number = 1, 0
         info.peer = self._peers.get(queue.number, info.peer)
         self._add(info.sequence_id, queue.number, lookup_id)

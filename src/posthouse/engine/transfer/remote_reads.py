@@ -50,7 +50,7 @@ def particulars(manager: QueueManager, read: Read, packet: bytes) -> Particulars
 
     Choice: the address is the last one of its sender's queue manager, as no message keeps its own.
     """
-    core = manager.core
+    core = manager.ledger
     queue = core.queues.get(read.queue)
     plain = queue is not None and queue.definition.role is not QueueRole.SUBQUEUE
     simple = plain and not core.peekable_locks and read.number not in core.state.extras
@@ -73,18 +73,18 @@ def _subqueue_name(queue: Queue | None) -> str:
 
 
 def _target_of_move(manager: QueueManager, number: int) -> Queue | None:
-    lock = manager.core.locks.get(number)
+    lock = manager.ledger.locks.get(number)
     if lock is None or lock.transaction is None:
         return None
     operation = lock.transaction.by_message.get(number)
     if operation is None or operation.kind is not OperationType.MOVE:
         return None
-    return manager.core.queues.get(operation.queue)
+    return manager.queues.get(operation.queue)
 
 
 def _dead_letter(manager: QueueManager, number: int) -> tuple[str, bool]:
     """The queue that gets the message if it cannot be received, and whether that is none."""
-    core = manager.core
+    core = manager.ledger
     row = core.state.table.get(number)
     if row is None or not row.wants & WANT_APPLICATION_DEAD_LETTER:
         return "", False
@@ -95,9 +95,9 @@ def _dead_letter(manager: QueueManager, number: int) -> tuple[str, bool]:
 
 def _source_address(manager: QueueManager, read: Read, packet: bytes) -> str:
     source = packet[_SOURCE]
-    if not read.flags & FLAG_REMOTE or source == manager.core.guid:
+    if not read.flags & FLAG_REMOTE or source == manager.machine.identifier:
         return _LOOPBACK
-    known = manager.transfer.machines.address_of(source)
+    known = manager.transfer.outgoing.machines.address_of(source)
     return "" if known is None else known[0]
 
 
@@ -110,7 +110,7 @@ def enlist(manager: QueueManager, identifier: bytes, token: bytes, association: 
     Choice: it is prepared only when every read in it was ended. One that was not may have been
     lost on its way, and its client would commit without it.
     """
-    transaction = manager.two_phase.participant.enlist(token, association, identifier)
+    transaction = manager.transactions.enlist(token, association, identifier)
     if transaction.unended is None:
         transaction.unended = set()
 
@@ -124,7 +124,7 @@ def transaction_of(
     """
     if identifier == NULL_GUID:
         return None
-    manager.reading.check_transactional(descriptor.target())
+    manager.messages.reading.check_transactional(descriptor.target())
     if peek:
         raise TransactionUsage("a peek cannot be part of a transaction")
     return _transaction(manager, identifier, descriptor.association)
@@ -149,9 +149,9 @@ def end_read(
 
     In a transaction a positive end changes nothing; a negative one takes the read out of it.
     """
-    queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
+    queue = manager.queues.opening.check(descriptor, QueueAccessType.RECEIVE)
     _present(manager, queue, lookup_id)
-    manager.dequeue_message_end(descriptor, lookup_id, positive=positive)
+    manager.messages.dequeue_message_end(descriptor, lookup_id, positive=positive)
 
 
 def return_message(
@@ -166,11 +166,11 @@ def return_message(
     number = queue.current_number(lookup_id) if queue is not None else 0
     if queue is None or number not in descriptor.held:
         return
-    transaction = manager.core.locks[number].transaction
+    transaction = manager.ledger.locks[number].transaction
     if transaction is None:
-        manager.reading.give_back(queue, number, in_doubt=in_doubt)
+        manager.messages.reading.give_back(queue, number, in_doubt=in_doubt)
     elif transaction.state is TransactionState.ACTIVE:
-        manager.transactions.remove_dequeue(transaction, queue, number)
+        manager.transactions.collection.remove_dequeue(transaction, queue, number)
 
 
 def run_down(manager: QueueManager, descriptor: OpenQueueDescriptor) -> None:
@@ -178,7 +178,7 @@ def run_down(manager: QueueManager, descriptor: OpenQueueDescriptor) -> None:
 
     What was read in a transaction stays in it; `return_message` takes out what was not ended.
     """
-    manager.opening.close(descriptor, in_doubt=True)
+    manager.queues.opening.close(descriptor, in_doubt=True)
 
 
 def end_association(manager: QueueManager, association: object) -> None:
@@ -186,9 +186,9 @@ def end_association(manager: QueueManager, association: object) -> None:
 
     The waits first, or what the rest gives back would go to a reader nobody listens to.
     """
-    manager.waiting.cancel_session(association, OperationCancelled("the client is gone"))
-    manager.transactions.abort_of(association)
-    for descriptor in manager.opening.opened_by(association):
+    manager.messages.waiting.cancel_session(association, OperationCancelled("the client is gone"))
+    manager.transactions.collection.abort_of(association)
+    for descriptor in manager.queues.opening.opened_by(association):
         run_down(manager, descriptor)
 
 
@@ -199,18 +199,18 @@ def set_acknowledgement_class(
 
     Decision 94: nothing but 0, which changes nothing, and MQMSG_CLASS_NACK_RECEIVE_REJECTED.
     """
-    queue = manager.opening.check(descriptor, QueueAccessType.RECEIVE)
+    queue = manager.queues.opening.check(descriptor, QueueAccessType.RECEIVE)
     if message_class not in (0, NACK_RECEIVE_REJECTED):
         raise InvalidParameter(f"no reader gives a message the class 0x{message_class:04X}")
     number = _present(manager, queue, lookup_id)
     transaction = _reader_of(manager, number, descriptor.association)
     if message_class:
-        manager.transactions.reason_of(transaction, number, message_class)
+        manager.transactions.collection.reason_of(transaction, number, message_class)
 
 
 def _reader_of(manager: QueueManager, number: int, association: object) -> Transaction:
     """The client's transaction that has received a message."""
-    lock = manager.core.locks.get(number)
+    lock = manager.ledger.locks.get(number)
     transaction = None if lock is None else lock.transaction
     if (
         transaction is None
@@ -224,7 +224,7 @@ def _reader_of(manager: QueueManager, number: int, association: object) -> Trans
 def _present(manager: QueueManager, queue: Queue, lookup_id: int) -> int:
     """A message of the queue, whoever holds it."""
     number = queue.current_number(lookup_id)
-    if not number or manager.reading.row(number).queue != queue.number:
+    if not number or manager.messages.row(number).queue != queue.number:
         raise MessageNotFound(f"no message with lookup id {lookup_id} is in {queue.name}")
     return number
 
@@ -240,7 +240,7 @@ def move_message(
     identifier: bytes,
 ) -> None:
     """R_MoveMessage ([MS-MQRR] 3.1.4.10), its refusals in that order."""
-    opening = manager.opening
+    opening = manager.queues.opening
     from_queue = opening.check_source_of_move(source)
     target = opening.move_context(context, source.association)
     if target.access is not QueueAccessType.MOVE or target.caller.sid != source.caller.sid:
@@ -255,8 +255,8 @@ def move_message(
         raise TransactionUsage(
             f"the queue {to_queue.name} is {'' if transactional else 'not '}transactional"
         )
-    manager.moving.movable(from_queue, lookup_id)
+    manager.messages.moving.movable(from_queue, lookup_id)
     transaction = None
     if transactional:
         transaction = _transaction(manager, identifier, source.association)
-    manager.moving.move(from_queue, lookup_id, to_queue, transaction)
+    manager.messages.moving.move(from_queue, lookup_id, to_queue, transaction)

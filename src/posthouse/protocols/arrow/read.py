@@ -84,8 +84,8 @@ def _modules() -> tuple[Any, Any, Any]:
 
 
 def _names(manager: QueueManager, queue: Queue) -> tuple[str, str, int]:
-    core = manager.core
-    return queue.name, core.settings.computer_name, core.lookup_ids.value
+    machine = manager.machine
+    return queue.name, machine.name, machine.next_lookup_id
 
 
 def _gathered(gatherer: Any, pinned: Any) -> Any:
@@ -101,7 +101,7 @@ def _gathered(gatherer: Any, pinned: Any) -> Any:
 
 def _noted(damage: BaseException | None, manager: QueueManager, queue: Queue) -> None:
     if isinstance(damage, Unreadable):
-        manager.reading.met(damage)
+        manager.messages.met(damage)
 
 
 class _Stream:

@@ -68,7 +68,7 @@ class Intake:
         taken, verdicts = len(packets), list[Verdict]()
 
         def receive(manager: QueueManager) -> Verdict:
-            verdicts.append(manager.receive_packets(peer, packets, looks))
+            verdicts.append(manager.transfer.receive_packets(peer, packets, looks))
             return verdicts[0]
 
         def safe(answer: Answer) -> None:

@@ -121,7 +121,7 @@ class Links:
     def _is_due(self, queue: Queue, link: Link) -> bool:
         """An operator may have brought the time of the next attempt forward."""
         assert queue.outgoing is not None
-        due = 0 < queue.outgoing.retry_time <= self.desk.manager.core.utc
+        due = 0 < queue.outgoing.retry_time <= self.desk.manager.machine.utc
         return due and link.state is LinkState.WAITING_RECONNECT
 
     def _has_new(self, queue: Queue, link: Link) -> bool:
@@ -136,7 +136,7 @@ class Links:
 
     def _queue(self, number: int) -> Queue | None:
         """3.1.7.12: an outgoing queue of this protocol; None for any other."""
-        queue = self.desk.manager.core.queues.get(number)
+        queue = self.desk.manager.queues.get(number)
         if queue is None or queue.deleted or queue.outgoing is None:
             return None
         return queue if is_handled(parse_format_name(queue.definition.format_name)) else None
@@ -156,7 +156,7 @@ class Links:
 
     def _arrived(self, queue: Queue) -> int:
         """Asked in a turn, for it may have to count them while others send."""
-        return self._reports.ask(lambda manager: manager.transfer.sequences.arrived(queue), 0)
+        return self._reports.ask(lambda manager: manager.transfer.arrived(queue), 0)
 
     def _has_reason(self, queue: Queue) -> bool:
         return self._needs_session(queue) or self._awaits_final(queue)
@@ -276,8 +276,7 @@ class Links:
 
     def look_at_routes(self) -> None:
         """The directory has changed: what would go another way by now does so."""
-        service = self.desk.manager.directory.service
-        seen = service.version, service.queues_version
+        seen = self.desk.manager.directory.versions
         if seen == self._routes_seen:
             return
         self._routes_seen = seen
@@ -506,7 +505,7 @@ class Links:
         self._reports.history(link.queues, status, link.hop)
         hop = link.hop
         if hop is not None and hop.guid != NULL_GUID:
-            self._reports.ask(lambda m: m.transfer.machines.missed(hop.guid, hop.address), None)
+            self._reports.ask(lambda m: m.transfer.missed(hop.guid, hop.address), None)
         self._wait_or_end(link, words)
 
     # -- the Session Retry Connect Timer (3.1.2.3)
@@ -531,12 +530,12 @@ class Links:
         so for as long as it was idle it stays away. New messages do not wait for that.
         """
         link.attempt += 1
-        router = self.desk.manager.core.settings.queue_manager.routing_server
+        router = self.desk.manager.machine.settings.queue_manager.routing_server
         pause_ms = self.settings.cleanup_routing_ms if router else self.settings.cleanup_ms
         self._wait(link, pause_ms, "what was sent is not acknowledged yet", rests=True)
 
     def _wait(self, link: Link, pause_ms: int, words: str, *, rests: bool = False) -> None:
-        link.rests_since = self.desk.manager.core.lookup_ids.value - 1 if rests else None
+        link.rests_since = self.desk.manager.machine.next_lookup_id - 1 if rests else None
         link.last_error = words
         link.happened(LinkEvent.WAIT)
         link.retry_at_ms = self._now() + pause_ms

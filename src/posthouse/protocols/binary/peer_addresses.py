@@ -41,7 +41,7 @@ class Whereabouts:
     def is_there(self, guid: bytes, address: str) -> bool:
         """Whether a machine of the directory has this address."""
         manager, at = self._desk.manager, host_key(address)
-        if not manager.receiving.targets.knows_machine(guid) or is_elsewhere(manager, guid, at):
+        if not manager.transfer.knows_machine(guid) or is_elsewhere(manager, guid, at):
             return False
         reached, port = manager.transfer.address_of(guid) or ("", None)
         if port is not None and host_key(reached) == at:
@@ -61,9 +61,9 @@ class Whereabouts:
         name = parse_format_name(queue.definition.format_name)
         if not host or not isinstance(name, PrivateName):
             return host
-        if not manager.receiving.targets.knows_machine(name.guid):
+        if not manager.transfer.knows_machine(name.guid):
             return host
-        topology = manager.directory.service.topology(manager.core.now_ms)
+        topology = manager.directory.topology()
         machines = [name.guid, *chain.from_iterable(topology.routing_servers.values())]
         if any(self.is_there(guid, host) for guid in machines):
             return ""
@@ -95,7 +95,7 @@ class Whereabouts:
         Who claims the GUID of a machine again and again has its names looked up once at a time.
         """
         manager = self._desk.manager
-        if not manager.receiving.targets.knows_machine(guid) or self.is_there(guid, address):
+        if not manager.transfer.knows_machine(guid) or self.is_there(guid, address):
             return False
         key = _, names = self._key(guid)
         if names and key in self._waiting:

@@ -73,7 +73,7 @@ class BinaryProtocol:
         self.on_event: Callable[[Event], None] = lambda event: None  # for the log
         self.timers = Timers(network.wake_at)
         self.pinger = Pinger(
-            lambda: desk.manager.identifier,
+            lambda: desk.manager.machine.identifier,
             network.ping,
             now,
             ping,
@@ -105,7 +105,7 @@ class BinaryProtocol:
         self._clones: Bounded[str, None] = Bounded(CLONES_MAX)
         self._kept: set[Session] = set()  # whose address the engine has been told
         self._senders: dict[bytes, Session] = {}  # who sent in a sequence last, by its GUID
-        desk.manager.transfer.is_connected = self._by_guid.__contains__
+        desk.manager.transfer.follow_connections(self._by_guid.__contains__)
 
     # -- from the engine
 
@@ -176,13 +176,13 @@ class BinaryProtocol:
             transport,
             self,
             role=role,
-            own_guid=self.desk.manager.identifier,
+            own_guid=self.desk.manager.machine.identifier,
             peer_address=address,
             now=self.now,
             server_guid=server_guid,
             pinged=link is not None and link.pinged,
             direct=link is not None and server_guid == NULL_GUID,
-            routing_server=self.desk.manager.core.settings.queue_manager.routing_server,
+            routing_server=self.desk.manager.machine.settings.queue_manager.routing_server,
         )
         self.sessions[session] = link
         return session
@@ -299,7 +299,7 @@ class BinaryProtocol:
         the latest, since older ones may be dead. Decision 24: one from another carries nothing.
         """
         found = self._by_guid.get(guid)
-        queue = self.desk.manager.core.queues.get(number)
+        queue = self.desk.manager.queues.get(number)
         if not found or queue is None:
             return None
         if host := self._whereabouts.bound_host(queue):
@@ -321,7 +321,7 @@ class BinaryProtocol:
         if session.role is not Role.INITIATOR or (link is not None and link.is_bound):
             return False
         manager, address = self.desk.manager, session.remote_address
-        if manager.receiving.targets.knows_machine(guid):
+        if manager.transfer.knows_machine(guid):
             return self._whereabouts.is_there(guid, address)
         reached, port = manager.transfer.address_of(guid) or ("", None)
         return port is None or host_key(reached) == host_key(address)
@@ -335,15 +335,15 @@ class BinaryProtocol:
         manager, first = self.desk.manager, host_key(found[0].remote_address)
         reached, port = reached_at(manager, guid)
         at = host_key(reached)
-        name = parse_format_name(manager.core.queues[number].definition.format_name)
+        name = parse_format_name(manager.queues.numbered(number).definition.format_name)
         if not isinstance(name, PrivateName) or name.number != ORDER_QUEUE:
-            if manager.receiving.targets.knows_machine(guid):
+            if manager.transfer.knows_machine(guid):
                 return "" if port is None else at
             return at or first
         if port is not None and any(host_key(each.remote_address) == at for each in found):
             return at
         sender = self._senders.get(guid)
-        if manager.receiving.targets.knows_machine(guid):
+        if manager.transfer.knows_machine(guid):
             there = [s for s in found if self._whereabouts.is_there(guid, s.remote_address)]
             return host_key(there[-1].remote_address) if there else ""
         return first if sender is None else host_key(sender.remote_address)
@@ -399,7 +399,7 @@ class BinaryProtocol:
     def _is_router(self, guid: bytes) -> bool:
         """Whether the directory has it as a machine that routes messages to us."""
         manager = self.desk.manager
-        return manager.directory.service.routes_for_us(guid, manager.core.now_ms)
+        return manager.directory.routes_for_us(guid)
 
     def _machine_of(self, number: int) -> bytes:
         """The machine of the directory that an outgoing queue leads to; empty if it is none.
@@ -408,13 +408,13 @@ class BinaryProtocol:
         when its machine has gone: then it counts who answered there.
         """
         manager = self.desk.manager
-        queue = manager.core.queues[number]
+        queue = manager.queues.numbered(number)
         host = self._whereabouts.bound_host(queue)
         found = resolvable(manager, queue.definition.format_name, host)
         if not isinstance(found, Destination):
             return b""
         guid = manager.transfer.info(queue).peer if found.is_direct else found.guid
-        return guid if manager.receiving.targets.knows_machine(guid) else b""
+        return guid if manager.transfer.knows_machine(guid) else b""
 
     def _leads_to(self, number: int, session: Session) -> bool:
         """Whether the name of an outgoing queue leads to the other end of a session.
@@ -427,7 +427,7 @@ class BinaryProtocol:
         if link is not None and link.addresses:
             return link.guid in (b"", guid) and address in link.addresses
         manager = self.desk.manager
-        queue = manager.core.queues[number]
+        queue = manager.queues.numbered(number)
         name = parse_format_name(queue.definition.format_name)
         if isinstance(name, DirectName) and as_address(name.host) is not None:
             return host_key(name.host) == address
@@ -444,7 +444,7 @@ class BinaryProtocol:
 
         Acknowledgments that are owed when the sender has gone need to know where it was.
         """
-        may_answer = self.desk.manager.core.acks.may_answer
+        may_answer = self.desk.manager.transfer.may_answer
         self._order_acks.touched(session, tuple(one for one in sequences if may_answer(one[1])))
         self._note_sender(session, sequences)
         if session.role is Role.ACCEPTOR and session not in self._kept:
@@ -525,7 +525,7 @@ class _Sharing:
 
     def came(self, guid: bytes) -> None:
         """A session is open: its machine may have moved."""
-        if guid not in self._due and self._protocol.desk.manager.core.acks.shared.may_wait(guid):
+        if guid not in self._due and self._protocol.desk.manager.transfer.may_have_moved(guid):
             settings = self._protocol.settings
             idle_ms = min(settings.cleanup_ms, settings.cleanup_routing_ms)
             self._due[guid] = self._protocol.now() + min(QUIET_MS, idle_ms // 2)
@@ -549,7 +549,7 @@ class _Sharing:
 
 
 def _share(guid: bytes, hosts: list[str], manager: QueueManager) -> bool:
-    return manager.core.acks.shared.share(guid, hosts)
+    return manager.transfer.share_answers(guid, hosts)
 
 
 def _nothing(answer: Answer) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from posthouse.directory import objects
 from posthouse.directory.addresses import Address
-from posthouse.directory.base import DirectoryOperationResult, equals
+from posthouse.directory.base import DirectoryOperationResult
 from posthouse.directory.routing import NoRoute
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
@@ -114,11 +114,10 @@ def destination_of(manager: QueueManager, format_name: str, host: str = "") -> D
 
 def _owner(manager: QueueManager, name: PublicName) -> Destination:
     """The queue manager that a queue of the directory belongs to."""
-    owner = manager.receiving.targets.owner_of(str(name))
+    owner = manager.transfer.owner_of(str(name))
     if owner:
         return Destination("", None, owner)
-    service, now_ms = manager.directory.service, manager.core.now_ms
-    found = service.known(objects.Queue, equals("identifier", name.guid), now_ms)
+    found = manager.directory.known_queue(name.guid)
     lacks = f"queue {name}"
     if found.value is not None:
         lacks = f"queue manager {found.value.computer_name}"
@@ -206,7 +205,7 @@ def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -
     found: list[Candidate] = []
     hops = [*routed(manager, guid)]
     if detour and hops == [guid]:
-        hops += manager.directory.service.detours(guid, manager.core.now_ms)
+        hops += manager.directory.detours(guid)
     for machine in map(partial(_machine, manager), hops):
         if machine is not None:
             found += _reached(manager, machine.identifier, called=False) + _places(machine)
@@ -227,7 +226,7 @@ def candidates_or_none(manager: QueueManager, guid: bytes) -> list[Candidate]:
 def routed(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
     """The queue managers that messages for another one are handed to, the first choice first."""
     try:
-        return manager.directory.service.next_hops(guid, manager.core.now_ms).candidates
+        return manager.directory.next_hops(guid).candidates
     except NoRoute as fault:
         raise Unresolved(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, str(fault)) from None
 
@@ -241,8 +240,7 @@ def routed_or_none(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
 
 
 def _machine(manager: QueueManager, guid: bytes) -> objects.QueueManager | None:
-    service, now_ms = manager.directory.service, manager.core.now_ms
-    return service.known(objects.QueueManager, equals("identifier", guid), now_ms).value
+    return manager.directory.known_machine(guid)
 
 
 def entered_places(manager: QueueManager, guid: bytes) -> list[Candidate]:

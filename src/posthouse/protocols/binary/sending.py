@@ -320,7 +320,7 @@ class SendingQueues:
             if not self._is_begun(queue, manager):
                 continue
             lowest = _lowest(level, levels.highest)
-            messages = queue.take(count, bytes_max, lowest, manager.core.utc, now_ms)
+            messages = queue.take(count, bytes_max, lowest, manager.machine.utc, now_ms)
             left = queue.level
             if left is not None and (messages or left < level):
                 levels.add(queue, left)
@@ -336,9 +336,9 @@ class SendingQueues:
 
     def _sort_in(self, manager: QueueManager) -> None:
         """Gives each queue with news the place of the most that it can have to send."""
-        queues = manager.core.queues
+        find = manager.queues.get
         for number, queue in self._told.items():
-            if (found := queues.get(number)) is None:
+            if (found := find(number)) is None:
                 continue
             order = found.state.order
             used = [priority for priority in order.used if order.lane(priority).count]
@@ -374,7 +374,7 @@ class SendingQueues:
     def expire(self, manager: QueueManager, now_ms: int) -> None:
         """Looks at all Transactional Ack Wait Timers; what is to be sent again waits then."""
         for number, queue in self._queues.items():
-            if queue.attached and queue.expire(manager.core.utc, now_ms):
+            if queue.attached and queue.expire(manager.machine.utc, now_ms):
                 self._told[number] = queue
 
     def is_due(self, now_ms: int) -> bool:

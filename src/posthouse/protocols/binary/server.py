@@ -34,7 +34,7 @@ class Connection(Stream):
         """The session that gets the bytes."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
-            self._protocol.desk.manager.add_own_address(self.local_address)
+            self._protocol.desk.manager.queues.add_own_address(self.local_address)
             return self._protocol.accept(self, address)
         return attempt.connected(self)
 

@@ -169,7 +169,7 @@ def show_bindery_access(
     """Shows what the caller may do in the bindery, and as whom (NWGetBinderyAccessLevel)."""
     with working(manager, context, params.station) as station:
         level = manager.bindery.get_bindery_access_level(station)
-    own = manager.bindery.objects.by_id.get(level.id)
+    own = manager.bindery.find_object(level.id)
     return BinderyAccessJson(
         read_level=level.level & 0x0F,
         write_level=level.level >> 4,
@@ -275,7 +275,7 @@ def _members(manager: QueueManager, value: bytes) -> list[MemberJson]:
 
 
 def _member(manager: QueueManager, id: int) -> MemberJson:
-    found = manager.bindery.objects.by_id.get(id)
+    found = manager.bindery.find_object(id)
     if found is None:
         return MemberJson(id=id, type="", name="")
     return MemberJson(id=id, type=type_name(found.type), name=found.name)

@@ -46,7 +46,7 @@ class StationBook:
         station = manager.stations.begin(
             LABEL, context.address, owner=context.association, lease_ms=lease_ms
         )
-        key = manager.core.random_bytes(ID_SIZE).hex()
+        key = manager.machine.random_bytes(ID_SIZE).hex()
         self._opened[key] = Opened(station, context.caller.sid, context.association)
         return key, station
 

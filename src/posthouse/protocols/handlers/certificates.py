@@ -47,7 +47,7 @@ def list_certificates(
 ) -> CertificateListJson:
     """Lists the certificates of users and the keys of queue managers."""
     context.require_administrator()
-    certificates = manager.accounts.certificates
+    certificates = manager.certificates
     machines = [_machine_json(manager, one) for one in certificates.machines()]
     users = [_user_json(manager, one) for one in certificates.users()]
     return CertificateListJson(certificates=machines + users)
@@ -158,19 +158,18 @@ def make_keys(
 
     def wanted(manager: QueueManager) -> _Wanted:
         context.require_administrator()
-        certificates = manager.accounts.certificates
-        settings = certificates.security.settings
-        bits = settings.key_bits if body.bits is None else body.bits
-        utc_s = manager.core.utc
+        certificates = manager.certificates
+        bits = certificates.key_bits if body.bits is None else body.bits
+        utc_s = manager.machine.utc
         if body.user is not None:
             return _Wanted(_account(manager, body.user).name, bits, utc_s, ())
-        if certificates.machine(manager.core.guid) is not None and not body.replace:
+        if certificates.machine(manager.machine.identifier) is not None and not body.replace:
             raise InvalidParameter(
                 "this queue manager has its keys already",
                 "With replace they are made anew; what was encrypted for the old ones is lost.",
             )
-        weak = (BASE_PROVIDER,) if settings.weak_algorithms else ()
-        name = manager.core.settings.computer_name
+        weak = (BASE_PROVIDER,) if certificates.weak_algorithms else ()
+        name = manager.machine.settings.computer_name
         return _Wanted(name, bits, utc_s, STRONG_PROVIDERS + weak)
 
     what = yield from at_once(wanted)
@@ -193,7 +192,7 @@ def _register(
 ) -> CertificateJson:
     assert body.user is not None
     account = _account(manager, body.user)
-    certificates = manager.accounts.certificates
+    certificates = manager.certificates
     if body.replace:
         for old in certificates.of_user(account.sid):
             if old.internal:
@@ -210,7 +209,7 @@ def _publish(
     certificate: bytes,
     signing: dict[str, RSAPrivateKey],
 ) -> CertificateJson:
-    made = manager.accounts.certificates.publish(keys, certificate, signing)
+    made = manager.certificates.publish(keys, certificate, signing)
     context.tell(manager, "machine_keys_made", providers=len(keys))
     return _machine_json(manager, made)
 
@@ -227,9 +226,7 @@ def import_certificate(
     def register(manager: QueueManager) -> CertificateJson:
         context.require_administrator()
         account = _account(manager, params.name)
-        made = manager.accounts.certificates.register(
-            account.sid, pair.certificate, pair.private_key
-        )
+        made = manager.certificates.register(account.sid, pair.certificate, pair.private_key)
         context.tell(manager, "certificate_imported", user=account.name, digest=made.digest.hex())
         return _user_json(manager, made)
 
@@ -246,7 +243,7 @@ def trust_certificate(
 
     def trust(manager: QueueManager) -> CertificateJson:
         context.require_administrator()
-        certificates = manager.accounts.certificates
+        certificates = manager.certificates
         if body.sid is not None:
             sid = parse_sid(body.sid)
             user = certificates.register(sid, certificate)
@@ -285,7 +282,7 @@ def export_keys(
 ) -> MachineKeysJson:
     """Shows certificate and public keys of this queue manager, for others to trust."""
     context.require_administrator()
-    own = manager.accounts.certificates.machine(manager.core.guid)
+    own = manager.certificates.machine(manager.machine.identifier)
     if own is None:
         raise NoSuchCertificate(
             "this queue manager has no keys yet", "Make them with `posthouse cert create`."
@@ -303,7 +300,7 @@ def remove_certificate(
 ) -> Done:
     """Trusts a certificate of a user, or the keys of a queue manager, no more."""
     context.require_administrator()
-    certificates = manager.accounts.certificates
+    certificates = manager.certificates
     if "-" in params.id:
         machine = certificates.machine(parse_guid(params.id))
         if machine is None:

@@ -147,7 +147,7 @@ class Context:
 
     def tell(self, manager: QueueManager, event: str, **details: object) -> None:
         """One line for the operator's log: who changed what."""
-        manager.core.event(event, **details, by=self.caller.name)
+        manager.machine.event(event, **details, by=self.caller.name)
 
 
 Access = QueueAccessType
@@ -176,7 +176,7 @@ def opened(
     try:
         yield descriptor
     finally:
-        manager.close_queue(descriptor)
+        manager.queues.close_queue(descriptor)
 
 
 def open_queue(
@@ -187,4 +187,4 @@ def open_queue(
     administrative = _ADMINISTRATIVE.get(access)
     if administrative and manager.queues.find_local(name) is None and _outgoing(manager, name):
         access = administrative
-    return manager.open_queue(name, access, context.caller, association=context)
+    return manager.queues.open_queue(name, access, context.caller, association=context)

@@ -123,7 +123,7 @@ class Conversation(Generic[T]):
             try:
                 outcome.append((call(manager), None))
             except QueueError as error:
-                outcome.append((None, manager.refused(error)))
+                outcome.append((None, manager.machine.refused(error)))
 
         def durable(answer: Answer) -> None:
             self._ahead -= 1

@@ -21,7 +21,9 @@ def list_damage(
 ) -> DamageListJson:
     """Lists the damaged records of messages that were set aside and are not decided."""
     context.require_administrator()
-    return DamageListJson(records=[_json(manager, one) for one in manager.damage.undecided()])
+    return DamageListJson(
+        records=[_json(manager, one) for one in manager.machine.damaged_records()]
+    )
 
 
 def accept_damage(
@@ -29,7 +31,9 @@ def accept_damage(
 ) -> Done:
     """Gives up damaged records: their messages are purged. The log keeps who did it."""
     context.require_administrator()
-    undecided = {(segment_name(one.segment), one.offset): one for one in manager.damage.undecided()}
+    undecided = {
+        (segment_name(one.segment), one.offset): one for one in manager.machine.damaged_records()
+    }
     asked = dict.fromkeys((one.file, one.offset) for one in body.records)
     for place in asked:
         if place not in undecided:
@@ -38,12 +42,12 @@ def accept_damage(
                 f"no undecided damage lies in {file} at offset {offset}",
                 "`posthouse damage list` shows what is to be decided.",
             )
-    manager.damage.accept([undecided[place] for place in asked], context.caller.name)
+    manager.machine.accept_damage([undecided[place] for place in asked], context.caller.name)
     return Done()
 
 
 def _json(manager: QueueManager, damaged: DamagedRecord) -> DamagedRecordJson:
-    found = manager.damage.message(damaged)
+    found = manager.machine.damaged_message(damaged)
     queue = found[0] if found else None
     return DamagedRecordJson(
         file=segment_name(damaged.segment),

@@ -45,7 +45,7 @@ def show_directory(
 ) -> Document:
     """Shows the directory as one document: sites, links, machines, public queues, lists."""
     context.require_administrator()
-    return manager.directory_changes.document()
+    return manager.directory.document()
 
 
 def import_directory(
@@ -53,7 +53,7 @@ def import_directory(
 ) -> DirectoryChangeJson:
     """Makes the directory say what a document says, all of it or nothing."""
     context.require_administrator()
-    found = manager.directory_changes.take_in(
+    found = manager.directory.take_in(
         body.document, prune=body.prune, only=body.only, dry_run=body.dry_run
     )
     return told(manager, context, found, dry_run=body.dry_run)
@@ -63,7 +63,7 @@ def told(
     manager: QueueManager, context: Context, found: Difference, *, dry_run: bool
 ) -> DirectoryChangeJson:
     """What a change of the directory did, for whoever asked and for the operator's log."""
-    held = manager.directory_changes.holdings()
+    held = manager.directory.holdings()
     names = Names(Holdings.of([*found.deleted, *found.created, *held.objects()]))
     before = {one.identifier: one for one in found.before}
     changes = [
@@ -92,12 +92,12 @@ def remove_from_directory(
 ) -> DirectoryChangeJson:
     """Takes one object out of the directory."""
     context.require_administrator()
-    sites = {site.identifier: site.name for site in manager.directory_changes.sites()}
-    value = manager.directory_changes.remove(body.kind, body.name, dry_run=body.dry_run)
+    sites = {site.identifier: site.name for site in manager.directory.sites()}
+    value = manager.directory.remove(body.kind, body.name, dry_run=body.dry_run)
     if not body.dry_run:
         context.tell(manager, "directory_changed", objects=1)
     done = _changed(value, "deleted", sites)
-    left = who_names(value, manager.directory_changes.holdings().objects())
+    left = who_names(value, manager.directory.holdings().objects())
     done.named_by = [f"{_KINDS[type(one)]} {title_of(one, sites)}" for one in left[:NAMED_BY_MAX]]
     done.left_off = len(left) - len(done.named_by)
     return DirectoryChangeJson(changes=[done])
@@ -116,7 +116,7 @@ def refresh_directory(
 ) -> Steps[DirectoryStatusJson]:
     """Asks the authority of the directory for changes, and shows how the directory stands."""
     yield from looked_at(lambda manager: context.require_administrator())
-    yield from looked_at(lambda manager: manager.mirroring.begin_again())
+    yield from looked_at(lambda manager: manager.directory.begin_again())
     if context.services.refresh is not None:
         yield context.services.refresh("")
     return (yield from looked_at(directory_status))
@@ -127,5 +127,5 @@ def show_route(
 ) -> RouteJson:
     """Shows the way that messages take from one machine to another, and why."""
     context.require_administrator()
-    steps = manager.directory_changes.route(params.source, params.target)
+    steps = manager.directory.route(params.source, params.target)
     return RouteJson(steps=[RouteStepJson(**step._asdict()) for step in steps])

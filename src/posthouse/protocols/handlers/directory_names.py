@@ -45,7 +45,7 @@ def find_queues(
     """Finds public queues by type, label, machine, and times of creation and change."""
     _require_user(context)
     filters = list(_filters(params))
-    found = manager.directory_entries.find_queues(filters, context.caller, params.limit)
+    found = manager.directory.find_queues(filters, context.caller, params.limit)
     return PublicQueueListJson(queues=[*map(_json, found.queues)], left_off=found.left_off)
 
 
@@ -108,7 +108,7 @@ def enter_user(
     context.require_administrator()
     sid, name = _whom(manager, body.user)
     certificates = [read_key_pair(file).certificate for file in body.certificates]
-    found = manager.directory_entries.register(
+    found = manager.directory.register(
         sid,
         body.name or name,
         certificates,
@@ -130,7 +130,7 @@ def _whom(manager: QueueManager, text: str) -> tuple[bytes, str]:
     except QueueError:
         pass
     try:
-        return manager.directory_changes.user(text).security_identifier, ""
+        return manager.directory.user(text).security_identifier, ""
     except StatusNotFound:
         raise NoSuchUser(
             f"neither this queue manager nor the directory has a user {text}",
@@ -143,8 +143,8 @@ def show_place(
 ) -> QueuePlaceJson:
     """Shows where a queue can be read: the name it has there, its machine, the hosts of that."""
     _require_user(context)
-    place = manager.directory_entries.place(params.queue)
-    path = manager.get_queue_path(place.format_name).path_name
+    place = manager.directory.place(params.queue)
+    path = manager.directory.get_queue_path(place.format_name).path_name
     return QueuePlaceJson(
         format_name=place.format_name, path=path, machine=place.machine, hosts=[*place.hosts]
     )

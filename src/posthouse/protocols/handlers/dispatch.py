@@ -150,12 +150,12 @@ class Api:
 
     def _check_current(self, caller: Caller) -> None:
         """A session outlives changes of its account, but not with what the account had before."""
-        if caller.origin in self.desk.manager.core.stale_origins:
+        if self.desk.manager.machine.is_stale(caller.origin):
             raise AccessDenied(f"the account {caller.name} has changed", "Log in again.")
 
     def _refuse(self, error: QueueError, done: Done, *, counted: bool) -> None:
         if not counted:
-            self.desk.manager.refused(error)
+            self.desk.manager.machine.refused(error)
         done(status_of(error), encode_json(error_json(error)))
 
 

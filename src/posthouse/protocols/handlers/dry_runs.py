@@ -11,12 +11,9 @@ from posthouse.engine.messages.enqueue import complete_transaction
 from posthouse.engine.messages.returning import check_is_elsewhere
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.queues.queue import Queue
-from posthouse.model.format_names import MultipleName
 from posthouse.model.message import Message
-from posthouse.model.names import PathName, parse_name
 from posthouse.model.properties import QueueAccessType
 from posthouse.security.access import Caller
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 
 
@@ -24,12 +21,7 @@ def targets(
     manager: QueueManager, name: str, access: QueueAccessType, caller: Caller
 ) -> list[Queue]:
     """The queues that a name would open; not those that would be made by that."""
-    parsed = parse_name(name)
-    if not isinstance(parsed, PathName):
-        parsed = manager.directory.expand(parsed)
-    names = parsed.names if isinstance(parsed, MultipleName) else [parsed]
-    found = [manager.opening.would_open(one, access, caller) for one in names]
-    return [queue for queue in found if queue is not None]
+    return manager.queues.would_open(name, access, caller)
 
 
 class Trial:
@@ -45,8 +37,8 @@ class Trial:
                 transactional = queue.definition.transactional
                 complete_transaction(message, 0 if transactional else None)
                 packet = serialize(message)
-                manager.core.admission.admit(
-                    queue, packet, glance(packet), 0, transactional, self._room
+                manager.messages.check_admission(
+                    queue, packet, transactional=transactional, room=self._room
                 )
 
     def send_back(
@@ -71,8 +63,7 @@ class Trial:
         self, manager: QueueManager, source: OpenQueueDescriptor, lookup_id: int, name: str
     ) -> None:
         """Whether it could be moved there; a subqueue may have to be made."""
-        queue = manager.opening.check_source_of_move(source)
         for target in targets(manager, name, QueueAccessType.MOVE, source.caller):
             before = self._room.bytes_of.get(target.number, 0)
-            row = manager.moving.check(queue, lookup_id, target, before)
+            row = manager.messages.check_move(source, lookup_id, target, before)
             self._room.take(target, row.size)

@@ -166,8 +166,7 @@ def lease_group(
 def _usable(manager: QueueManager, context: Context, name: str, mode: GroupMode) -> Queue:
     """The queue, for somebody who may do there what the group does."""
     queue, access = find_queue(manager, name), _ACCESS[mode]
-    manager.opening.check_role(queue, access)
-    manager.opening.require(queue, context.caller, access)
+    manager.queues.require(queue, context.caller, access)
     return queue
 
 
@@ -194,7 +193,7 @@ def claim_messages(
     """
     group = _own(manager, context, params)
     if body.incarnation:
-        manager.incarnations.check(body.incarnation, body.through)
+        manager.machine.check_incarnation(body.incarnation, body.through)
     asked = ClaimRange(body.through, body.after, body.stream, body.skip)
     manager.groups.claim(group, body.epoch, asked)
     return group_json(manager, group)

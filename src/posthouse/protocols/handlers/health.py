@@ -68,11 +68,11 @@ class Glance(NamedTuple):
 
 def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Glance:
     """How it does; `queues` are those that the caller may look at, `whole`: everything."""
-    state = manager.mirroring.state()
-    shared_and_away = bool(manager.mirroring.source) and not state.online
+    state = manager.directory.state()
+    shared_and_away = bool(manager.directory.source) and not state.online
     return Glance(
         not_ready=health.obstacles(manager),
-        scarce=scarcities(manager.core.throttled),
+        scarce=scarcities(manager.machine.throttled),
         dead_letters=[
             CountedJson(name=queue.name, count=queue.state.count)
             for queue in health.dead_letters(queues)
@@ -97,12 +97,12 @@ def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Gla
                 messages=one.messages,
                 seen=time_text(one.seen_utc),
             )
-            for one in manager.core.clocks.differing()[: SHOWN_MAX * whole]
+            for one in manager.transfer.clocks_that_differ()[: SHOWN_MAX * whole]
         ],
         sequences=[_sequence_words(one) for one in health.sequences(manager, queues)[:SHOWN_MAX]],
         directory=(state.reason or "it has not answered") if shared_and_away else "",
-        damaged=len(manager.damage.undecided()),
-        stopped=manager.damage.stops_compaction,
+        damaged=len(manager.machine.damaged_records()),
+        stopped=manager.machine.stops_compaction,
     )
 
 

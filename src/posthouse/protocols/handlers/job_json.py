@@ -69,13 +69,13 @@ def queue_id_of(manager: QueueManager, text: str) -> int:
             raise QmsError(NO_QUEUE, f"{excerpt(text)} is no id of a queue") from None
     name = object_name(rest if colon else text)
     kinds = (parse_type(word),) if colon else QUEUE_TYPES
-    objects, queues = manager.bindery.objects, manager.job_queues.queues
+    bindery, queues = manager.bindery, manager.jobs.queue_ids()
     for kind in kinds:
-        found = objects.find(kind, name)
+        found = bindery.object_named(kind, name)
         if found is not None and found.id in queues:
             return found.id
     if not colon:
-        named = (one for one in map(objects.by_id.get, queues) if one is not None)
+        named = (one for one in map(bindery.find_object, queues) if one is not None)
         for one in named:
             if one.name == name:
                 return one.id
@@ -98,7 +98,7 @@ def server_id_of(manager: QueueManager, text: str) -> int:
     word, colon, name = text.partition(":")
     kinds = (parse_type(word),) if colon else SERVER_TYPES
     for kind in kinds:
-        found = manager.bindery.objects.find(kind, object_name(name if colon else text))
+        found = manager.bindery.object_named(kind, object_name(name if colon else text))
         if found is not None:
             return found.id
     raise QmsError(NO_SUCH_OBJECT, f"there is no queue server {excerpt(text)}")
@@ -106,7 +106,7 @@ def server_id_of(manager: QueueManager, text: str) -> int:
 
 def shown_name(manager: QueueManager, id: int) -> str:
     """An object for people: users by name, others with their type."""
-    found = manager.bindery.objects.by_id.get(id)
+    found = manager.bindery.find_object(id)
     if found is None:
         return ""
     return found.name if found.type == NWOT_USER else f"{type_name(found.type)}:{found.name}"
@@ -117,7 +117,7 @@ def shown_name(manager: QueueManager, id: int) -> str:
 
 def queue_json(manager: QueueManager, station: Station, queue: JobQueue) -> JobQueueJson:
     """A queue, as far as the station may look."""
-    own = manager.bindery.objects.by_id[queue.id]
+    own = manager.bindery.object_with_id(queue.id)
     status = _status(manager, station, queue.id)
     inside = status is not None or manager.bindery.is_supervisor(station)
     return JobQueueJson(
@@ -139,7 +139,7 @@ def queue_json(manager: QueueManager, station: Station, queue: JobQueue) -> JobQ
 
 def _status(manager: QueueManager, station: Station, queue_id: int) -> QueueStatus | None:
     try:
-        return manager.job_queues.read_queue_current_status(station, queue_id)
+        return manager.jobs.read_queue_current_status(station, queue_id)
     except QmsError:
         return None
 
@@ -153,14 +153,16 @@ def attached_json(manager: QueueManager, status: QueueStatus) -> list[AttachedJs
     """The servers that are attached."""
     found = []
     for id, number in status.servers:
-        own = manager.bindery.objects.by_id.get(id)
+        own = manager.bindery.find_object(id)
         name, kind = ("", "") if own is None else (own.name, type_name(own.type))
         found.append(AttachedJson(id=id, name=name, type=kind, station=number))
     return found
 
 
 def _members(manager: QueueManager, id: int, property: str) -> list[str]:
-    return [shown_name(manager, one) for one in manager.bindery.objects.by_id[id].members(property)]
+    return [
+        shown_name(manager, one) for one in manager.bindery.object_with_id(id).members(property)
+    ]
 
 
 def _directory(manager: QueueManager, station: Station, kind: int, name: str) -> str | None:
@@ -176,7 +178,7 @@ def _directory(manager: QueueManager, station: Station, kind: int, name: str) ->
 
 def job_json(manager: QueueManager, station: Station, job: Job) -> JobJson:
     """A job; whether the station may see it was looked at before."""
-    made, queues = manager.job_queues.describe(job, station), manager.job_queues
+    made, queues = manager.jobs.describe(job, station), manager.jobs
     return JobJson(
         queue=queues.queue_name(job.entry.queue_id),
         queue_id=job.entry.queue_id,
@@ -226,7 +228,7 @@ def _target_time(manager: QueueManager, job: Job) -> str | None:
     """The server's own clock says when; people are told in UTC."""
     if job.due is None:
         return None
-    return time_text(job.due - manager.job_queues.utc_offset_s(job.due))
+    return time_text(job.due - manager.jobs.utc_offset_s(job.due))
 
 
 def _progress(job: Job) -> ProgressJson | None:
@@ -288,7 +290,7 @@ def _moment(manager: QueueManager, text: str | None, hexadecimal: str | None) ->
     if text is None:
         return AT_ONCE
     utc = parse_time(text)
-    local = utc + manager.job_queues.utc_offset_s(utc)
+    local = utc + manager.jobs.utc_offset_s(utc)
     try:
         return pack_target_time(datetime.fromtimestamp(local, UTC))
     except (OverflowError, ValueError):

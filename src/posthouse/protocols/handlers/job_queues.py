@@ -52,7 +52,7 @@ def list_job_queues(
     manager: QueueManager, context: Context, params: JobQueuesParams, body: Nothing
 ) -> JobQueueListJson:
     """Lists the job queues; of those that the caller may not see, only what the bindery shows."""
-    found = sorted(id for id in manager.job_queues.queues if id > params.after)
+    found = sorted(id for id in manager.jobs.queue_ids() if id > params.after)
     page = found[: params.limit]
     with working(manager, context, params.station) as station:
         queues = [_shown(manager, station, id) for id in page]
@@ -61,7 +61,7 @@ def list_job_queues(
 
 
 def _shown(manager: QueueManager, station: Station, id: int) -> JobQueueJson:
-    return queue_json(manager, station, manager.job_queues.queue(id))
+    return queue_json(manager, station, manager.jobs.queue(id))
 
 
 def show_job_queue(
@@ -78,7 +78,7 @@ def show_job_queue_status(
     """Shows status flags, number of jobs and attached servers (NWReadQueueCurrentStatus)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        status = manager.job_queues.read_queue_current_status(station, id)
+        status = manager.jobs.read_queue_current_status(station, id)
     return JobQueueStatusJson(
         id=id,
         status=status_words(status.status),
@@ -101,8 +101,8 @@ def create_job_queue(
         for member in names
     ]
     kind, name = parse_type(body.type), object_name(body.name)
-    with working(manager, context, params.station) as station, manager.core.one_step():
-        id = manager.job_queues.create_queue(station, kind, name, body.path)
+    with working(manager, context, params.station) as station, manager.machine.one_step():
+        id = manager.jobs.create_queue(station, kind, name, body.path)
         for property, member_kind, member in dict.fromkeys(members):
             manager.bindery.add_object_to_set(station, kind, name, property, member_kind, member)
         context.tell(manager, "job_queue_created", queue=name, type=kind)
@@ -112,7 +112,7 @@ def create_job_queue(
 def _existing(manager: QueueManager, property: str, text: str) -> tuple[int, str]:
     """A member that is there and fits: before anything is created for nothing."""
     kind, name = member_of(text)
-    if manager.bindery.objects.find(kind, name) is None:
+    if manager.bindery.object_named(kind, name) is None:
         raise QmsError(NO_SUCH_OBJECT, f"there is no object {name} of type {kind}")
     if property == Q_OPERATORS and kind not in (NWOT_USER, NWOT_USER_GROUP):
         raise QmsError(NO_SUCH_OBJECT, f"{name} is no user and no group")
@@ -128,8 +128,8 @@ def set_job_queue(
     """
     submit_from, tells = _given(body.submit_from), _given(body.response_queue)
     binds = submit_from is not None or tells is not None
-    with working(manager, context, params.station) as station, manager.core.one_step():
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+    with working(manager, context, params.station) as station, manager.machine.one_step():
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         if binds:
             queues.may_bind(station, id, submit_from or "", tells or "")
         if not isinstance(body.status, UnsetType):
@@ -151,8 +151,8 @@ def delete_job_queue(
     """Deletes a queue with its jobs (NWDestroyQueue)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        name = manager.job_queues.queue_name(id)
-        manager.job_queues.destroy_queue(station, id)
+        name = manager.jobs.queue_name(id)
+        manager.jobs.destroy_queue(station, id)
     context.tell(manager, "job_queue_deleted", queue=name)
     return Done()
 
@@ -166,7 +166,7 @@ def attach_server(
     """Attaches the station as a queue server (NWAttachQueueServerToQueue)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        manager.job_queues.attach_queue_server_to_queue(station, id)
+        manager.jobs.attach_queue_server_to_queue(station, id)
     return Done()
 
 
@@ -176,7 +176,7 @@ def detach_server(
     """Detaches it; jobs that it services are aborted (NWDetachQueueServerFromQueue)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        manager.job_queues.detach_queue_server_from_queue(station, id)
+        manager.jobs.detach_queue_server_from_queue(station, id)
     return Done()
 
 
@@ -186,7 +186,7 @@ def show_server_status(
     """Shows the status record of an attached server (NWReadQueueServerCurrentStatus)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        record = manager.job_queues.read_queue_server_current_status(
+        record = manager.jobs.read_queue_server_current_status(
             station, id, params.server, params.server_station
         )
     return ServerStatusJson(record=record)
@@ -199,7 +199,7 @@ def set_server_status(
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
         record = body.record.ljust(64, b"\0")
-        manager.job_queues.set_queue_server_current_status(station, id, record)
+        manager.jobs.set_queue_server_current_status(station, id, record)
     return Done()
 
 
@@ -221,7 +221,7 @@ def list_job_history(
 
 def _ended(manager: QueueManager, station: Station, params: HistoryParams) -> list[EndedJob]:
     """One more than are asked for. Supervisors see those too whose queues are gone."""
-    queues, after, count = manager.job_queues, params.after, params.limit + 1
+    queues, after, count = manager.jobs, params.after, params.limit + 1
     if params.queue is not None:
         id = queue_id_of(manager, params.queue)
         return queues.ended_jobs(station, id, after=after, count=count)
@@ -234,7 +234,7 @@ def _ended(manager: QueueManager, station: Station, params: HistoryParams) -> li
 
 def _is_seen(manager: QueueManager, station: Station, queue: JobQueue) -> bool:
     try:
-        manager.job_queues.check_view(station, queue)
+        manager.jobs.check_view(station, queue)
     except QmsError:
         return False
     return True

@@ -48,7 +48,7 @@ def list_jobs(
 ) -> JobListJson:
     """Lists jobs in queue order, from a position on."""
     with working(manager, context, params.station) as station:
-        queues = manager.job_queues
+        queues = manager.jobs
         queue = queues.queue(queue_id_of(manager, params.queue))
         queues.check_view(station, queue)
         start = max(params.start, 1)
@@ -63,7 +63,7 @@ def list_job_numbers(
     """Lists numbers of jobs in queue order, from a position on (NWGetQueueJobList)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        found = manager.job_queues.get_queue_job_list(station, id, params.start, params.limit)
+        found = manager.jobs.get_queue_job_list(station, id, params.start, params.limit)
     return JobNumbersJson(total=found.total, numbers=list(found.numbers))
 
 
@@ -74,13 +74,13 @@ def show_job(manager: QueueManager, context: Context, params: JobParams, body: N
 
 
 def _shown(manager: QueueManager, station: Station, id: int, number: int) -> JobJson:
-    queues = manager.job_queues
+    queues = manager.jobs
     return job_json(manager, station, queues.job(queues.queue(id), number))
 
 
 def _seen(manager: QueueManager, station: Station, params: JobParams) -> Job:
     """A job that the station may look at."""
-    queues = manager.job_queues
+    queues = manager.jobs
     queue = queues.queue(queue_id_of(manager, params.queue))
     queues.check_view(station, queue)
     return queues.job(queue, params.number)
@@ -92,7 +92,7 @@ def show_job_size(
     """Shows how long the file of a job is (NWGetQueueJobSize)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        found = manager.job_queues.get_queue_job_size(station, id, params.number)
+        found = manager.jobs.get_queue_job_size(station, id, params.number)
     return JobSizeJson(size=found.size)
 
 
@@ -105,7 +105,7 @@ def submit_job(
     """Submits a job: whole, with its file; or open, to be written and started by its station."""
     wanted, tells = wanted_job(manager, body), body.response_queue
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         if body.file is not None:
             made = queues.submit_job(station, id, wanted, body.file, finished_queue=tells)
         elif params.station is None:
@@ -121,7 +121,7 @@ def write_job_file(
     """Writes a piece of a job's file, up to 1 MiB (NWWriteFile)."""
     with working(manager, context, params.station) as station:
         handle = _handle(manager, station, params)
-        manager.job_queues.write_file(station, handle, params.offset, body)
+        manager.jobs.write_file(station, handle, params.offset, body)
     return Done()
 
 
@@ -131,14 +131,14 @@ def read_job_file(
     """Reads a piece of a job's file, for the server that services it (NWReadFile)."""
     with working(manager, context, params.station) as station:
         handle = _handle(manager, station, params)
-        return manager.job_queues.read_file(station, handle, params.offset, params.count)
+        return manager.jobs.read_file(station, handle, params.offset, params.count)
 
 
 def _handle(manager: QueueManager, station: Station, params: JobParams) -> int:
     """The station's own handle to a job; it has one while it writes or services it."""
-    queues = manager.job_queues
+    queues = manager.jobs
     job = queues.job(queues.queue(queue_id_of(manager, params.queue)), params.number)
-    handle = queues.files.handle_of(station, job)
+    handle = queues.handle_of(station, job)
     if not handle:
         raise QmsError(INVALID_FILE_HANDLE, f"job {params.number} is not open at this station")
     return handle
@@ -149,14 +149,14 @@ def close_job_file(
 ) -> Done:
     """Closes the file of a job and nothing else (NWCloseFile)."""
     with working(manager, context, params.station) as station:
-        manager.job_queues.close_file(station, _handle(manager, station, params))
+        manager.jobs.close_file(station, _handle(manager, station, params))
     return Done()
 
 
 def start_job(manager: QueueManager, context: Context, params: JobParams, body: Nothing) -> JobJson:
     """Releases a job that its station has written (NWCloseFileAndStartQueueJob)."""
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         queues.close_file_and_start_queue_job(station, id, params.number)
         return _shown(manager, station, id, params.number)
 
@@ -169,7 +169,7 @@ def change_job(
 ) -> JobJson:
     """Changes what a job says of how to process it (NWChangeQueueJobEntry)."""
     with working(manager, context, params.station) as station:
-        job, queues = _seen(manager, station, params), manager.job_queues
+        job, queues = _seen(manager, station, params), manager.jobs
         changed = changed_job(manager, queues.describe(job), body)
         queues.change_queue_job_entry(station, job.entry.queue_id, changed)
         return job_json(manager, station, job)
@@ -180,7 +180,7 @@ def place_job(
 ) -> JobJson:
     """Moves a job to another position (NWChangeQueueJobPosition)."""
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         queues.change_queue_job_position(station, id, params.number, body.position)
         return _shown(manager, station, id, params.number)
 
@@ -191,14 +191,14 @@ def move_job(
     """Moves a job to the end of another queue, where it gets another number."""
     with working(manager, context, params.station) as station:
         id, to = queue_id_of(manager, params.queue), queue_id_of(manager, body.to)
-        return MovedJson(number=manager.job_queues.move_queue_job(station, id, params.number, to))
+        return MovedJson(number=manager.jobs.move_queue_job(station, id, params.number, to))
 
 
 def remove_job(manager: QueueManager, context: Context, params: JobParams, body: Nothing) -> Done:
     """Removes a job with its file, also while it is serviced (NWRemoveJobFromQueue)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        manager.job_queues.remove_job_from_queue(station, id, params.number)
+        manager.jobs.remove_job_from_queue(station, id, params.number)
     return Done()
 
 
@@ -210,7 +210,7 @@ def service_job(
 ) -> JobJson:
     """Takes the next job that fits; it is this station's from then on (NWServiceQueueJob)."""
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         taken = queues.service_queue_job(station, id, body.types or None)
         return _shown(manager, station, id, taken.job_number)
 
@@ -220,7 +220,7 @@ def report_job_progress(
 ) -> Done:
     """Tells how far the server is; everybody who may see the job sees it."""
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         queues.report_progress(station, id, params.number, body.done, body.total, body.text)
     return Done()
 
@@ -230,7 +230,7 @@ def finish_job(
 ) -> Done:
     """The job is done, and gone with its file (NWFinishServicingQueueJob)."""
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         queues.finish_servicing_queue_job(station, id, params.number, body.charge, body.result)
     return Done()
 
@@ -238,7 +238,7 @@ def finish_job(
 def abort_job(manager: QueueManager, context: Context, params: JobParams, body: AbortBody) -> Done:
     """The job is not done: its restart flag says what becomes of it (NWAbortServicingQueueJob)."""
     with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.job_queues
+        id, queues = queue_id_of(manager, params.queue), manager.jobs
         queues.abort_servicing_queue_job(
             station, id, params.number, body.result, give_back=body.give_back
         )
@@ -251,7 +251,7 @@ def take_client_rights(
     """Gives the station the rights of the job's client (NWChangeToClientRights)."""
     with working(manager, context, params.station) as station:
         id = queue_id_of(manager, params.queue)
-        manager.job_queues.change_to_client_rights(station, id, params.number)
+        manager.jobs.change_to_client_rights(station, id, params.number)
     return Done()
 
 
@@ -268,10 +268,9 @@ def make_client_token(
         if body.code:
             _check_code(manager, job)
         user = _user(manager, job)
-    services, before = context.services, Change()
-    job.end_service(before)
-    manager.core.commit(before)
-    expires_s = manager.core.utc + TOKEN_LIFE_S
+    services = context.services
+    manager.jobs.end_service(job)
+    expires_s = manager.machine.utc + TOKEN_LIFE_S
     token, text = services.tokens.create(
         user, role=Role.OPERATE, expires_s=expires_s, of_service=True
     )
@@ -281,7 +280,7 @@ def make_client_token(
 
 
 def _own(manager: QueueManager, station: Station, params: JobParams) -> Job:
-    queues = manager.job_queues
+    queues = manager.jobs
     job = queues.job(queues.queue(queue_id_of(manager, params.queue)), params.number)
     if job.server is not station:
         raise QmsError(NO_Q_JOB_RIGHTS, f"job {params.number} is not serviced by this station")
@@ -291,9 +290,9 @@ def _own(manager: QueueManager, station: Station, params: JobParams) -> Job:
 def _check_code(manager: QueueManager, job: Job) -> None:
     """Decision 17: programs come from members of Q_CODE_USERS only."""
     bindery = manager.bindery
-    listed = bindery.objects.by_id[job.entry.queue_id].properties.get(Q_CODE_USERS)
+    listed = bindery.object_with_id(job.entry.queue_id).properties.get(Q_CODE_USERS)
     if not bindery.is_listed(bindery.identity(job.entry.client_id), listed):
-        name = manager.job_queues.object_name(job.entry.client_id)
+        name = manager.jobs.object_name(job.entry.client_id)
         raise QmsError(
             NO_Q_RIGHTS,
             f"{name or 'its client'} is not in {Q_CODE_USERS} of the queue",
@@ -303,9 +302,9 @@ def _check_code(manager: QueueManager, job: Job) -> None:
 
 def _user(manager: QueueManager, job: Job) -> str:
     """The account of a job's client; SUPERVISOR without one is the administrator."""
-    found = manager.bindery.objects.by_id.get(job.entry.client_id)
+    found = manager.bindery.find_object(job.entry.client_id)
     if found is not None and found.type == NWOT_USER:
-        caller = manager.job_queues.caller_of(found.id)
+        caller = manager.jobs.caller_of(found.id)
         if caller.authenticated:
             return caller.name
     raise QmsError(NO_Q_RIGHTS, "the client of the job has no account that could have a token")

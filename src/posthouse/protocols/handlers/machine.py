@@ -34,28 +34,28 @@ def show_status(
     manager: QueueManager, context: Context, params: Nothing, body: Nothing
 ) -> StatusJson:
     """Shows the queue manager: who it is, how much it holds, what it refused."""
-    core, queues = manager.core, manager.queues.all()
+    machine, queues = manager.machine, manager.queues.all()
     whole = context.caller.is_administrator and context.caller.scopes is None
     if not whole:
         queues = [queue for queue in queues if _visible(manager, context, queue)]
-    refusals = sorted(core.refusals.items()) if whole else []
+    refusals = sorted(machine.refusals.items()) if whole else []
     look = glance(manager, queues, whole)
     return StatusJson(
-        name=core.settings.computer_name,
-        guid=format_guid(manager.identifier),
+        name=machine.name,
+        guid=format_guid(machine.identifier),
         version=context.services.version,
-        state=manager.state.value,
+        state=machine.state.value,
         online=manager.transfer.connection_active,
         queues=len(queues),
-        messages=core.state.table.count if whole else sum(q.state.count for q in queues),
-        bytes=core.state.bytes if whole else sum(q.state.bytes for q in queues),
-        transactions=len(manager.transactions.open) if whole else None,
-        in_doubt=len(manager.in_doubt()) if whole else None,
-        throttled=sorted(core.throttled),
+        messages=manager.messages.count if whole else sum(q.state.count for q in queues),
+        bytes=manager.messages.bytes if whole else sum(q.state.bytes for q in queues),
+        transactions=len(manager.transactions.all_open()) if whole else None,
+        in_doubt=len(manager.transactions.in_doubt()) if whole else None,
+        throttled=sorted(machine.throttled),
         refusals=[CountedJson(name=name, count=count) for name, count in refusals],
-        url=manager.two_phase.coordinator.url,
+        url=manager.transactions.url,
         directory=directory_status(manager),
-        time=time_text(core.utc),
+        time=time_text(machine.utc),
         ready=not look.not_ready,
         not_ready=look.not_ready,
         dead_letters=look.dead_letters,
@@ -69,11 +69,11 @@ def show_status(
 
 def directory_status(manager: QueueManager) -> DirectoryStatusJson:
     """How the directory stands."""
-    state = manager.mirroring.state()
+    state = manager.directory.state()
     return DirectoryStatusJson(
         source=state.source,
-        shared=bool(manager.mirroring.source),
-        routing_server=manager.core.settings.queue_manager.routing_server,
+        shared=bool(manager.directory.source),
+        routing_server=manager.machine.settings.queue_manager.routing_server,
         online=state.online,
         since=time_text(state.since) if state.since else "",
         refreshed=time_text(state.refreshed) if state.refreshed else "",
@@ -117,7 +117,7 @@ def take_offline(
 ) -> OnlineJson:
     """Stops talking to other queue managers; queues here stay usable."""
     context.require_administrator()
-    manager.take_offline()
+    manager.transfer.take_offline()
     context.tell(manager, "taken_offline")
     return OnlineJson(online=False)
 
@@ -127,7 +127,7 @@ def bring_online(
 ) -> OnlineJson:
     """Talks to other queue managers again."""
     context.require_administrator()
-    manager.bring_online()
+    manager.transfer.bring_online()
     context.tell(manager, "brought_online")
     return OnlineJson(online=True)
 

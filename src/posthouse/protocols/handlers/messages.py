@@ -27,7 +27,6 @@ from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.order import START, Place
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queues.empty_reads import holders, no_message
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.formats.search import content_of
@@ -101,10 +100,12 @@ def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> 
     def look(manager: QueueManager, room: int) -> Read | int:
         with opened(manager, params.queue, QueueAccessType.PEEK, context) as descriptor:
             places.append(_place_of(descriptor))
-            size = manager.size_by_lookup_identifier(descriptor, params.lookup_id, peek=True)
+            size = manager.messages.size_by_lookup_identifier(
+                descriptor, params.lookup_id, peek=True
+            )
             if size > max(room, SMALL_REQUEST):
                 return size
-            return manager.read_message_by_lookup_identifier(
+            return manager.messages.read_message_by_lookup_identifier(
                 descriptor, params.lookup_id, MessageSeekAction.CURRENT, peek=True
             )
 
@@ -209,7 +210,7 @@ def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[Foun
 
 
 def _is_locked(found: Found) -> Steps[bool]:
-    return looked_at(lambda manager: found.read.number in manager.core.locks)
+    return looked_at(lambda manager: manager.messages.is_locked(found.read.number))
 
 
 def _place(found: Found, locked: bool) -> PlaceJson:
@@ -259,20 +260,22 @@ def send_one(
 ) -> MessageId:
     """One message, where need be in a transaction that begins and ends here."""
     if not transactional:
-        return manager.enqueue_message_to_an_open_queue(descriptor, message)
+        return manager.messages.enqueue_message_to_an_open_queue(descriptor, message)
     transaction = begin(manager)
     try:
-        identifier = manager.enqueue_message_to_an_open_queue(descriptor, message, transaction)
+        identifier = manager.messages.enqueue_message_to_an_open_queue(
+            descriptor, message, transaction
+        )
     except QueueError:
-        manager.transaction_abort(transaction.identifier)
+        manager.transactions.transaction_abort(transaction.identifier)
         raise
-    manager.transaction_commit(transaction.identifier)
+    manager.transactions.transaction_commit(transaction.identifier)
     return identifier
 
 
 def begin(manager: QueueManager) -> Transaction:
     """A transaction for the length of a step."""
-    return manager.create_transaction(manager.core.new_guid())
+    return manager.transactions.create_transaction(manager.machine.new_guid())
 
 
 # -- receiving
@@ -331,48 +334,48 @@ class _Receive:
                 return size
             if lookup_id is not None:
                 return [
-                    manager.read_message_by_lookup_identifier(descriptor, lookup_id, peek=False)
+                    manager.messages.read_message_by_lookup_identifier(
+                        descriptor, lookup_id, peek=False
+                    )
                 ]
             return self._first(manager, descriptor)
 
     def _size(self, manager: QueueManager, descriptor: OpenQueueDescriptor) -> int:
         lookup_id = self.body.lookup_id
         if lookup_id is not None:
-            return manager.size_by_lookup_identifier(descriptor, lookup_id, peek=False)
-        return manager.bytes_ahead(descriptor, self.body.count, STEP_BYTES)
+            return manager.messages.size_by_lookup_identifier(descriptor, lookup_id, peek=False)
+        return manager.messages.bytes_ahead(descriptor, self.body.count, STEP_BYTES)
 
     def _first(self, manager: QueueManager, descriptor: OpenQueueDescriptor) -> list[Read]:
         reads, size, room = list[Read](), 0, self.room or SMALL_REQUEST
         while len(reads) < self.body.count and size < min(STEP_BYTES, room):
-            found = manager.reading.first(descriptor.target())
+            found = manager.messages.first(descriptor.target())
             if found is None:
                 break
-            size += manager.reading.row(found[1]).size
-            reads += manager.dequeue_messages(descriptor, 1)
+            size += manager.messages.row(found[1]).size
+            reads += manager.messages.dequeue_messages(descriptor, 1)
         return reads
 
     def later(self, manager: QueueManager, token: Release) -> Read | None:
         """The next one that comes."""
         self._descriptor = open_queue(manager, self.queue, QueueAccessType.RECEIVE, self.context)
-        return manager.dequeue_message(
+        return manager.messages.dequeue_message(
             self._descriptor, timeout_ms=self.body.timeout_ms, tag=self._owner, token=token
         )
 
     def why(self, manager: QueueManager) -> str:
         """Who has the messages that are there; empty: there are none."""
-        queue = find_queue(manager, self.queue)
-        error = no_message(manager.core, queue, f"no message in {queue.name}", destructive=True)
-        return f"{error.cause}. {error.remedy}" if holders(manager.core, queue) else ""
+        return manager.queues.why_empty(find_queue(manager, self.queue))
 
     def cancel(self, manager: QueueManager) -> None:
         """Nobody waits any more."""
         if self._descriptor is not None:
-            manager.cancel_waiting_message_read_request(self._descriptor, self._owner)
+            manager.messages.cancel_waiting_message_read_request(self._descriptor, self._owner)
 
     def close(self, manager: QueueManager) -> None:
         """The wait has ended, one way or the other."""
         if self._descriptor is not None:
-            manager.close_queue(self._descriptor)
+            manager.queues.close_queue(self._descriptor)
 
 
 def receive_message(context: Context, params: MessageParams, body: Nothing) -> Steps[MessageJson]:

@@ -139,8 +139,8 @@ class ByIds:
                 if not number:
                     self._missing += 1
                     continue
-                row = manager.reading.row(number)
-                reads.append(manager.reading.read_of(number, row))
+                row = manager.messages.row(number)
+                reads.append(manager.messages.read_of(number, row))
                 size += row.size
         return reads
 
@@ -149,7 +149,7 @@ def _available(manager: QueueManager, descriptor: OpenQueueDescriptor, lookup_id
     """The number of a message that could be received now, else 0."""
     current = MessageSeekAction.CURRENT
     try:
-        return manager.reading.seek_by_lookup_id(
+        return manager.messages.seek_by_lookup_id(
             descriptor.target(), lookup_id, current, peek=False
         )
     except QueueError:
@@ -188,20 +188,20 @@ class Work:
 
     def require(self, found: Found) -> None:
         """The message is still there, and nobody has it."""
-        self.manager.reading.seek_by_lookup_id(
+        self.manager.messages.seek_by_lookup_id(
             self.source.target(), found.read.lookup_id, MessageSeekAction.CURRENT, peek=False
         )
 
     def delete(self, found: Found) -> None:
         """The message is received, and shown to nobody."""
-        self.manager.read_message_by_lookup_identifier(
+        self.manager.messages.read_message_by_lookup_identifier(
             self.source, found.read.lookup_id, peek=False
         )
 
     def close(self) -> None:
         """Nothing stays open between steps."""
         for descriptor in self._open.values():
-            self.manager.close_queue(descriptor)
+            self.manager.queues.close_queue(descriptor)
 
 
 Act = Callable[[Work, Found, Message], None]
@@ -301,7 +301,7 @@ def _outcome(work: Work, act: Act, found: Found, message: Message) -> QueueError
     try:
         act(work, found, message)
     except QueueError as error:
-        return work.manager.refused(error)
+        return work.manager.machine.refused(error)
     return None
 
 
@@ -330,7 +330,7 @@ def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
 
     def move(work: Work, found: Found, message: Message) -> None:
         target = work.queue(body.to, Access.MOVE)
-        work.manager.move_message(work.source, found.read.lookup_id, target)
+        work.manager.messages.move_message(work.source, found.read.lookup_id, target)
 
     trial = Trial()
 

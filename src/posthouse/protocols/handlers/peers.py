@@ -45,15 +45,15 @@ def list_transactions(
 ) -> TransactionListJson:
     """Lists the transactions that have not ended, or are not confirmed by all participants."""
     context.require_administrator()
-    found = [_info(manager, one) for one in manager.transactions.open.values()]
-    found += [_decided(joint) for joint in manager.two_phase.coordinator.decided()]
+    found = [_info(manager, one) for one in manager.transactions.all_open()]
+    found += [_decided(joint) for joint in manager.transactions.decided()]
     return TransactionListJson(transactions=sorted(found, key=lambda one: one.id))
 
 
 def _info(manager: QueueManager, transaction: Transaction) -> TransactionInfoJson:
     prepared = transaction.state is TransactionState.PREPARED
-    idle_ms = manager.core.now_ms - transaction.last_used_ms
-    joint = manager.two_phase.coordinator.joints.get(transaction.identifier)
+    idle_ms = manager.machine.now_ms - transaction.last_used_ms
+    joint = manager.transactions.joint(transaction.identifier)
     return TransactionInfoJson(
         id=format_guid(transaction.identifier),
         state=transaction.state.value,
@@ -90,12 +90,12 @@ def commit_transaction(
     """
     context.require_administrator()
     identifier = _known(manager, params)
-    transaction = manager.transactions.open.get(identifier)
+    transaction = manager.transactions.find_open(identifier)
     if transaction is not None and transaction.state is not TransactionState.PREPARED:
         raise NoSuchTransaction(
             f"the transaction {params.id} is not prepared", "Its client will end it, or abort it."
         )
-    manager.two_phase.commit_by_hand(identifier, context.caller.name)
+    manager.transactions.commit_by_hand(identifier, context.caller.name)
     return Done()
 
 
@@ -104,14 +104,14 @@ def abort_transaction(
 ) -> Done:
     """Aborts a transaction; of a prepared one in its coordinator's place."""
     context.require_administrator()
-    manager.two_phase.abort_by_hand(_known(manager, params), context.caller.name)
+    manager.transactions.abort_by_hand(_known(manager, params), context.caller.name)
     return Done()
 
 
 def _known(manager: QueueManager, params: TransactionParams) -> bytes:
     identifier = parse_guid(params.id)
-    joints = manager.two_phase.coordinator.joints
-    if identifier not in manager.transactions.open and identifier not in joints:
+    transactions = manager.transactions
+    if transactions.find_open(identifier) is None and transactions.joint(identifier) is None:
         raise NoSuchTransaction(f"the transaction {params.id} is unknown or has ended")
     return identifier
 
@@ -124,7 +124,7 @@ def list_peers(
 ) -> PeerListJson:
     """Lists the queue managers that share transactions with this one."""
     context.require_administrator()
-    return PeerListJson(peers=[_peer(peer) for peer in manager.two_phase.peers.all()])
+    return PeerListJson(peers=[_peer(peer) for peer in manager.transactions.all_peers()])
 
 
 def add_peer(
@@ -133,7 +133,7 @@ def add_peer(
     """Trusts another queue manager with transactions; it has to trust this one, with that key."""
     context.require_administrator()
     key = None if body.key is None else parse_key(body.key)
-    peer = manager.two_phase.peers.add(body.name, parse_guid(body.guid), body.url, key)
+    peer = manager.transactions.add_peer(body.name, parse_guid(body.guid), body.url, key)
     context.tell(manager, "peer_trusted", peer=peer.name)
     return PeerAddedJson(peer=_peer(peer), key=key_text(peer.key) if key is None else None)
 
@@ -141,9 +141,9 @@ def add_peer(
 def remove_peer(manager: QueueManager, context: Context, params: PeerParams, body: Nothing) -> Done:
     """Trusts a queue manager no more, once nothing is open with it."""
     context.require_administrator()
-    if not manager.two_phase.peers.knows(params.name):
+    if not manager.transactions.is_peer(params.name):
         raise NoSuchPeer(f"there is no peer {params.name}")
-    manager.two_phase.remove_peer(params.name)
+    manager.transactions.remove_peer(params.name)
     context.tell(manager, "peer_not_trusted", peer=params.name)
     return Done()
 

@@ -40,7 +40,7 @@ def paged(
         nonlocal at, last
         described = 0
         for number in numbers[at : at + STEP_LOOKS]:
-            queue = manager.core.queues.get(number)
+            queue = manager.queues.get(number)
             if described >= STEP_QUEUES:
                 return False
             at += 1

@@ -25,7 +25,6 @@ from posthouse.api.types import (
     RevokeBody,
 )
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queues.empty_reads import claimed
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.model.errors import UnsupportedOperation
 from posthouse.model.guids import NULL_GUID, format_guid, parse_guid
@@ -128,10 +127,10 @@ def describe(
         modified_time=time_text(definition.modify_time),
         messages=queue.state.count,
         locked=queue.locked,
-        claimed=claimed(manager.core, queue),
+        claimed=manager.queues.claimed_messages(queue),
         bytes=queue.state.bytes,
         journal_messages=queue.journal.state.count if queue.journal else 0,
-        oldest_age_s=oldest_age_s(manager, queue),
+        oldest_age_s=manager.messages.oldest_age_s(queue),
         accepted_per_s=rate.accepted,
         received_per_s=rate.received,
         readers=len(queue.descriptors),
@@ -142,9 +141,7 @@ def describe(
         incoming=incoming_json(manager, queue) if connections else [],
         groups=groups_json(manager, queue) if connections else [],
         purged_through=manager.groups.purged_through(queue),
-        reason=manager.connectors.state_of(queue)
-        or manager.mirroring.reason_of(queue)
-        or manager.receiving.forwarding.resting.reason_of(queue),
+        reason=manager.directory.reason_of(queue) or manager.transfer.rests_because(queue),
     )
 
 
@@ -162,7 +159,7 @@ def guid_name_of(manager: QueueManager, queue: Queue) -> str:
         return ""
     if definition.queue_type is QueueType.PUBLIC:
         return str(PublicName(definition.identifier))
-    return str(PrivateName(manager.identifier, queue.number))
+    return str(PrivateName(manager.machine.identifier, queue.number))
 
 
 def _kind(queue: Queue) -> str:
@@ -173,18 +170,6 @@ def _kind(queue: Queue) -> str:
 
 def _quota(kib: int) -> int | None:
     return None if kib == UNLIMITED else kib
-
-
-def oldest_age_s(manager: QueueManager, queue: Queue) -> int | None:
-    """How long the oldest message of a queue has been there; None when it is empty.
-
-    The first of each priority is the oldest of its kind.
-    """
-    order, table = queue.state.order, manager.core.state.table
-    firsts = [order.lane(priority).first() for priority in order.used]
-    rows = [table.get(first[1]) for first in firsts if first is not None]
-    arrived = [row.arrived for row in rows if row is not None]
-    return max(manager.core.utc - min(arrived), 0) if arrived else None
 
 
 # -- changing
@@ -210,7 +195,7 @@ def create_queue(
         poison_queue=body.poison_queue,
         retry_delays=tuple(body.retry_delays_s),
     )
-    queue = manager.create_queue(body.path, properties, context.caller)
+    queue = manager.queues.create_queue(body.path, properties, context.caller)
     context.tell(manager, "queue_created", queue=queue.name)
     return describe(manager, context, queue)
 
@@ -244,7 +229,7 @@ def set_queue(
     if not isinstance(body.type_id, UnsetType):
         values["type_guid"] = parse_guid(body.type_id)
     given = {name: value for name, value in values.items() if value is not UNSET}
-    manager.set_queue(params.queue, context.caller, **given)
+    manager.queues.set_queue(params.queue, context.caller, **given)
     return describe(manager, context, find_queue(manager, params.queue))
 
 
@@ -257,7 +242,7 @@ def delete_queue(
     family = [queue, *queue.subqueues.values(), *([queue.journal] if queue.journal else [])]
     count = sum(member.state.count for member in family)
     if not params.dry_run:
-        manager.delete_queue(params.queue, context.caller)
+        manager.queues.delete_queue(params.queue, context.caller)
         context.tell(manager, "queue_deleted", queue=queue.name, messages=count)
     return CountJson(messages=count, dry_run=params.dry_run)
 
@@ -268,9 +253,9 @@ def purge_queue(
     """Removes all messages of a queue."""
     with opened(manager, params.queue, QueueAccessType.RECEIVE, context) as descriptor:
         if params.dry_run:
-            count = manager.moving.purgeable(descriptor.target())
+            count = manager.queues.purgeable(descriptor)
         else:
-            count = manager.purge_queue(descriptor)
+            count = manager.queues.purge_queue(descriptor)
             context.tell(manager, "queue_purged", queue=descriptor.target().name, messages=count)
     return CountJson(messages=count, dry_run=params.dry_run)
 
@@ -290,7 +275,7 @@ def pause_queue(
 ) -> QueueJson:
     """Pauses an outgoing queue: nothing leaves it, a restart does not end that."""
     queue = _outgoing(manager, context, params.queue)
-    manager.pause_queue(queue)
+    manager.transfer.pause_queue(queue)
     return describe(manager, context, queue)
 
 
@@ -299,7 +284,7 @@ def resume_queue(
 ) -> QueueJson:
     """Lets a paused outgoing queue go on."""
     queue = _outgoing(manager, context, params.queue)
-    manager.resume_queue(queue)
+    manager.transfer.resume_queue(queue)
     return describe(manager, context, queue)
 
 
@@ -332,9 +317,9 @@ def reset_sequence(
     context.require_administrator()
     queue = find_queue(manager, params.queue)
     if queue.outgoing is not None:
-        waiting = manager.transfer.sequences.unfinished(queue)
+        waiting = manager.transfer.unfinished(queue)
         if waiting and not params.dry_run:
-            manager.transfer.sequences.begin_again(queue)
+            manager.transfer.begin_again(queue)
         found, messages = int(waiting > 0), waiting
     else:
         source = parse_guid(params.source) if params.source else None
@@ -418,7 +403,7 @@ def _set_access(
     security: SecurityDescriptor,
     **details: object,
 ) -> None:
-    manager.set_queue_security(name, context.caller, security.pack())
+    manager.queues.set_queue_security(name, context.caller, security.pack())
     context.tell(manager, "access_changed", queue=find_queue(manager, name).name, **details)
 
 

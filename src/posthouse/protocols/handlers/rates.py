@@ -49,5 +49,5 @@ def _counts(manager: QueueManager) -> dict[int, tuple[int, int]]:
             state.books[ACCEPTED] + state.express_books[ACCEPTED],
             state.books[RECEIVED] + state.express_books[RECEIVED],
         )
-        for number, state in manager.core.state.queues.items()
+        for number, state in manager.queues.states()
     }

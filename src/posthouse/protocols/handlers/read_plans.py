@@ -74,8 +74,9 @@ class Range:
         """The next messages, as a `posthouse.store.bulk_rows.Look`."""
 
         def look(manager: QueueManager, queue: Queue) -> Any:
-            state, number = manager.core.state, queue.number
-            return self.made.look(state, number, self.after, self.through, count)
+            return self.made.look(
+                manager.messages.state(), queue.number, self.after, self.through, count
+            )
 
         found = yield from self.looked(look)
         self.after = found.last
@@ -149,7 +150,7 @@ class _Plan:
 
     def _bounds(self, manager: QueueManager, queue: Queue) -> Planned:
         order, (after, known) = queue.state.order, goes_on(manager, queue, self._asked)
-        self._name_of = manager.incarnations.of
+        self._name_of = manager.machine.incarnation_of
         lanes = [order.lane(priority) for priority in order.used]
         firsts = [first[0] for first in (lane.first() for lane in lanes) if first]
         lasts = [last[0] for last in (next(lane.before(FOREVER), None) for lane in lanes) if last]
@@ -214,18 +215,22 @@ def _latest(
 
 def goes_on(manager: QueueManager, queue: Queue, asked: PlanQueueBody) -> tuple[int, IdentityJson]:
     """After which id a reader goes on, and whether what it has of earlier ids still holds."""
-    given, incarnations, after = asked.identity, manager.incarnations, asked.after
+    given, machine, after = asked.identity, manager.machine, asked.after
     known = IdentityJson(incarnation="", created=created_of(queue), loss="")
     if given is None:
-        if after > incarnations.last_id():
+        if after > machine.last_lookup_id():
             raise MessageAlreadyReceived(
                 f"no message of {queue.name} has had the lookup id {after}: the queue manager, or "
                 "the home that it was started with, is another one",
                 "Read from the beginning: what is there now has lower lookup ids.",
             )
         return after, known
-    end = incarnations.end_of(given.incarnation) if given.incarnation else incarnations.last_id()
-    if given.manager and given.manager.lower() != format_guid(manager.identifier).lower():
+    end = (
+        machine.end_of_incarnation(given.incarnation)
+        if given.incarnation
+        else machine.last_lookup_id()
+    )
+    if given.manager and given.manager.lower() != format_guid(manager.machine.identifier).lower():
         known.loss, after = "manager", 0
     elif after and end is None:
         known.loss, after = "incarnation", 0

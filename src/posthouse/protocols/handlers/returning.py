@@ -157,7 +157,7 @@ class _Return:
             if target and isinstance(error, _OF_THE_TARGET):
                 self._closed.setdefault(target, error)
                 self._closed[target] = self._closed[target] or error
-            self._add(target, work.manager.refused(error))
+            self._add(target, work.manager.machine.refused(error))
         else:
             self._add(target, None)
 

@@ -119,7 +119,7 @@ class Scan:
                 return size
             reads = list[Read]()
             for self.place, number, row in chosen:
-                reads.append(manager.reading.read_of(number, row))
+                reads.append(manager.messages.read_of(number, row))
             self.place, self.done = place, done
             return reads
 
@@ -127,13 +127,13 @@ class Scan:
         self, manager: QueueManager, queue: Queue, count: int
     ) -> tuple[list[Chosen], Place, bool]:
         """The next messages, where that ends, and whether it is the end of the queue."""
-        reading, chosen, size, last = manager.reading, list[Chosen](), 0, self.place
+        messages, chosen, size, last = manager.messages, list[Chosen](), 0, self.place
         for looked, (place, number) in enumerate(queue.state.order.forward(self.place)):
-            row = reading.row(number)
+            row = messages.row(number)
             if len(chosen) >= count or looked >= STEP_ROWS or (chosen and size >= STEP_BYTES):
                 return chosen, last, False
             last = place
-            if not (self._locked or reading.visible(number, True)):
+            if not (self._locked or messages.is_visible(number, True)):
                 continue
             if self._wanted is None or self._wanted(row):
                 chosen.append((place, number, row))

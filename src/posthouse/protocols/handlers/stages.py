@@ -127,15 +127,15 @@ class _Staging:
         yield from self._resolve(portion)
 
         def prepare(manager: QueueManager) -> None:
-            core = manager.core
+            machine = manager.machine
             maker.append(
                 self._rows.Maker(
-                    core.guid,
-                    core.utc,
-                    core.settings.computer_name,
+                    machine.identifier,
+                    machine.utc,
+                    machine.name,
                     self._upload.caller.sid,
                     self._transaction,
-                    core.time_to_reach_queue_max,
+                    machine.time_to_reach_queue_max,
                 )
             )
             numbers.append(manager.stages.reserve(portion.count))
@@ -205,11 +205,11 @@ def list_stages(
     manager: QueueManager, context: Context, params: Nothing, body: Nothing
 ) -> StageListJson:
     """Lists stages that wait for their batch; those of other users are administrators' only."""
-    caller, expiry_s = context.caller, manager.core.settings.limits.stage_expiry_s
+    caller, expiry_s = context.caller, manager.machine.settings.limits.stage_expiry_s
     everything = caller.is_administrator and caller.scopes is None
     found = [
         (key, stage)
-        for key, stage in manager.stages.stages.items()
+        for key, stage in manager.stages.all()
         if everything or stage.owner == caller.sid
     ]
     shown = [

@@ -56,7 +56,7 @@ def _login(
 def _station_json(
     manager: QueueManager, context: Context, key: str, station: Station
 ) -> StationJson:
-    own = manager.bindery.objects.by_id.get(station.object_id)
+    own = manager.bindery.find_object(station.object_id)
     lease_s = context.services.station_lease_ms / 1000
     return StationJson(
         station=key,
@@ -110,5 +110,5 @@ def restore_rights(
 ) -> Done:
     """Gives a station its own rights back (NWRestoreQueueServerRights)."""
     station = context.services.stations.find(manager, context, params.station)
-    manager.job_queues.restore_queue_server_rights(station)
+    manager.jobs.restore_queue_server_rights(station)
     return Done()

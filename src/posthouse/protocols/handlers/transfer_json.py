@@ -52,7 +52,7 @@ def outgoing_json(manager: QueueManager, queue: Queue, *, whole: bool) -> Outgoi
         sent=books.sent,
         unsent=books.unsent,
         unacknowledged=books.unacknowledged,
-        unread=transfer.sequences.arrived(queue),
+        unread=transfer.arrived(queue),
         delivered=books.delivered,
         failed=books.failed,
         next_retry_time=_time(outgoing.retry_time),
@@ -92,7 +92,7 @@ def incoming_json(manager: QueueManager, queue: Queue) -> list[IncomingSequenceJ
             last_time=_time(info.last_access_time),
             rejected=info.reject_count,
             address=info.lineage or info.address,
-            vouched=not info.lineage and manager.receiving.targets.knows_machine(info.source),
+            vouched=not info.lineage and manager.transfer.knows_machine(info.source),
         )
         for info in manager.transfer.incoming_of(queue)
     ]
@@ -100,7 +100,7 @@ def incoming_json(manager: QueueManager, queue: Queue) -> list[IncomingSequenceJ
 
 def sequences_json(manager: QueueManager, queue: Queue) -> SequencesJson:
     """Every sequence of a queue, and what is rejected."""
-    lineages, number = manager.transfer.lineages, queue.number
+    transfer, number = manager.transfer, queue.number
     return SequencesJson(
         queue=queue.name,
         incoming=incoming_json(manager, queue),
@@ -114,14 +114,14 @@ def sequences_json(manager: QueueManager, queue: Queue) -> SequencesJson:
                 since=_time(one.since),
                 last_time=_time(one.last),
             )
-            for (at, source, name, host), one in lineages.turned_away.items()
+            for (at, source, name, host), one in transfer.turned_away().items()
             if at == number
         ],
         conflicts=[
             ConflictJson(
                 source=format_guid(source), address=host, other=other, last_time=_time(last)
             )
-            for (at, source, host, other), last in lineages.conflicts.items()
+            for (at, source, host, other), last in transfer.conflicts().items()
             if at == number
         ],
         outgoing=_sequence(manager, queue) if queue.outgoing is not None else None,

@@ -126,7 +126,7 @@ def _doors(words: Iterable[str]) -> tuple[Door, ...]:
 
 def _verifier(context: Context, password: str) -> Steps[ScryptVerifier]:
     """Takes a good part of a second on purpose, so it runs outside the engine."""
-    salt = yield from at_once(lambda manager: manager.core.random_bytes(SALT_SIZE))
+    salt = yield from at_once(lambda manager: manager.machine.random_bytes(SALT_SIZE))
     answer = yield context.services.offload(lambda: make_verifier(password, salt))
     assert isinstance(answer.value, ScryptVerifier)
     return answer.value
@@ -230,7 +230,7 @@ def create_token(
     if user_key(body.user) != ADMINISTRATOR:
         _account(manager, body.user)
     expires_s = None if body.expires is None else parse_time(body.expires)
-    if expires_s is not None and expires_s <= manager.core.utc:
+    if expires_s is not None and expires_s <= manager.machine.utc:
         raise InvalidParameter("the token would have expired already")
     scopes = parse_scopes([_here(manager, pattern) for pattern in body.queues])
     token, text = context.services.tokens.create(
@@ -243,7 +243,7 @@ def create_token(
 def _here(manager: QueueManager, pattern: str) -> str:
     """Patterns name local queues by a dot; lists of queues show them by the computer's name."""
     computer, slash, rest = pattern.replace("/", "\\").partition("\\")
-    own = {name.lower() for name in manager.core.settings.own_names}
+    own = {name.lower() for name in manager.machine.settings.own_names}
     return f".\\{rest}" if slash and computer.lower() in own else pattern
 
 

@@ -109,7 +109,7 @@ class Pages:
     def health(self, method: str) -> HttpAnswer:
         """Whether the queue manager works; for anybody."""
         _check_method(HEALTH, method)
-        ready = self._manager.state is QueueManagerState.READY and self._healthy()
+        ready = self._manager.machine.state is QueueManagerState.READY and self._healthy()
         return HttpAnswer(200 if ready else 503, b"ok\n" if ready else b"not ready\n", "text/plain")
 
     def readiness(self, method: str, *, told: bool) -> HttpAnswer:

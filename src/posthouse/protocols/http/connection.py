@@ -449,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
         self._set_timer(pause_ms / 1000, lambda: self._refuse(error))
 
     def _refuse(self, error: QueueError) -> None:
-        self.admin.desk.manager.refused(error)
+        self.admin.desk.manager.machine.refused(error)
         answer = refusal(error)
         self.admin.traffic.requests["GET", answer.status] += 1
         self.transport.write(plain_response(answer, HTTPStatus(answer.status).phrase))

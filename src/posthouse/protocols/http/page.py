@@ -25,7 +25,7 @@ _STYLE = (
 
 def page(manager: QueueManager, caller: Caller, version: str) -> str:
     """The page as HTML; whatever users named is escaped."""
-    name = escape(manager.core.settings.computer_name)
+    name = escape(manager.machine.settings.computer_name)
     queues = [queue for queue in manager.queues.all() if _shown(manager, caller, queue)]
     rows = "".join(_row(queue) for queue in queues[:QUEUES_SHOWN])
     more = len(queues) - QUEUES_SHOWN

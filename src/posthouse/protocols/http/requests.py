@@ -124,7 +124,7 @@ class HttpFace:
             refused = OurFault("the server failed over this request")
             if isinstance(error, Exception):
                 self._api.services.fault(error)
-        self._api.desk.manager.refused(refused)
+        self._api.desk.manager.machine.refused(refused)
         answer = refusal(refused)
         self._traffic.requests["other", answer.status] += 1
         response = _response(answer)
@@ -149,7 +149,7 @@ class HttpFace:
                 return pages.show(path, request.method, identity)
             return await self._api_answer(request, path, identity)
         except QueueError as error:
-            self._api.desk.manager.refused(error)
+            self._api.desk.manager.machine.refused(error)
             return refusal(error, browsed=browsed)
 
     async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> Identity:
@@ -198,7 +198,7 @@ class HttpFace:
     async def _peer_answer(self, request: web.BaseRequest) -> HttpAnswer:
         """The signed answer to a call of another queue manager."""
         text = call_of(request.method, request.headers.getall("Authorization", []))
-        answer = await self._decided(lambda manager: manager.two_phase.called(text))
+        answer = await self._decided(lambda manager: manager.transactions.called(text))
         if answer.error is not None:
             return refusal(answer.error)
         assert isinstance(answer.value, str)

@@ -16,7 +16,6 @@ from typing import Any, Final
 from aiohttp import HttpVersion10, web
 
 from posthouse.engine.accounts.logins import Told
-from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.roles import Role
 from posthouse.net import control_socket as control
@@ -102,7 +101,7 @@ class Admin:
         self.memory = memory or MemoryAccount()
         self.buffer = memoryview(bytearray(READ_BUFFER))  # that all connections read into
         self.small_buffer = self.buffer[:SMALL_REQUEST]
-        self.tokens = Tokens(manager.core, manager.accounts)
+        self.tokens = manager.tokens
         self.tokens.gone = self.end_sessions_of
         self.passwords = PasswordLogins(manager.accounts, login_refused)
         self.wrong_tokens = WrongTokens(login_refused, monotonic_ms)
@@ -138,7 +137,7 @@ class Admin:
     @property
     def hosts(self) -> frozenset[str]:
         """The names that this endpoint answers to."""
-        return self.desk.manager.core.settings.own_names.union(self.settings.hosts)
+        return self.desk.manager.machine.settings.own_names.union(self.settings.hosts)
 
     def enter(self) -> None:
         """A door opens: from the first one on the books are looked at for the rates."""

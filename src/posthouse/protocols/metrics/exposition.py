@@ -114,45 +114,45 @@ class Metrics(Collector):
         about = GaugeMetricFamily(
             "posthouse_info", "Which queue manager this is.", labels=["name", "version"]
         )
-        about.add_metric([self.manager.core.settings.computer_name, self.version], 1)
+        about.add_metric([self.manager.machine.settings.computer_name, self.version], 1)
         return about
 
     def _machine_metrics(self) -> Iterator[Metric]:
-        core, transactions = self.manager.core, self.manager.transactions
-        states = Counter(one.state for one in transactions.open.values())
+        machine, transactions = self.manager.machine, self.manager.transactions
+        states = Counter(one.state for one in transactions.all_open())
         family = GaugeMetricFamily(
             "posthouse_transactions", "Transactions that have not ended.", labels=["state"]
         )
         for state in TransactionState:
             if state is not TransactionState.ENDED:
                 family.add_metric([state.value], states[state])
-        decided = self.manager.two_phase.coordinator.decided()
+        decided = self.manager.transactions.decided()
         family.add_metric(["committed"], len(decided))
         yield family
         yield _counter(
-            "posthouse_refusals", "Requests refused, by reason.", "reason", core.refusals
+            "posthouse_refusals", "Requests refused, by reason.", "reason", machine.refusals
         )
         yield _counter(
             "posthouse_conflicts",
             "Messages under an identifier, or at a place, that another content has.",
             "kind",
-            core.conflicts,
+            machine.conflicts,
         )
         online = self.manager.transfer.connection_active
         yield _gauge("posthouse_online", "1 while it talks to others.", int(online))
         throttled = GaugeMetricFamily(
             "posthouse_flow_control", "1 while no messages are taken.", labels=["reason"]
         )
-        for reason in sorted(core.throttled):
+        for reason in sorted(machine.throttled):
             throttled.add_metric([reason], 1)
         yield throttled
         yield _gauge(
             "posthouse_damaged_records",
             "Damaged records of messages that an operator has to decide.",
-            len(self.manager.damage.undecided()),
+            len(self.manager.machine.damaged_records()),
         )
         stages = self.manager.stages
-        yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.stages))
+        yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.all()))
         yield _gauge("posthouse_staged_messages", "Messages in stages.", stages.messages)
         yield _gauge("posthouse_staged_bytes", "Bytes of messages in stages.", stages.size)
         yield CounterMetricFamily(
@@ -161,7 +161,7 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "posthouse_published_messages", "Messages in them.", stages.published_messages
         )
-        yield _gauge("posthouse_bytes", "Bytes of all messages.", core.state.bytes)
+        yield _gauge("posthouse_bytes", "Bytes of all messages.", self.manager.messages.bytes)
 
     def _traffic_metrics(self) -> Iterator[Metric]:
         traffic = self.traffic

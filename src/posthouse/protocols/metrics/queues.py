@@ -13,7 +13,6 @@ from posthouse.engine.ledger.books import books_of, sender_books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines.group import Group
 from posthouse.engine.queues.queue import OutgoingQueueState, Queue
-from posthouse.protocols.handlers.queues import oldest_age_s
 from posthouse.protocols.handlers.transfer_json import state_word
 
 OUTCOMES: Final = (
@@ -95,7 +94,7 @@ class QueueMetrics:
         """Looks at some queues."""
         for queue in queues:
             label = f'{{queue="{escaped(queue.name)}"'
-            age_s = oldest_age_s(self._manager, queue) or 0
+            age_s = self._manager.messages.oldest_age_s(queue) or 0
             self._sample(DEPTH, label, queue.state.count)
             self._sample(SIZE, label, queue.state.bytes)
             self._sample(AGE, label, age_s)
@@ -121,7 +120,7 @@ class QueueMetrics:
     def _add_outgoing(self, queue: Queue, label: str) -> None:
         transfer = self._manager.transfer
         books = sender_books_of(queue, transfer.unacknowledged(queue))
-        arrived = transfer.sequences.arrived(queue)
+        arrived = transfer.arrived(queue)
         self._sample(LEAVING, f'{label},progress="unsent"', books.unsent)
         self._sample(LEAVING, f'{label},progress="unacknowledged"', books.unacknowledged - arrived)
         self._sample(LEAVING, f'{label},progress="unread"', arrived)

@@ -29,4 +29,4 @@ def take_in(place: Place, source: str, unit: bytes) -> Callable[[QueueManager], 
     head, content_type, payload = read_unit(unit)
     parts = read_parts(content_type, payload)
     arrival = SrmpArrival(Peer(NULL_GUID, source), read_envelope(parts.envelope), parts, head)
-    return lambda manager: manager.receive_multicast(str(place), [arrival])
+    return lambda manager: manager.transfer.receive_multicast(str(place), [arrival])

@@ -91,7 +91,7 @@ class Feed:
 
     @property
     def _queue(self) -> Queue | None:
-        queue = self._desk.manager.core.queues.get(self.number)
+        queue = self._desk.manager.queues.get(self.number)
         return None if queue is None or queue.deleted or queue.outgoing is None else queue
 
     def _may_send(self, queue: Queue) -> bool:
@@ -147,7 +147,7 @@ class Feed:
 
     def _refuse(self, number: int, message_class: int) -> None:
         def refuse(manager: QueueManager) -> None:
-            queue, row = self._queue, manager.core.state.table.get(number)
+            queue, row = self._queue, manager.messages.find_row(number)
             if queue is not None and row is not None and row.queue == queue.number:
                 manager.transfer.refused(queue, number, message_class)
 

@@ -94,7 +94,7 @@ class PgmProtocol:
             return
         local = False
         for number in numbers:
-            queue = self.desk.manager.core.queues.get(number)
+            queue = self.desk.manager.queues.get(number)
             if queue is not None and queue.outgoing is not None:
                 self._look_at(number, queue.definition.format_name)
             else:

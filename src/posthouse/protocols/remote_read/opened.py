@@ -83,7 +83,7 @@ class OpenedQueue:
     def close(self, manager: QueueManager) -> None:
         """R_CloseQueue: what was received and not ended goes back (decision 92)."""
         self._return(manager, in_doubt=False)
-        manager.close_queue(self.descriptor)
+        manager.queues.close_queue(self.descriptor)
 
     def rundown(self) -> None:
         """The client is gone (3.1.6.1-2); it may have used what it had."""
@@ -97,7 +97,7 @@ class OpenedQueue:
     def _return(self, manager: QueueManager, *, in_doubt: bool) -> None:
         """Messages first, and to nobody who waits on this very handle."""
         error = OperationCancelled("the queue was closed")
-        manager.waiting.cancel_of(self.descriptor, error)
+        manager.messages.cancel_reads_of(self.descriptor, error)
         for entry in self.remote.pending.remove_all(self):
             return_message(manager, self.descriptor, entry.lookup_id, in_doubt=in_doubt)
 
@@ -201,7 +201,7 @@ class OpeningCall:
     def decide(self, manager: QueueManager) -> None:
         """Opens the queue and gives it a handle, while the client is surely there."""
         call, remote, group = self._call, self._client.remote, self._call.association.group
-        descriptor = manager.open_queue(
+        descriptor = manager.queues.open_queue(
             self._name,
             self._access,
             caller_of(remote.logins, call),
@@ -212,7 +212,7 @@ class OpeningCall:
         try:
             queue.handle = group.open(queue, queue.rundown, call.identity)
         except Fault:
-            manager.close_queue(descriptor)
+            manager.queues.close_queue(descriptor)
             raise InsufficientResources("the client has too many handles") from None
         remote.opened += 1
         self.queue = queue

@@ -170,7 +170,7 @@ class RemoteRead:
         return queue
 
     def _refused(self, error: QueueError) -> QueueError:
-        return self.desk.manager.refused(error)
+        return self.desk.manager.machine.refused(error)
 
     # -- opnums 0 to 3 and 11
 
@@ -220,7 +220,7 @@ class RemoteRead:
         (handle,) = METHODS[4].request.decode(call.stub, ndr64=call.ndr64)
 
         def create(manager: QueueManager) -> int:
-            return manager.open_cursor(self._readable(call, handle).descriptor).handle
+            return manager.messages.open_cursor(self._readable(call, handle).descriptor).handle
 
         def answered(answer: Answer) -> None:
             code = 0 if answer.error is None else result_of(answer.error)
@@ -239,7 +239,7 @@ class RemoteRead:
             cursor = self._readable(call, handle).descriptor.cursors.get(number)
             if cursor is None:
                 raise StatusInvalidHandle("the queue has no such cursor")
-            manager.close_cursor(cursor)
+            manager.messages.close_cursor(cursor)
 
         self._decide(call, close)
 
@@ -249,7 +249,7 @@ class RemoteRead:
         (handle,) = METHODS[6].request.decode(call.stub, ndr64=call.ndr64)
 
         def purge(manager: QueueManager) -> None:
-            manager.purge_queue(self._readable(call, handle).descriptor)
+            manager.queues.purge_queue(self._readable(call, handle).descriptor)
 
         self._decide(call, purge)
 

@@ -173,7 +173,7 @@ class StartedReceive(PendingRequestEntry):
             self.queue.waits[self.request_id] = self
             self._remote.waiting += 1
         else:
-            self._owe(len(manager.core.effects.packets[read.number]))
+            self._owe(len(manager.messages.packets_read()[read.number]))
         return read
 
     def _owe(self, size: int) -> None:
@@ -184,16 +184,18 @@ class StartedReceive(PendingRequestEntry):
         """Bytes of the message that is there, if one is."""
         action, descriptor = self._action, self.queue.descriptor
         if action.seek is not None:
-            return manager.size_by_lookup_identifier(
+            return manager.messages.size_by_lookup_identifier(
                 descriptor, self._request.lookup_id, action.seek, peek=action.peek
             )
-        return manager.size_ahead(descriptor, cursor, peek=action.peek, goes_on=action.next)
+        return manager.messages.size_ahead(
+            descriptor, cursor, peek=action.peek, goes_on=action.next
+        )
 
     def _cursor(self, manager: QueueManager) -> Cursor:
         """Decision 6: one of this handle, and so of this association and user."""
         descriptor = self.queue.descriptor
         try:
-            cursor = manager.opening.cursor(self._request.cursor, descriptor.association)
+            cursor = manager.messages.cursor(self._request.cursor, descriptor.association)
         except InvalidHandle as error:
             raise StatusInvalidHandle(error.cause) from None
         if cursor.descriptor is not descriptor:
@@ -228,7 +230,7 @@ class StartedReceive(PendingRequestEntry):
     ) -> Read | None:
         seek = self._action.seek
         if seek is not None:
-            return manager.read_message_by_lookup_identifier(
+            return manager.messages.read_message_by_lookup_identifier(
                 self.queue.descriptor,
                 self._request.lookup_id,
                 seek,
@@ -236,7 +238,7 @@ class StartedReceive(PendingRequestEntry):
                 transaction=transaction,
                 two_phase=True,
             )
-        return manager.dequeue_message(
+        return manager.messages.dequeue_message(
             self.queue.descriptor,
             timeout_ms=self._timeout_ms(),
             cursor=cursor,
@@ -249,17 +251,17 @@ class StartedReceive(PendingRequestEntry):
     def _peek(self, manager: QueueManager, cursor: Cursor | None) -> Read | None:
         action, descriptor = self._action, self.queue.descriptor
         if action.seek is not None:
-            return manager.read_message_by_lookup_identifier(
+            return manager.messages.read_message_by_lookup_identifier(
                 descriptor, self._request.lookup_id, action.seek, peek=True
             )
         timeout_ms = self._timeout_ms()
         if timeout_ms != 0 and self.request_id in self.queue.waits:
             raise InvalidParameter(f"the request {self.request_id} of this queue waits already")
         if action.next and cursor is not None:
-            return manager.peek_next_message(
+            return manager.messages.peek_next_message(
                 descriptor, cursor, timeout_ms=timeout_ms, tag=self, token=self.woken
             )
-        return manager.peek_message(
+        return manager.messages.peek_message(
             descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=self, token=self.woken
         )
 
@@ -277,7 +279,7 @@ class StartedReceive(PendingRequestEntry):
         remote.waiting -= 1
         if answer.error is not None:
             remote.pending.remove(self)
-            self._refuse(remote.desk.manager.refused(answer.error))
+            self._refuse(remote.desk.manager.machine.refused(answer.error))
             return
         read = cast(Read, answer.value)
         receives = not self._action.peek
@@ -355,7 +357,7 @@ class StartedReceive(PendingRequestEntry):
 
     def cancel(self, manager: QueueManager) -> None:
         """R_CancelReceive (3.1.4.8): the call that waits is answered by what wakes it."""
-        manager.cancel_waiting_message_read_request(self.queue.descriptor, self)
+        manager.messages.cancel_waiting_message_read_request(self.queue.descriptor, self)
         self._remote.pending.remove(self)
 
     def gone(self) -> None:

@@ -96,7 +96,7 @@ class ClientSession:
         self.request_bytes = 0
         self.answer_bytes = 0  # of messages that were read, until their answers are let out
         self.named: NamedSession | None = None
-        start = int.from_bytes(desk.manager.core.random_bytes(4), "little")
+        start = int.from_bytes(desk.manager.machine.random_bytes(4), "little")
         self.queues = queue_handles(start, limits)
         self.transactions = transaction_handles(start, limits)
         self.cursors: Handles[Cursor] = Handles("cursor", start, limits.handles_max, InvalidHandle)
@@ -151,7 +151,7 @@ class ClientSession:
         return True
 
     def _may_fetch(self, size: Callable[[], int]) -> bool:
-        plenty = self.desk.manager.core.settings.step_bytes
+        plenty = self.desk.manager.machine.settings.step_bytes
         return self._room() >= plenty or self._has_room(size())
 
     @property
@@ -279,7 +279,7 @@ class ClientSession:
 
     def _give_up(self) -> None:
         """Waits were served, and the client does not read: what it was to get is others' now."""
-        self.desk.manager.core.refusals["session_unread"] += 1
+        self.desk.manager.machine.refusals["session_unread"] += 1
         self.lost()
         self._close()
 
@@ -294,7 +294,7 @@ class ClientSession:
 
     def _fail(self, error: RemoteProtocolError) -> None:
         """The client broke the protocol: it is told once, counted, and the session ends."""
-        self.desk.manager.core.refusals["session_frame"] += 1
+        self.desk.manager.machine.refusals["session_frame"] += 1
         self.end(InvalidParameter(str(error), "Close, and speak the protocol of this version."))
 
     def end(self, error: QueueError) -> None:
@@ -330,7 +330,7 @@ class ClientSession:
 
     def _leave(self, manager: QueueManager) -> None:
         if self.named is not None:
-            manager.client_sessions.detach(self.named, self)
+            manager.sessions.detach(self.named, self)
         manager.end_session(self)
 
     # -- transactions
@@ -366,7 +366,7 @@ class ClientSession:
         if not name:
             return
         try:
-            self.named, previous = manager.client_sessions.attach(name, self.caller.sid, self)
+            self.named, previous = manager.sessions.attach(name, self.caller.sid, self)
         except QueueError:
             self._greeted = False
             raise
@@ -387,8 +387,8 @@ class ClientSession:
             payloads.Welcome(
                 payloads.VERSION,
                 self._software,
-                manager.core.settings.computer_name,
-                manager.identifier,
+                manager.machine.settings.computer_name,
+                manager.machine.identifier,
                 limits.frame_size_max,
                 limits.requests_max,
                 limits.waits_max,

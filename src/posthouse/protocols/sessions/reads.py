@@ -33,7 +33,7 @@ def encode_reads(request: int, answer: Answer) -> bytes:
 
 def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
     """How much the packets are that a read of this turn has brought."""
-    packets = manager.core.effects.packets
+    packets = manager.messages.packets_read()
     if isinstance(found, Read):
         return len(packets[found.number])
     return sum([len(packets[read[0]]) for read in found])
@@ -83,13 +83,13 @@ class LookupRequest(FetchRequest):
         descriptor = session.queues.get(asked.queue).descriptor
 
         def size() -> int:
-            return manager.size_by_lookup_identifier(
+            return manager.messages.size_by_lookup_identifier(
                 descriptor, asked.lookup_id, asked.action, peek=asked.peek
             )
 
         if session.is_deferred(self, size):
             return None
-        read = manager.read_message_by_lookup_identifier(
+        read = manager.messages.read_message_by_lookup_identifier(
             descriptor,
             asked.lookup_id,
             asked.action,
@@ -132,13 +132,13 @@ class ReadRequest(FetchRequest):
         return found
 
     def _note_time(self, manager: QueueManager) -> None:
-        self._until_ms = self._until_ms or manager.core.now_ms + self.asked.timeout_ms
+        self._until_ms = self._until_ms or manager.machine.now_ms + self.asked.timeout_ms
 
     def _size_ahead(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
     ) -> int:
         goes_on = bool(self.asked.flags & READ_NEXT)
-        return manager.size_ahead(descriptor, cursor, peek=self.is_peek, goes_on=goes_on)
+        return manager.messages.size_ahead(descriptor, cursor, peek=self.is_peek, goes_on=goes_on)
 
     @abstractmethod
     def take(
@@ -151,7 +151,7 @@ class ReadRequest(FetchRequest):
         """How long to wait; None for ever."""
         asked_ms = self.asked.timeout_ms
         if asked_ms > 0 and self._until_ms:
-            return max(self._until_ms - self.session.desk.manager.core.now_ms, 0)
+            return max(self._until_ms - self.session.desk.manager.machine.now_ms, 0)
         return None if asked_ms < 0 else asked_ms
 
     @property
@@ -162,7 +162,7 @@ class ReadRequest(FetchRequest):
     def cancel(self, manager: QueueManager) -> None:
         """The client does not want to wait any more."""
         assert self.descriptor is not None
-        manager.cancel_waiting_message_read_request(self.descriptor, self)
+        manager.messages.cancel_waiting_message_read_request(self.descriptor, self)
 
     def woken(self, answer: Answer) -> None:
         """The wait is over: with a message, or with the reason why there is none."""
@@ -176,7 +176,7 @@ class ReadRequest(FetchRequest):
             if session.is_deferred(self, lambda: size):
                 return  # it looks again when there is memory; nothing was taken
         if answer.error is not None:
-            session.desk.manager.refused(answer.error)
+            session.desk.manager.machine.refused(answer.error)
         session.answered(self.request, encode_reads, 0, answer)
 
 
@@ -207,7 +207,7 @@ class ReceiveRequest(ReadRequest):
                 tag=self,
                 room=self.session.answer_room,
             )
-        return manager.dequeue_message(
+        return manager.messages.dequeue_message(
             descriptor,
             timeout_ms=self.timeout_ms,
             cursor=cursor,
@@ -248,10 +248,10 @@ class PeekRequest(ReadRequest):
         timeout_ms = self.timeout_ms
         goes_on = self.asked.flags & READ_NEXT
         if goes_on and cursor is not None and cursor.state is CursorState.READ:
-            return manager.peek_next_message(
+            return manager.messages.peek_next_message(
                 descriptor, cursor, timeout_ms=timeout_ms, tag=self, token=self.woken
             )
-        return manager.peek_message(
+        return manager.messages.peek_message(
             descriptor, timeout_ms=timeout_ms, cursor=cursor, tag=self, token=self.woken
         )
 
@@ -262,11 +262,11 @@ class PeekRequest(ReadRequest):
         cursor: Cursor,
         first: Read,
     ) -> list[Read]:
-        room = min(manager.core.settings.step_bytes, self.session.answer_room)
+        room = min(manager.machine.settings.step_bytes, self.session.answer_room)
         reads, room = [first], room - self._size(manager, first)
         while len(reads) < self.count_max and room > 0:
             try:
-                read = manager.peek_next_message(descriptor, cursor, timeout_ms=0)
+                read = manager.messages.peek_next_message(descriptor, cursor, timeout_ms=0)
             except IoTimeout:
                 break
             except MessageStorageFailed:
@@ -277,4 +277,4 @@ class PeekRequest(ReadRequest):
         return reads
 
     def _size(self, manager: QueueManager, read: Read) -> int:
-        return len(manager.core.effects.packet(read.number) or b"")
+        return len(manager.messages.packet_read(read.number))

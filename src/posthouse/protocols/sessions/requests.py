@@ -47,7 +47,7 @@ def on_call(session: ClientSession, request: int, payload: bytes) -> None:
     asked = decoded(payloads.Call, frames.CALL, payload)
     if session.api is None:
         error = UnsupportedOperation("this session has no management interface")
-        session.refuse(request, session.desk.manager.refused(error))
+        session.refuse(request, session.desk.manager.machine.refused(error))
         return
     size = len(payload)
     session.requests += 1
@@ -70,7 +70,7 @@ def on_open(session: ClientSession, request: int, payload: bytes) -> None:
 
     def call(manager: QueueManager) -> payloads.Opened:
         session.queues.check_room()
-        descriptor = manager.open_queue(
+        descriptor = manager.queues.open_queue(
             asked.name, asked.access, session.caller, share=asked.share, association=session
         )
         opened = about(manager, descriptor)
@@ -95,7 +95,7 @@ def on_close(session: ClientSession, request: int, payload: bytes) -> None:
         descriptor = session.queues.get(asked.queue).descriptor
         session.cursors.drop_all(set(descriptor.cursors.values()))
         session.queues.drop(asked.queue)
-        manager.close_queue(descriptor)
+        manager.queues.close_queue(descriptor)
 
     session.decide(request, call, done)
 
@@ -106,7 +106,7 @@ def on_open_cursor(session: ClientSession, request: int, payload: bytes) -> None
 
     def call(manager: QueueManager) -> payloads.CursorOpened:
         session.cursors.check_room()
-        cursor = manager.open_cursor(session.queues.get(asked.queue).descriptor)
+        cursor = manager.messages.open_cursor(session.queues.get(asked.queue).descriptor)
         return payloads.CursorOpened(session.cursors.add(cursor))
 
     session.decide(request, call, structure)
@@ -119,7 +119,7 @@ def on_close_cursor(session: ClientSession, request: int, payload: bytes) -> Non
     def call(manager: QueueManager) -> None:
         cursor = session.cursors.get(asked.cursor)
         session.cursors.drop(asked.cursor)
-        manager.close_cursor(cursor)
+        manager.messages.close_cursor(cursor)
 
     session.decide(request, call, done)
 
@@ -130,7 +130,7 @@ def on_purge(session: ClientSession, request: int, payload: bytes) -> None:
     session.decide(
         request,
         lambda manager: payloads.Counted(
-            manager.purge_queue(session.queues.get(asked.queue).descriptor)
+            manager.queues.purge_queue(session.queues.get(asked.queue).descriptor)
         ),
         structure,
     )
@@ -153,7 +153,7 @@ def on_move(session: ClientSession, request: int, payload: bytes) -> None:
     asked = decoded(payloads.Move, frames.MOVE, payload)
     session.decide(
         request,
-        lambda manager: manager.move_message(
+        lambda manager: manager.messages.move_message(
             session.queues.get(asked.source).descriptor,
             asked.lookup_id,
             session.queues.get(asked.target).descriptor,
@@ -177,7 +177,7 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
             if queue.descriptor.nested:
                 return send_to_list(manager, queue.descriptor, batch, within)
             queue.check(batch)
-            return manager.send_packets(queue.descriptor, batch, within)
+            return manager.messages.send_packets(queue.descriptor, batch, within)
         except RemoteProtocolError as error:
             raise bad_packet(error) from None
 
@@ -186,7 +186,7 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
             raise InvalidParameter(f"a batch has at most {session.limits.batch_max} messages")
         if session.named is None or not request_id or transaction:
             return send(manager, packets)
-        return manager.client_sessions.send_once(
+        return manager.sessions.send_once(
             session.named, request_id, packets, partial(send, manager)
         )
 
@@ -224,7 +224,7 @@ def on_end(session: ClientSession, request: int, payload: bytes) -> None:
         def end() -> None:
             descriptor = session.queues.get(ending.queue).descriptor
             if ending.positive and ending.message_class == ACK_RECEIVE:
-                manager.dequeue_messages_end(descriptor, lookup_ids)
+                manager.messages.dequeue_messages_end(descriptor, lookup_ids)
             else:
                 end_otherwise(
                     manager,
@@ -234,7 +234,7 @@ def on_end(session: ClientSession, request: int, payload: bytes) -> None:
                     message_class=ending.message_class,
                 )
 
-        sessions, count = manager.client_sessions, len(lookup_ids)
+        sessions, count = manager.sessions, len(lookup_ids)
         if session.named is not None and ending.request_id:
             return sessions.once(session.named, ending.request_id, ENDED, count, end)
         end()

@@ -31,10 +31,10 @@ def on_begin(session: ClientSession, request: int, payload: bytes) -> None:
     def call(manager: QueueManager) -> payloads.Begun:
         session.transactions.check_room()
         if asked.token:
-            transaction = manager.two_phase.participant.enlist(asked.token, session)
+            transaction = manager.transactions.enlist(asked.token, session)
         else:
-            identifier = _identifier(asked.identifier or manager.core.new_guid())
-            transaction = manager.create_transaction(identifier, session)
+            identifier = _identifier(asked.identifier or manager.machine.new_guid())
+            transaction = manager.transactions.create_transaction(identifier, session)
         return payloads.Begun(session.transactions.add(transaction), transaction.identifier)
 
     session.decide(request, call, structure)
@@ -62,7 +62,7 @@ def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
 
     def told(answer: Answer) -> None:
         if answer.error is not None:
-            session.desk.manager.refused(answer.error)
+            session.desk.manager.machine.refused(answer.error)
         answered(answer)
 
     def call(manager: QueueManager) -> bool:
@@ -71,9 +71,9 @@ def on_commit(session: ClientSession, request: int, payload: bytes) -> None:
         if named is not None:
             if named.kept(asked.request_id, COMMITTED) is not None:
                 return True
-            within = partial(manager.client_sessions.now, named, asked.request_id, COMMITTED, 0)
+            within = partial(manager.sessions.now, named, asked.request_id, COMMITTED, 0)
         transaction = _own(session, manager, asked.transaction)
-        decided = manager.two_phase.coordinator.commit(
+        decided = manager.transactions.commit(
             transaction.identifier,
             session.caller.sid,
             [Branch(*branch) for branch in asked.branches],
@@ -97,7 +97,7 @@ def on_abort(session: ClientSession, request: int, payload: bytes) -> None:
 
     def call(manager: QueueManager) -> None:
         transaction = _own(session, manager, asked.transaction)
-        manager.two_phase.abort_for_client(transaction.identifier)
+        manager.transactions.abort_for_client(transaction.identifier)
         session.transactions.drop(asked.transaction)
 
     session.decide(request, call, done)
@@ -109,7 +109,7 @@ def on_prepare(session: ClientSession, request: int, payload: bytes) -> None:
 
     def call(manager: QueueManager) -> payloads.Voted:
         transaction = session.own_transaction(manager, asked.transaction)
-        vote = manager.two_phase.prepare_for_client(transaction.identifier, asked.coordinator)
+        vote = manager.transactions.prepare_for_client(transaction.identifier, asked.coordinator)
         return payloads.Voted(vote.value)
 
     session.decide(request, call, structure)
@@ -122,10 +122,10 @@ def on_enlist(session: ClientSession, request: int, payload: bytes) -> None:
     def call(manager: QueueManager) -> payloads.Enlisted:
         session.caller.check_limit(WRITE_MESSAGE)
         transaction = session.own_transaction(manager, asked.transaction)
-        coordinator = manager.two_phase.coordinator
+        transactions = manager.transactions
         if asked.name:
-            return payloads.Enlisted(coordinator.token(transaction, asked.name))
-        return payloads.Enlisted(coordinator.token_for(transaction, _identifier(asked.peer)))
+            return payloads.Enlisted(transactions.token(transaction, asked.name))
+        return payloads.Enlisted(transactions.token_for(transaction, _identifier(asked.peer)))
 
     session.decide(request, call, structure)
 
@@ -135,7 +135,7 @@ def on_confirm(session: ClientSession, request: int, payload: bytes) -> None:
     asked = decoded(payloads.Confirm, frames.CONFIRM, payload)
     session.decide(
         request,
-        lambda manager: manager.two_phase.coordinator.confirm(
+        lambda manager: manager.transactions.confirm(
             _identifier(asked.identifier), asked.branches, session.caller
         ),
         done,
@@ -147,8 +147,8 @@ def on_outcomes(session: ClientSession, request: int, payload: bytes) -> None:
     asked = decoded(payloads.Outcomes, frames.OUTCOMES, payload)
 
     def call(manager: QueueManager) -> payloads.Outcome:
-        coordinator = manager.two_phase.coordinator
-        found = coordinator.outcomes(asked.identifiers, asked.resource, session.caller)
+        transactions = manager.transactions
+        found = transactions.outcomes(asked.identifiers, asked.resource, session.caller)
         return payloads.Outcome(found.states, found.unconfirmed)
 
     session.decide(request, call, structure)

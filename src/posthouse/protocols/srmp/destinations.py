@@ -40,7 +40,7 @@ def destination_of(manager: QueueManager, name: DirectName, settings: SrmpSettin
 
     What is meant for HTTPS goes over TLS wherever it goes.
     """
-    redirected = manager.srmp.redirects.outbound(url_text(name))
+    redirected = manager.transfer.redirected(url_text(name))
     host, port = name.host, name.port
     is_secure = name.protocol is Protocol.HTTPS
     if redirected is not None:

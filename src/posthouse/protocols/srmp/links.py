@@ -107,7 +107,7 @@ class Links:
 
     def _queue(self, number: int) -> Queue | None:
         """An outgoing queue of this protocol; None for any other."""
-        queue = self.desk.manager.core.queues.get(number)
+        queue = self.desk.manager.queues.get(number)
         if queue is None or queue.deleted or queue.outgoing is None:
             return None
         return queue if is_handled(parse_format_name(queue.definition.format_name)) else None
@@ -135,7 +135,7 @@ class Links:
     def _is_due(self, queue: Queue) -> bool:
         """An operator may have brought the time of the next attempt forward."""
         assert queue.outgoing is not None
-        return 0 < queue.outgoing.retry_time <= self.desk.manager.core.utc
+        return 0 < queue.outgoing.retry_time <= self.desk.manager.machine.utc
 
     def retry_now(self, number: int) -> bool:
         """An operator asks: connects without waiting for the timer. False: nothing waits."""
@@ -236,7 +236,7 @@ class Links:
         if link.attempt != attempt or destination is None:
             return
         usable = usable_addresses(addresses)
-        forwards = self.desk.manager.core.settings.srmp.forwarding  # names of strangers, that is
+        forwards = self.desk.manager.machine.settings.srmp.forwarding  # names of strangers, that is
         if destination.is_redirected or forwards:  # decision 11; the name may lead there by now
             usable = [address for address in usable if not is_link_local(address)]
         if not usable:
@@ -366,7 +366,7 @@ class Links:
     ) -> None:
         link.sending.acknowledged([posted.number])
         if head.date:
-            manager.core.clocks.told(link.hop or "", head.date)
+            manager.transfer.clock_seen(link.hop or "", head.date)
 
     def _succeeded(self, link: Link) -> None:
         if link.failures or link.last_error:

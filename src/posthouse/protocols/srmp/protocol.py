@@ -128,7 +128,7 @@ class SrmpProtocol:
     @property
     def utc(self) -> int:
         """The second of the engine's clock."""
-        return self.desk.manager.core.utc
+        return self.desk.manager.machine.utc
 
     def hand_in(self, slot: Slot, arrival: SrmpArrival) -> None:
         """Gathers the requests of all connections that come at once."""
@@ -202,4 +202,4 @@ class SrmpProtocol:
 
 
 def _receive(arrivals: list[SrmpArrival], manager: QueueManager) -> list[SrmpVerdict]:
-    return manager.receive_srmp(arrivals)
+    return manager.transfer.receive_srmp(arrivals)

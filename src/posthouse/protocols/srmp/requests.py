@@ -42,15 +42,15 @@ class RequestMaker:
         self, packet: bytes, name: DirectName, destination: Destination, local_address: str
     ) -> list[bytes]:
         """The request for a packet that goes to a queue by way of a destination."""
-        srmp, url, seen = self._desk.manager.srmp, url_text(name), glance(packet)
+        transfer, url, seen = self._desk.manager.transfer, url_text(name), glance(packet)
         base = self.base_url(name.protocol is Protocol.HTTPS, local_address)
         try:
             made = srmp_of(
                 packet,
                 seen,
                 SrmpContext(
-                    srmp.redirects.receipts_to(url, base + ORDER_QUEUE_PATH),
-                    lambda each: srmp.url_of(each, base),
+                    transfer.receipts_to(url, base + ORDER_QUEUE_PATH),
+                    lambda each: transfer.url_of(each, base),
                     name,
                     self._signing(packet, seen),
                 ),
@@ -65,12 +65,12 @@ class RequestMaker:
     def _signing(self, packet: bytes, seen: Glance) -> Sign | None:
         """Signs what was signed here, by the same user in the form of SRMP (2.2.7)."""
         manager = self._desk.manager
-        if not seen.security_at or seen.source_guid != manager.identifier:
+        if not seen.security_at or seen.source_guid != manager.machine.identifier:
             return None
         view = Packet(packet, seen)
         if view.security is None or not view.security.signature or view.properties is None:
             return None
-        signer = manager.accounts.certificates.signer(view.security.sender_id)
+        signer = manager.certificates.signer(view.security.sender_id)
         if signer is None:
             return None
         return partial(_sign, view.properties.hash_algorithm, signer)
@@ -82,7 +82,7 @@ class RequestMaker:
         address, port = self._listeners.get(scheme, ("", 0))
         host = self._settings.receipt_host
         if not host and scheme == "https":
-            host = self._desk.manager.core.settings.qualified_computer_name
+            host = self._desk.manager.machine.settings.qualified_computer_name
         if not host:
             host = local_address if _is_any(address) else address
         shown = f"[{host}]" if ":" in host else host

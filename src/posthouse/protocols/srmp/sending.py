@@ -56,12 +56,12 @@ class SendingQueue:
     def take(self, manager: QueueManager, now_ms: int) -> Taken:
         """The next messages; they are about to be sent (3.1.7.7-8)."""
         sender = self._begin(manager)
-        self._look_for_progress(manager.core.utc, now_ms)
+        self._look_for_progress(manager.machine.utc, now_ms)
         settings = self._settings
         reminder, self.reminds = sender.reminder() if self.reminds else [], False
         messages = reminder + sender.take(settings.send_batch_messages, settings.send_batch)
         if self.resend_at_ms == NEVER and any(message.transactional for message in messages):
-            self._start(manager.core.utc, now_ms)
+            self._start(manager.machine.utc, now_ms)
         return Taken(sender, messages, sender.waiting)
 
     def _begin(self, manager: QueueManager) -> Sender:
@@ -100,7 +100,7 @@ class SendingQueue:
 
     def expire(self, manager: QueueManager, now_ms: int) -> bool:
         """Stream Receipt Wait Timer (3.1.6.2): whether messages are to be sent again."""
-        sender, utc_s = self.sender, manager.core.utc
+        sender, utc_s = self.sender, manager.machine.utc
         self._look_for_progress(utc_s, now_ms)
         if sender is None or now_ms < self.resend_at_ms:
             return False
@@ -124,8 +124,8 @@ class SendingQueue:
 
     def remind(self, manager: QueueManager) -> bool:
         """Whether anything waits for its final receipt: then the next take brings a reminder."""
-        queue = manager.core.queues.get(self.number)
-        self.reminds = queue is not None and bool(manager.transfer.sequences.arrived(queue))
+        queue = manager.queues.get(self.number)
+        self.reminds = queue is not None and bool(manager.transfer.arrived(queue))
         return self.reminds
 
     def end(self) -> None:

@@ -40,7 +40,7 @@ class Wire(Stream):
         """Who gets the bytes."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
-            self._protocol.desk.manager.add_own_address(self.local_address)
+            self._protocol.desk.manager.queues.add_own_address(self.local_address)
             return self._protocol.accept(self, address)
         return attempt.connected(self)
 

@@ -77,7 +77,7 @@ class FollowedDirectory:
             patience_s=self.patience_s,
         )
         desk.driver.on_need = self._needed
-        desk.manager.notices.refresh = lambda whole: self.feed.refresh(whole=whole)
+        desk.manager.directory.refresh_with(lambda whole: self.feed.refresh(whole=whole))
 
     async def start(self) -> None:
         """Asks for everything; returns when it is there, or when that takes too long."""
@@ -132,7 +132,7 @@ class FollowedDirectory:
     def _away(self) -> None:
         """The authority neither answers nor fails."""
         reason = silent(self.patience_s)
-        self._decide(lambda manager: manager.mirroring.away(reason), lambda answer: None)
+        self._decide(lambda manager: manager.directory.away(reason), lambda answer: None)
 
 
 def reached_at(endpoint: str, name: str) -> tuple[str, ...]:

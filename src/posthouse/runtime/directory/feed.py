@@ -62,11 +62,11 @@ def need_now(driver: Driver, ask: Callable[[Sequence[Order]], Answered]) -> OnNe
 
 
 def _may_take(changes: Changes, manager: QueueManager) -> bool:
-    return manager.mirroring.may_take(changes)
+    return manager.directory.may_take(changes)
 
 
 def _take_ahead(part: Sequence[DirectoryObject], manager: QueueManager) -> bool:
-    manager.mirroring.take_ahead(part)
+    manager.directory.take_ahead(part)
     return True
 
 
@@ -163,7 +163,7 @@ class DirectoryFeed:
             else:
                 reason = ""
         if reason:
-            self._decided(lambda manager: manager.mirroring.away(reason))
+            self._decided(lambda manager: manager.directory.away(reason))
             return False
 
         owed = self._taken(changes, writes)
@@ -183,7 +183,7 @@ class DirectoryFeed:
         left = len(starts) * size
         taken = frozenset((type(one), one.identifier) for one in values[:left])
         last = changes._replace(objects=values[left:], unusable=changes.unusable | taken)
-        owed = self._still(writes, lambda m: m.mirroring.take(last))
+        owed = self._still(writes, lambda m: m.directory.take(last))
         return owed if isinstance(owed, list) else None
 
     def _still(self, writes: int, call: Callable[[QueueManager], object]) -> object:
@@ -196,7 +196,7 @@ class DirectoryFeed:
             answers.append((order, self.ask_now([order])))
             if ends_entering(*answers[-1]):
                 break
-        self._decided(lambda manager: manager.mirroring.entered(answers))
+        self._decided(lambda manager: manager.directory.entered(answers))
         return not any(isinstance(answer, AuthorityAway) for _, answer in answers)
 
     def _decided(self, call: Callable[[QueueManager], object]) -> object:

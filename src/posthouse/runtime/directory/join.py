@@ -75,13 +75,12 @@ def adopt(manager: QueueManager, identifier: bytes, *, may_differ: bool = True) 
     if used := used_for(manager):
         raise ServiceNotAvailable(
             f"the directory knows this computer's queue manager as {format_guid(identifier)}, and "
-            f"this one, {format_guid(manager.core.guid)}, {used}",
+            f"this one, {format_guid(manager.machine.identifier)}, {used}",
             "Delete the object in the directory, or begin with a new home."
             if may_differ
             else "Begin with a new home: a domain gives identifiers itself.",
         )
-    manager.record.identifier = identifier
-    manager.store_record()
+    manager.machine.adopt(identifier)
 
 
 def used_for(manager: QueueManager) -> str:

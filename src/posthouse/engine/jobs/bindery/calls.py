@@ -85,6 +85,20 @@ _FIRST = NO_OBJECT  # the instance that begins a scan of properties
 class Bindery(Accounting):
     """The bindery of this queue manager."""
 
+    # -- finding
+
+    def find_object(self, object_id: int) -> BinderyObject | None:
+        """The object with an ID; None: there is none."""
+        return self.objects.by_id.get(object_id)
+
+    def object_with_id(self, object_id: int) -> BinderyObject:
+        """The object with an ID, which is there."""
+        return self.objects.by_id[object_id]
+
+    def object_named(self, kind: int, name: str) -> BinderyObject | None:
+        """The object of a type and name; None: there is none."""
+        return self.objects.find(kind, name)
+
     # -- start
 
     def load(self) -> None:

@@ -32,9 +32,7 @@ def old_list_jobs(
     connection: ServiceConnection, manager: QueueManager, asked: calls.QueueOnly
 ) -> calls.JobNumbers:
     """Get Queue Job List (0x6B)."""
-    found = manager.job_queues.get_queue_job_list(
-        connection.of_station, asked.queue, 1, OLD_LISTED_MAX
-    )
+    found = manager.jobs.get_queue_job_list(connection.of_station, asked.queue, 1, OLD_LISTED_MAX)
     return calls.JobNumbers(found.numbers)
 
 
@@ -42,7 +40,7 @@ def list_jobs(
     connection: ServiceConnection, manager: QueueManager, asked: calls.ListFrom
 ) -> JobList:
     """Get Queue Job List (0x81)."""
-    return manager.job_queues.get_queue_job_list(
+    return manager.jobs.get_queue_job_list(
         connection.of_station, asked.queue, asked.start, calls.LISTED_MAX
     )
 
@@ -51,7 +49,7 @@ def list_by_forms(
     connection: ServiceConnection, manager: QueueManager, asked: calls.FormList
 ) -> JobList:
     """Get Queue Jobs From Form List (0x89)."""
-    return manager.job_queues.get_queue_job_list(
+    return manager.jobs.get_queue_job_list(
         connection.of_station, asked.queue, asked.start, calls.LISTED_MAX, asked.types
     )
 
@@ -60,7 +58,7 @@ def old_change_position(
     connection: ServiceConnection, manager: QueueManager, asked: calls.JobPosition
 ) -> Empty:
     """Change Queue Job Position (0x6E). ncpfs sends the number the wrong way round (2.4)."""
-    station, change = connection.of_station, manager.job_queues.change_queue_job_position
+    station, change = connection.of_station, manager.jobs.change_queue_job_position
     try:
         change(station, *asked)
     except QmsError as error:
@@ -76,9 +74,7 @@ def service_job(
 ) -> calls.OneJob:
     """Service Queue Job (0x71, 0x7C), of one type or of any."""
     types = (asked.job_type,)
-    return calls.OneJob(
-        manager.job_queues.service_queue_job(connection.of_station, asked.queue, types)
-    )
+    return calls.OneJob(manager.jobs.service_queue_job(connection.of_station, asked.queue, types))
 
 
 def old_server_status(
@@ -88,7 +84,7 @@ def old_server_status(
 
     Old calls show the low byte of a station; so the server is the first that has it.
     """
-    station, queues = connection.of_station, manager.job_queues
+    station, queues = connection.of_station, manager.jobs
     seen = asked.server_id, asked.station
     attached = queues.read_queue_current_status(station, asked.queue).servers
     for server, number in attached:
@@ -103,7 +99,7 @@ def read_file(connection: ServiceConnection, manager: QueueManager, asked: ReadF
     size = asked.size
     if connection.datagrams:
         size = min(size, connection.buffer_size_max)
-    data = manager.job_queues.read_file(connection.of_station, asked.handle, asked.offset, size)
+    data = manager.jobs.read_file(connection.of_station, asked.handle, asked.offset, size)
     return write_file_data(asked.offset, data)
 
 

@@ -44,7 +44,7 @@ def pack_clock(local_s: int) -> bytes:
 
 def server_clock(connection: ServiceConnection, manager: QueueManager, asked: Empty) -> ServerClock:
     """Get File Server Date And Time (0x14)."""
-    return ServerClock(pack_clock(manager.job_queues.local_now()))
+    return ServerClock(pack_clock(manager.jobs.local_now()))
 
 
 def end_of_job(connection: ServiceConnection, manager: QueueManager, asked: Empty) -> Empty:
@@ -109,7 +109,7 @@ def station_information(
         return StationInformation(0, 0, "", bytes(CLOCK_SIZE), 0)
     known = manager.bindery.get_object_name(own, found.object_id)
     at_utc = found.logged_in_utc
-    logged_in = pack_clock(at_utc + manager.job_queues.utc_offset_s(at_utc))
+    logged_in = pack_clock(at_utc + manager.jobs.utc_offset_s(at_utc))
     return StationInformation(known.id, known.type, known.name, logged_in, 0)
 
 

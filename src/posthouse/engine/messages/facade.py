@@ -1,17 +1,27 @@
-"""The events of the queue manager by which messages are read and moved ([MS-MQDMPR] 3.1.7.1)."""
+"""Messages, as doors see them: sent, read, moved and waited for ([MS-MQDMPR] 3.1.7.1)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from posthouse.engine.ledger.effects import Read
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.effects import Read, Unreadable
+from posthouse.engine.ledger.order import Place
+from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.state import State
+from posthouse.engine.machine.facade import MachineFacade
+from posthouse.engine.messages.admission import Admission, Room
 from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.messages.enqueue import Sending
+from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.fetching import Fetching
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.engine.messages.waiting import Waiting
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.opening import Opening
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     AccessDenied,
@@ -19,16 +29,139 @@ from posthouse.model.errors import (
     QueueError,
     UnsupportedOperation,
 )
-from posthouse.model.message import ACK_RECEIVE
+from posthouse.model.message import ACK_RECEIVE, Message, MessageId
+from posthouse.wire.packet.glance import glance
 
 
-class ManagerReads:
-    """The part of the queue manager that readers use."""
+class MessagesFacade:
+    """Every event by which messages come, are read and go."""
 
-    reading: Fetching
-    waiting: Waiting
-    moving: Moving
-    opening: Opening
+    row: Callable[[int], Row]
+    """What the queue manager keeps of a message beside its packet."""
+    is_visible: Callable[[int, bool], bool]
+    """Whether a reader, or with True one that peeks, could have the message now."""
+
+    def __init__(
+        self,
+        core: Core,
+        machine: MachineFacade,
+        opening: Opening,
+        reading: Fetching,
+        waiting: Waiting,
+        moving: Moving,
+        sending: Sending,
+        admission: Admission,
+    ) -> None:
+        self.core = core
+        self.machine = machine
+        self.opening = opening
+        self.reading = reading
+        self.waiting = waiting
+        self.moving = moving
+        self.sending = sending
+        self.admission = admission
+        self.expiry = Expiry(core)
+        self.row = reading.row
+        self.is_visible = reading.visible
+
+    # -- sending
+
+    def enqueue_message_to_an_open_queue(
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None = None,
+    ) -> MessageId:
+        """Enqueue Message To An Open Queue (3.1.7.1.27), for a message of an application here."""
+        self.machine.require_ready()
+        return self.sending.send(descriptor, message, transaction)
+
+    def send_packets(
+        self,
+        descriptor: OpenQueueDescriptor,
+        packets: list[bytes],
+        transaction: Transaction | None = None,
+    ) -> list[int]:
+        """Sends packets that a client built: all of them or none. Returns their ordinals."""
+        self.machine.require_ready()
+        return self.sending.send_packets(descriptor, packets, transaction)
+
+    def check_admission(
+        self, queue: Queue, packet: bytes, *, transactional: bool, room: Room
+    ) -> None:
+        """Refuses a message as its queue would; `room` has what was admitted before it."""
+        self.admission.admit(queue, packet, glance(packet), 0, transactional, room)
+
+    # -- looking
+
+    def packet(self, number: int) -> bytes:
+        """The packet of a message: of this turn, or from the store; empty if it is damaged."""
+        return self.core.packet(number)
+
+    def packets_read(self) -> dict[int, bytes]:
+        """The packets that the reads of this turn have brought, by number."""
+        return self.core.effects.packets
+
+    def packet_read(self, number: int) -> bytes:
+        """A packet that this turn has brought; empty: it has not."""
+        return self.core.effects.packet(number) or b""
+
+    def find_row(self, number: int) -> Row | None:
+        """What is kept of a message; None: it has ended."""
+        return self.core.state.table.get(number)
+
+    def read_of(self, number: int, row: Row) -> Read:
+        """A message as a reader gets it; its packet is fetched with the turn."""
+        return self.reading.read_of(number, row)
+
+    def is_locked(self, number: int) -> bool:
+        """Whether a transaction or a reader has the message."""
+        return number in self.core.locks
+
+    def first(self, queue: Queue) -> tuple[Place, int] | None:
+        """The first message that a reader could receive."""
+        return self.reading.first(queue)
+
+    def seek_by_lookup_id(
+        self, queue: Queue, lookup_id: int, action: MessageSeekAction, *, peek: bool
+    ) -> int:
+        """The number of the message that a read by lookup identifier would bring."""
+        return self.reading.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
+
+    def oldest_age_s(self, queue: Queue) -> int | None:
+        """How long the oldest message of a queue has been there; None when it is empty.
+
+        The first of each priority is the oldest of its kind.
+        """
+        order, table = queue.state.order, self.core.state.table
+        firsts = [order.lane(priority).first() for priority in order.used]
+        rows = [table.get(first[1]) for first in firsts if first is not None]
+        arrived = [row.arrived for row in rows if row is not None]
+        return max(self.core.utc - min(arrived), 0) if arrived else None
+
+    def state(self) -> State:
+        """The rows of all messages, for readers that look at many of them at once."""
+        return self.core.state
+
+    def met(self, damage: Unreadable) -> None:
+        """A reader beside the engine met a damaged record."""
+        self.reading.met(damage)
+
+    def met_by_upkeep(self, damage: Unreadable | None) -> None:
+        """Compaction met a damaged record that it cannot pass; None: it is none."""
+        self.reading.met_by_upkeep(damage)
+
+    @property
+    def count(self) -> int:
+        """How many messages there are."""
+        return self.core.state.table.count
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes they have."""
+        return self.core.state.bytes
+
+    # -- reading
 
     def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor:
         """Open Cursor (3.1.7.1.1)."""
@@ -188,6 +321,13 @@ class ManagerReads:
             descriptor, cursor, timeout_ms=timeout_ms, tag=tag, token=token
         )
 
+    def check_move(
+        self, source: OpenQueueDescriptor, lookup_id: int, target: Queue, bytes_before: int
+    ) -> Row:
+        """Refuses a move as `move_message` would; `bytes_before` were moved there before it."""
+        queue = self.opening.check_source_of_move(source)
+        return self.moving.check(queue, lookup_id, target, bytes_before)
+
     def move_message(
         self,
         source: OpenQueueDescriptor,
@@ -210,6 +350,20 @@ class ManagerReads:
         queue = descriptor.target()
         status = error or OperationCancelled("the read was cancelled")
         self.waiting.cancel_tag(queue, tag, status)
+
+    def cancel_reads_of(self, descriptor: OpenQueueDescriptor, error: QueueError) -> None:
+        """Ends the reads that wait on an open queue."""
+        self.waiting.cancel_of(descriptor, error)
+
+    def cancel_all_reads(self, queues: Iterable[Queue], error: QueueError) -> None:
+        """Ends every read that waits on these queues."""
+        for queue in queues:
+            for order in list(queue.waiters):
+                self.waiting.cancel(order, error)
+
+    def cursor(self, handle: int, association: object) -> Cursor:
+        """An open cursor of an association."""
+        return self.opening.cursor(handle, association)
 
     def _own(self, cursor: Cursor | None, descriptor: OpenQueueDescriptor) -> None:
         if cursor is not None and cursor.descriptor is not descriptor:
