@@ -127,16 +127,14 @@ NEGOTIATE_SIZE: Final = _call(
     Form(AcceptedSize, BE16, BE16, U8),
     "1.4",
 )
-CLOSE_FILE: Final = _call(
-    0x42, "Close File", _FILE, EMPTY, "1.5", engine="job_queues.close_file(handle)"
-)
+CLOSE_FILE: Final = _call(0x42, "Close File", _FILE, EMPTY, "1.5", engine="jobs.close_file(handle)")
 CURRENT_SIZE: Final = _call(
     0x47,
     "Get Current Size of File",
     _FILE,
     Form(FileSize, BE32),
     "1.5",
-    engine="job_queues.file_size(handle)",
+    engine="jobs.file_size(handle)",
 )
 READ_FILE: Final = _call(
     0x48,
@@ -151,7 +149,7 @@ WRITE_FILE: Final = _call(
     Form(WriteFile, U8, HANDLE, BE32, _Written()),
     EMPTY,
     "1.5",
-    engine="job_queues.write_file(handle, offset, data)",
+    engine="jobs.write_file(handle, offset, data)",
 )
 
 FUNCTIONS: Final = {

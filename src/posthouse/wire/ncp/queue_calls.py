@@ -189,7 +189,7 @@ class _Servers:
 def _call(
     subfunction: int, name: str, request: Form[Any], reply: Form[Any], engine: str = ""
 ) -> NcpCall[Any, Any]:
-    engine = engine and f"job_queues.{engine}"
+    engine = engine and f"jobs.{engine}"
     section = "qms-facts 3.1"
     return NcpCall(QUEUES_AND_BINDERY, subfunction, name, request, reply, section, engine)
 
