@@ -29,7 +29,7 @@ class Pair:
         self.alpha.create(r".\private$\answers")
         self.script = Recorder(lambda: net.clock.now_ms, title)
         for machine in (self.alpha, self.beta):
-            self.script.name(machine.name, format_guid(machine.manager.identifier))
+            self.script.name(machine.name, format_guid(machine.manager.machine.identifier))
 
     @contextmanager
     def heard(self) -> Iterator[None]:

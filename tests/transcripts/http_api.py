@@ -27,7 +27,7 @@ class Talk:
     def __init__(self, rig: ApiRig, title: str) -> None:
         self.rig = rig
         self.script = Recorder(lambda: 0, title)
-        self.script.name("ALPHA", format_guid(rig.desk.manager.identifier))
+        self.script.name("ALPHA", format_guid(rig.desk.manager.machine.identifier))
 
     async def ask(self, method: str, path: str, body: Any = None, *, token: str | None = "") -> Any:
         """One request on a connection of its own; the JSON of its response."""

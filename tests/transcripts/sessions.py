@@ -27,7 +27,7 @@ class Talk:
     def __init__(self, title: str) -> None:
         self.rig = SessionRig()
         self.script = Recorder(lambda: self.rig.clock.now_ms, title)
-        self.script.name("ALPHA", format_guid(self.rig.manager.identifier))
+        self.script.name("ALPHA", format_guid(self.rig.manager.machine.identifier))
         self.client = client = Client(self.rig.desk, greet=False)
         self._requests, self._answers = frames.Splitter(), frames.Splitter()
         receive = client.session.receive

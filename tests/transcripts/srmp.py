@@ -32,7 +32,7 @@ class Pair:
         self.names = {"192.0.2.1": "ALPHA", "192.0.2.2": "BETA", PEER: "PEER"}
         self.script = Recorder(lambda: web.clock.now_ms, title)
         for machine in (self.alpha, self.beta):
-            self.script.name(machine.name, format_guid(machine.manager.identifier))
+            self.script.name(machine.name, format_guid(machine.manager.machine.identifier))
 
     @contextmanager
     def heard(self) -> Iterator[None]:
