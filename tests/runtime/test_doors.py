@@ -19,8 +19,10 @@ import pytest
 
 import posthouse
 from posthouse.protocols.binary.server import BinaryServer
+from posthouse.protocols.http.server import AdminServer
 from posthouse.runtime.backup import read_manifest
 from posthouse.runtime.doors import standard_doors
+from posthouse.runtime.home import local_offset_s
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place, Service, run
 from tests.protocols.srmp.test_connection import ENVELOPE, GUID
@@ -136,6 +138,39 @@ def test_what_is_configured_holds_after_every_start(tmp_path: Path) -> None:
     assert seen == 2 * [(True, 7, [1_000, 2_000, 3_000, 4_000])]
     assert serve(tmp_path, "", client, look) == Outcome(STOPPED)
     assert seen[-1] == (False, 0, [30_000, 300_000, 1_800_000, 21_600_000])
+
+
+def test_what_is_configured_reaches_the_doors(tmp_path: Path) -> None:
+    config = """
+[admin]
+body_size_max = "2MiB"
+hosts = ["queues.example"]
+[limits]
+scans_per_user = 2
+bulk_read_share_percent = 25
+[qms]
+station_lease_s = 7
+clock = "utc"
+[ping]
+first = true
+target_port = 3528
+"""
+    seen: list[object] = []
+
+    def look(service: Service, places: list[Place]) -> None:
+        (node,) = [place.door._node for place in places if isinstance(place.door, BinaryServer)]
+        (admin,) = [place.door.admin for place in places if type(place.door) is AdminServer]
+        seen.append((admin.settings.body_size_max, "queues.example" in admin.hosts))
+        services = admin.services
+        seen.append((services.scans._per_user, services.pace._share, services.station_lease_ms))
+        seen.append(service.desk.manager.job_queues.utc_offset_s is local_offset_s)
+        seen.append((node.protocol.pinger.goes_first, node._ping_port))
+
+    async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
+        pass
+
+    assert serve(tmp_path, config, client, look) == Outcome(STOPPED)
+    assert seen == [(2 << 20, True), (2, 0.25, 7_000), False, (True, 3528)]
 
 
 @pytest.mark.spec("MS-MQQB 2.1.1/2", "MS-MQQB 2.1.2/2")

@@ -217,3 +217,8 @@ def with_error(data: bytes) -> list[str]:
     except SettingsError as error:
         return str(error).splitlines()
     return []
+
+
+def test_limits_may_be_equal() -> None:
+    made = parse_settings(b"[binary]\norder_ack_ms = 10000")
+    assert made.binary.order_ack_ms == made.binary.order_ack_max_ms

@@ -117,7 +117,7 @@ def test_https_stays_https_when_it_is_redirected_or_goes_by_a_proxy(web: Web) ->
 
 def test_a_proxy_gets_the_whole_url(web: Web) -> None:
     proxy = web.site("10.0.0.4", 3128)
-    settings = SrmpSettings(proxy="http://10.0.0.4:3128", proxy_bypass=("10.0.0.6", ".lan"))
+    settings = SrmpSettings(proxy="http://10.0.0.4:3128", proxy_bypass=("10.0.0.6", ".LAN"))
     alpha = web.machine("ALPHA", "10.0.0.1", settings=settings)
     web.names["inner.lan"] = ["10.0.0.6"]
     near = web.site("10.0.0.6")
