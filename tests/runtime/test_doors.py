@@ -163,7 +163,7 @@ target_port = 3528
         seen.append((admin.settings.body_size_max, "queues.example" in admin.hosts))
         services = admin.services
         seen.append((services.scans._per_user, services.pace._share, services.station_lease_ms))
-        seen.append(service.desk.manager.job_queues.utc_offset_s is local_offset_s)
+        seen.append(service.desk.manager.jobs.utc_offset_s is local_offset_s)
         seen.append((node.protocol.pinger.goes_first, node._ping_port))
 
     async def client(session: aiohttp.ClientSession, endpoints: dict[str, str]) -> None:
