@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -198,3 +201,17 @@ def test_find_looks_into_messages(ph: Posthouse) -> None:
     assert ph("message", "move", ORDERS, OTHER, "--where", where).code == 0
     (moved,) = ph("peek", OTHER, "--count", "9", "--json").lines
     assert moved["decoded"]["exception_type"] == "System.InvalidOperationException"
+
+
+def test_a_message_of_a_queue_with_a_code_page_is_exported_and_imported(
+    ph: Posthouse, tmp_path: Path
+) -> None:
+    body, file = tmp_path / "body", tmp_path / "export.jsonl"
+    body.write_bytes("Привет".encode("cp1251"))
+    here, there = "./private$/paged", "./private$/unpaged"
+    ph("queue", "create", here, "--code-page", "1251")
+    ph("queue", "create", there)
+    ph("send", here, "--body-file", str(body), "--body-type", "30")
+    assert ph("message", "export", here, str(file)).code == 0
+    assert ph("message", "import", str(file), there).code == 0
+    assert base64.b64decode(ph("receive", there, "--json").lines[0]["body"]) == body.read_bytes()

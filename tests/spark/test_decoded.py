@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from posthouse.formats import decode
 from posthouse.formats.encode import nservicebus_headers, xml_body
 from posthouse.model.message_columns import DECODED_NAMES, NAMES
 from posthouse.model.text import has_lone_surrogate
+from posthouse.spark.rows import decoded
 from posthouse.spark.rows.variants import variant_of
 from posthouse.spark.sql.decoding import decode_message, decode_text
 from tests.formats.test_vectors import FOLDER
@@ -272,6 +274,17 @@ def test_large_variants_are_whole(count: int) -> None:
         assert VariantVal(*variant_of(value)).toPython() == value
 
 
+def test_names_of_many_small_objects_are_told_apart() -> None:
+    value = [{f"k{at}": at} for at in range(300)]
+    assert VariantVal(*variant_of(value)).toPython() == value
+
+
+def test_numbers_are_decimals_up_to_38_digits() -> None:
+    """More than Spark's decimals have is a double."""
+    kinds = [VariantVal(*variant_of(number)).toPython() for number in (10**38 - 1, 10**38)]
+    assert [type(kind).__name__ for kind in kinds] == ["Decimal", "float"]
+
+
 def test_members_of_a_variant_are_in_the_order_of_java(spark: SparkSession) -> None:
     """Above 31 members Spark looks for one by halves, in the order of UTF-16."""
     value = {f"{start}{at}": at for at in range(20) for start in ("a", "\U0001f600", "\uffee")}
@@ -279,3 +292,39 @@ def test_members_of_a_variant_are_in_the_order_of_java(spark: SparkSession) -> N
     frame.createOrReplaceTempView("variants")
     got = ", ".join(f"variant_get(v, '$[\"{name}\"]', 'int')" for name in value)
     assert list(spark.sql(f"SELECT {got} FROM variants").collect()[0]) == list(value.values())
+
+
+# -- much in little
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_small_messages_that_hold_much_come_in_pieces(
+    texts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of nulls: 30 bytes that are a list of 60,000 items."""
+    monkeypatch.setattr(decoded, "PIECE_BYTES", 500_000)
+    size = (60_000).to_bytes(4, "little")
+    start = bytes.fromhex("0001000000ffffffff0100000000000000")
+    body = b"".join((start, b"\x10\x01\0\0\0", size, b"\x0e", size, b"\x0b"))
+    count = 20
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "lookup_id": list(range(count)),
+            "body": [body] * count,
+            "body_type": [768] * count,
+            "extension": [b""] * count,
+            "label": [""] * count,
+            "app_specific": [0] * count,
+            "correlation_id": ["0" * 40] * count,
+        }
+    )
+    made = decoded.Decoding(["lookup_id", *DECODED_NAMES], texts)
+    pieces = list(made.applied(batch, str))
+    assert [number for piece in pieces for number in piece["lookup_id"].to_pylist()] == [
+        *range(count)
+    ]
+    assert len(pieces) > 1
+    assert all(piece.num_rows and piece.nbytes < 2_000_000 for piece in pieces)
+    nothing = list(made.applied(batch.slice(0, 0), str))
+    assert [piece.num_rows for piece in nothing] == [0]
+    assert nothing[0].schema == pieces[0].schema

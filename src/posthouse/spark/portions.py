@@ -113,8 +113,9 @@ def read_portion(
         code_page = CodePage(http, portion.queue)
         for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, fetched):
             rows += batch.num_rows
-            made = batch if decoding is None else decoding.applied(batch, code_page)
-            yield promised(made, sure)
+            pieces = [batch] if decoding is None else decoding.applied(batch, code_page)
+            for piece in pieces:
+                yield promised(piece, sure)
         if rows < cut.messages:
             _log.info(
                 "%d messages of %s were received elsewhere, purged or expired before the read",

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from posthouse.client.message import Message
 from posthouse.model.message_columns import DECODED_NAMES
-from posthouse.spark.rows.decoded import as_text, as_variant, values_of
+from posthouse.spark.rows.decoded import as_text, as_variant, values_of, weight
 
 ROWS_MAX: Final = 1024
 BYTES_MAX: Final = 8 << 20
@@ -37,8 +37,9 @@ def batches(messages: Iterable[Message], queue: str, host: str, shape: Shape) ->
     rows: list[dict[str, Any]] = []
     size = 0
     for message in messages:
-        rows.append(_row(message, queue, host, shape))
-        size += len(message.packet)
+        row, weighs = _row(message, queue, host, shape)
+        rows.append(row)
+        size += len(message.packet) + weighs
         if len(rows) >= ROWS_MAX or size >= BYTES_MAX:
             yield pa.RecordBatch.from_pylist(rows, schema)
             rows, size = [], 0
@@ -46,10 +47,11 @@ def batches(messages: Iterable[Message], queue: str, host: str, shape: Shape) ->
         yield pa.RecordBatch.from_pylist(rows, schema)
 
 
-def _row(message: Message, queue: str, host: str, shape: Shape) -> dict[str, Any]:
+def _row(message: Message, queue: str, host: str, shape: Shape) -> tuple[dict[str, Any], int]:
+    """The columns of a message, and how many bytes those of its content take."""
     shown = message.to_json()
     names = shape.schema.names
-    content = _content(message, names, shape.as_text)
+    content, weighs = _content(message, names, shape.as_text)
     row: dict[str, Any] = {}
     for name in names:
         if name in content:
@@ -64,15 +66,15 @@ def _row(message: Message, queue: str, host: str, shape: Shape) -> dict[str, Any
             row[name] = _transaction(shown.transaction)
         else:
             row[name] = getattr(shown, "class_" if name == "class" else name)
-    return row
+    return row, weighs
 
 
-def _content(message: Message, names: Sequence[str], texts: bool) -> dict[str, Any]:
+def _content(message: Message, names: Sequence[str], texts: bool) -> tuple[dict[str, Any], int]:
     """The columns of what is in the message, where some are asked for."""
     if not _DECODED.intersection(names):
-        return {}
+        return {}, 0
     values = values_of(message.decoded(), as_text if texts else as_variant)
-    return dict(zip(DECODED_NAMES, values, strict=True))
+    return dict(zip(DECODED_NAMES, values, strict=True)), weight(values)
 
 
 def _transaction(shown: Any) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,6 +17,8 @@ from posthouse.spark.rows.variants import variant_of
 
 SOURCES: Final = ("body", "body_type", "extension", "label", "app_specific", "correlation_id")
 """The columns that decoding needs."""
+PIECE_BYTES: Final = 16 << 20
+"""Decoded contents in one record batch; the message with which it is reached is in it."""
 _NO_ID: Final = "0" * 40
 _UNREAD: Final = frozenset({"bytes", "empty"})
 _encode: Final = msgspec.json.Encoder().encode
@@ -86,6 +88,15 @@ def _is_unread(found: Decoded) -> bool:
     return found.error is not None or (found.body or found).format in _UNREAD
 
 
+def weight(values: tuple[Any, ...]) -> int:
+    """About how many bytes the columns of a message take."""
+    _, headers, _, content, _, _, _ = values
+    size = sum(len(name) + len(text or "") for name, text in headers) if headers else 0
+    if isinstance(content, dict):
+        return size + len(content["value"]) + len(content["metadata"])
+    return size + len(content or "")
+
+
 def as_variant(value: Any) -> dict[str, bytes]:
     """A value as Arrow has a VARIANT."""
     packed, metadata = variant_of(value)
@@ -114,16 +125,24 @@ class Decoding:
         self.fetched = [*plain, *(name for name in SOURCES if name not in plain)]
         """The columns to read."""
 
-    def applied(self, batch: pa.RecordBatch, code_page: Callable[[], str]) -> pa.RecordBatch:
-        """The batch with all columns; `code_page` is asked for where a body needs one."""
+    def applied(self, batch: pa.RecordBatch, code_page: Callable[[], str]) -> Iterator[Any]:
+        """The batch with all columns, in pieces: small messages may hold much.
+
+        `code_page` is asked for where a body needs one.
+        """
         sources = (batch.column(name).to_pylist() for name in SOURCES)
-        rows = [
-            values_of(
-                decoded_row(row, code_page() if row[1] == VT_LPSTR else ""),
-                self._as_json,
-            )
-            for row in map(Row._make, zip(*sources, strict=True))
-        ]
+        rows, begin, size = list[tuple[Any, ...]](), 0, 0
+        for row in map(Row._make, zip(*sources, strict=True)):
+            found = decoded_row(row, code_page() if row.body_type == VT_LPSTR else "")
+            rows.append(values_of(found, self._as_json))
+            size += weight(rows[-1])
+            if size >= PIECE_BYTES:
+                yield self._piece(batch.slice(begin, len(rows)), rows)
+                rows, begin, size = [], begin + len(rows), 0
+        if rows or not batch.num_rows:
+            yield self._piece(batch.slice(begin), rows)
+
+    def _piece(self, batch: pa.RecordBatch, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         made = dict(zip(DECODED_NAMES, zip(*rows, strict=True), strict=False))
         arrays = [
             self._array(name, made.get(name, ())) if name in DECODED_NAMES else batch.column(name)
