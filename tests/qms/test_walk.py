@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,19 +12,32 @@ from posthouse.qms import Door
 from posthouse.qms.sessions import SessionDoor
 from tests.qms import walk
 
+Heading = Callable[[walk.Enter], None]
+Walk = Callable[[Heading], None]
+HEADINGS: tuple[Heading, ...] = (
+    walk.creating_queues_in_the_bindery,
+    walk.submitting_jobs_to_queues,
+    walk.monitoring_and_controlling_the_status_of_jobs_and_queues,
+    walk.creating_queue_servers_in_the_bindery,
+    walk.servicing_entries_in_the_queue,
+)
 
-@pytest.fixture(scope="module")
-def enter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[walk.Enter]:
-    """Stations of one queue manager; they stay until the last heading."""
-    home: Path = tmp_path_factory.mktemp("walk") / "home"
-    with posthouse.open(home, name="ALPHA") as manager:
+
+@pytest.fixture
+def walk_to(tmp_path: Path) -> Iterator[Walk]:
+    """All headings up to one, on a queue manager of their own; stations stay until the last."""
+    with posthouse.open(tmp_path / "home", name="ALPHA") as manager:
 
         def open_station(name: str, type: int) -> Door:
             if name == "SUPERVISOR":
                 return SessionDoor(manager)
             return SessionDoor(manager, name, type, walk.PASSWORD)
 
-        yield open_station
+        def walk_through(last: Heading) -> None:
+            for heading in HEADINGS[: HEADINGS.index(last) + 1]:
+                heading(open_station)
+
+        yield walk_through
 
 
 @pytest.mark.spec(
@@ -37,8 +50,8 @@ def enter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[walk.Enter]:
     "QMS Creating Queues/10",
     "QMS Queue Properties/3",
 )
-def test_creating_queues_in_the_bindery(enter: walk.Enter) -> None:
-    walk.creating_queues_in_the_bindery(enter)
+def test_creating_queues_in_the_bindery(walk_to: Walk) -> None:
+    walk_to(walk.creating_queues_in_the_bindery)
 
 
 @pytest.mark.spec(
@@ -51,15 +64,15 @@ def test_creating_queues_in_the_bindery(enter: walk.Enter) -> None:
     "QMS Why Use QMS/1",
     "QMS Table 25/4",
 )
-def test_submitting_jobs_to_queues(enter: walk.Enter) -> None:
-    walk.submitting_jobs_to_queues(enter)
+def test_submitting_jobs_to_queues(walk_to: Walk) -> None:
+    walk_to(walk.submitting_jobs_to_queues)
 
 
 @pytest.mark.spec(
     "QMS Monitoring/1", "QMS Monitoring/2", "QMS Monitoring/3", "QMS Queue Properties/2"
 )
-def test_monitoring_and_controlling_the_status_of_jobs_and_queues(enter: walk.Enter) -> None:
-    walk.monitoring_and_controlling_the_status_of_jobs_and_queues(enter)
+def test_monitoring_and_controlling_the_status_of_jobs_and_queues(walk_to: Walk) -> None:
+    walk_to(walk.monitoring_and_controlling_the_status_of_jobs_and_queues)
 
 
 @pytest.mark.spec(
@@ -70,8 +83,8 @@ def test_monitoring_and_controlling_the_status_of_jobs_and_queues(enter: walk.En
     "QMS Creating Queue Servers/7",
     "QMS Creating Queue Servers/8",
 )
-def test_creating_queue_servers_in_the_bindery(enter: walk.Enter) -> None:
-    walk.creating_queue_servers_in_the_bindery(enter)
+def test_creating_queue_servers_in_the_bindery(walk_to: Walk) -> None:
+    walk_to(walk.creating_queue_servers_in_the_bindery)
 
 
 @pytest.mark.spec(
@@ -89,5 +102,5 @@ def test_creating_queue_servers_in_the_bindery(enter: walk.Enter) -> None:
     "QMS Servicing/12",
     "QMS Servicing/13",
 )
-def test_servicing_entries_in_the_queue(enter: walk.Enter) -> None:
-    walk.servicing_entries_in_the_queue(enter)
+def test_servicing_entries_in_the_queue(walk_to: Walk) -> None:
+    walk_to(walk.servicing_entries_in_the_queue)
