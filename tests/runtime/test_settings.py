@@ -35,11 +35,20 @@ def test_the_example_on_the_page_is_accepted() -> None:
 
 @pytest.mark.spec("MS-MQQB 3.1.3.1/4", "MS-MQQB 3.1.3.1/5", "MS-MQQB 3.1.3.1/7")
 def test_defaults_are_those_of_message_security() -> None:
-    made = Settings().security
-    assert made == MessageSecuritySettings()
+    made = parse_settings(b"").security
+    assert made == Settings().security == MessageSecuritySettings()
     assert (made.certificate_cache_size, made.certificate_lifetime_s) == (53, 1200)
     assert (made.receive_key_cache_size, made.send_key_cache_size) == (127, 53)
     assert (made.advanced_algorithm, made.enhanced_algorithm) == ("aes256", "rc4")
+    certificates = Rig().manager.accounts.certificates
+    certificates.configure(made)
+    caches = certificates.security.caches
+    assert [cache.size for cache in (caches.receive, caches.send, caches.send_base)] == [
+        127,
+        53,
+        53,
+    ]
+    assert caches.certificates.size == 53
 
 
 @pytest.mark.spec("MS-MQQB 3.1.1.3/1", "MS-MQQB 3.1.3.1/3")
