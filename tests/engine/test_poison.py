@@ -223,6 +223,17 @@ def test_it_comes_back_at_its_old_place_and_to_who_waits() -> None:
     rig.check_books()
 
 
+def test_a_search_that_went_past_it_finds_it_again() -> None:
+    rig = poisoned(b"x", b"a", b"b", b"c", retry_delays=(10,))
+    held = rig.begin("t0")
+    rig.receive("q", transaction=held)  # x stays in somebody's hands
+    abort(rig)
+    tx = rig.begin("t2")
+    assert body(rig.receive("q", transaction=tx)) == b"b"
+    rig.advance(10)
+    assert body(rig.receive("q", transaction=tx)) == b"a"
+
+
 def test_each_abort_has_its_delay_and_the_last_goes_on() -> None:
     rig = poisoned(b"a", retry_delays=(0, 5, 20), max_aborts=5)
     for delay in (0, 5, 20, 20):

@@ -228,8 +228,11 @@ def test_subqueues_and_dead_letters_go_back_too(tmp_path: Path) -> None:
         (group,) = await groups(rig, DEAD)
         assert (group["class"], group["exception_type"]) == ("nack-queue-purged", None)
         assert (await send_back(rig, DEAD, group=group["key"]))["done"] == 1
-        assert await rig.labels(ORDERS) == ["b"]
+        (again,) = (await rig.get(f"{at(ORDERS)}/messages")).json["messages"]
+        assert (again["label"], again["class"], again["journal"]) == ("b", "normal", ["negative"])
         assert await rig.labels(DEAD) == []
+        await rig.post(f"{at(ORDERS)}/purge")
+        assert await rig.labels(DEAD) == ["b"]
 
     with_api(tmp_path, work)
 
@@ -336,3 +339,17 @@ def abort(manager: QueueManager) -> None:
     manager.messages.dequeue_message(source, timeout_ms=0, transaction=transaction)
     manager.transactions.transaction_abort(transaction.identifier)
     manager.queues.close_queue(source)
+
+
+def test_what_a_group_reads_stays(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await shop(rig)
+        await fail(rig, "a", failed())
+        lease = {"mode": "consume", "owner": "spark"}
+        assert (await rig.post(f"{at(ERROR)}/groups/g/lease", lease)).status == 200
+        for dry_run in (True, False):
+            result = await send_back(rig, dry_run=dry_run)
+            assert [rows(one)[2] for one in result["targets"]] == ["MQ_ERROR_SHARING_VIOLATION"]
+        assert await rig.labels(ERROR) == ["a"]
+
+    with_api(tmp_path, work)

@@ -8,6 +8,7 @@ overtakes another.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from posthouse.api.failures import ReturnBody, ReturnJson, ReturnTargetJson, nothing_returned
@@ -43,6 +44,7 @@ from posthouse.protocols.handlers.move_copy_delete import GONE, ByIds, Tally, Wo
 from posthouse.protocols.handlers.refusals import error_body
 from posthouse.protocols.handlers.scanning import Found
 
+TURN_MESSAGES: Final = 100  # that go in one turn: each may be made and sent as a new message
 # Refusals that hold for every other message to the same queue, too.
 _OF_THE_TARGET: Final = (
     AccessDenied,
@@ -121,8 +123,8 @@ class _Return:
     def _batch(self, batch: list[Found]) -> Steps[None]:
         chosen = yield from beside_the_loop(self._context, lambda: self._chosen(batch))
         self._result.matched += len(chosen)
-        if chosen:
-            yield from at_once(lambda manager: self._act(manager, chosen))
+        for at in range(0, len(chosen), TURN_MESSAGES):
+            yield from at_once(partial(self._act, chosen=chosen[at : at + TURN_MESSAGES]))
 
     def _chosen(self, batch: list[Found]) -> list[_Candidate]:
         """Those that are meant, each with what is needed to send it."""
