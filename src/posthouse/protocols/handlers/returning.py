@@ -125,6 +125,7 @@ class _Return:
         self._result.matched += len(chosen)
         for at in range(0, len(chosen), TURN_MESSAGES):
             yield from at_once(partial(self._act, chosen=chosen[at : at + TURN_MESSAGES]))
+            self._context.services.pace.looked()  # that turn was this work's own
 
     def _chosen(self, batch: list[Found]) -> list[_Candidate]:
         """Those that are meant, each with what is needed to send it."""
