@@ -8,8 +8,10 @@ handles, which are good on the station that got them. A refusal is a `QmsError`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from posthouse.model.bindery import (
     NWOT_USER,
@@ -22,6 +24,9 @@ from posthouse.model.bindery import (
 from posthouse.model.qms import JobList, NWQueueJobStruct, QueueStatus
 
 FIRST: Final = 0xFFFF_FFFF  # where a scan begins
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
 
 
 class BinderyDoor(Protocol):
@@ -200,3 +205,26 @@ class Door(BinderyDoor, QueueDoor, Protocol):
 
     def close(self) -> None:
         """The station ends: open jobs and jobs in service are treated by their flags."""
+
+
+def as_declared(
+    declared: Callable[Concatenate[Any, P], R],
+    names: Sequence[str],
+    ask: Callable[[S, dict[str, Any]], Any],
+) -> Callable[Concatenate[S, P], R]:
+    """A method of a door from its declaration: `ask` gets its arguments under these names.
+
+    Signature, types and documentation are those of the declaration, so that each call is declared
+    once and every way to a file server adds one line for it.
+    """
+    signature = inspect.signature(declared)
+
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        values = list(bound.arguments.values())[1:]
+        answer: R = ask(self, dict(zip(names, values, strict=True)))
+        return answer
+
+    functools.update_wrapper(method, declared)
+    return method

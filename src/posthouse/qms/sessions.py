@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from posthouse.api import bindery as tb
 from posthouse.api import jobs as tj
+from posthouse.api.job_routes import JOB_ROUTES
+from posthouse.api.route import PREFIX, Route
 from posthouse.api.types import Done
 from posthouse.client.manager import QueueManagerClient
-from posthouse.client.netware_door import FIRST
+from posthouse.client.netware_door import FIRST, Door, as_declared
 from posthouse.model.bindery import (
     DYNAMIC,
     MEMBERS_OF_SEGMENT,
@@ -47,6 +49,34 @@ from posthouse.model.qms import (
 T = TypeVar("T")
 PIECE: Final = tj.PIECE_MAX
 LIST_MAX: Final = 125  # numbers in one answer, as over NCP
+
+
+_MEMBER: Final = "name type property body.name body.type"
+_ROUTES: Final = {route.name: route for route in JOB_ROUTES}
+_TEXTS: Final[dict[str, Callable[[Any], str]]] = {
+    "type": str,
+    "queue": lambda id: f"id:{id:08X}",
+    "to": lambda id: f"id:{id:08X}",
+}
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def asks(
+    declared: Callable[Concatenate[Any, P], R], name: str, fields: str = "", answer: str = ""
+) -> Callable[Concatenate[SessionDoor, P], R]:
+    """A method of the door as one request: its arguments are these parameters of the route.
+
+    A field is a parameter of the path where the path has it, else a field of the body; `body.`
+    stands where both have it. `answer` is the field of the result that the method returns.
+    """
+    route = _ROUTES[name]
+
+    def ask(door: SessionDoor, given: dict[str, Any]) -> Any:
+        result = door._ask_route(route, given)
+        return getattr(result, answer) if answer else None
+
+    return as_declared(declared, fields.split(), ask)
 
 
 def path_of(*parts: object) -> str:
@@ -103,6 +133,22 @@ class SessionDoor:
     ) -> T:
         return self._call(result, method, path, body, station=self.station.station, **query)
 
+    def _ask_route(self, route: Route, given: dict[str, Any]) -> msgspec.Struct:
+        """A request on a route: the path takes what it names, the body has the rest."""
+        parts = list[str]()
+        for segment in route.path.removeprefix(f"{PREFIX}/").split("/"):
+            name = segment.strip("{}")
+            if name == segment:
+                parts.append(name)
+            elif name == "station":
+                parts.append(self.station.station)
+            else:
+                parts.append(_text(name, given.pop(name)))
+        fields = {key.removeprefix("body."): _json(key, value) for key, value in given.items()}
+        body = route.body(**fields) if route.takes_body else None
+        ask = self._call if "{station}" in route.path else self._ask
+        return ask(route.result, route.method, path_of(*parts), body)
+
     def _object(self, name: str, type: int, *more: str) -> str:
         return path_of("bindery", "objects", type, name, *more)
 
@@ -114,6 +160,53 @@ class SessionDoor:
 
     def _job(self, id: int, number: int, *more: str) -> str:
         return self._queue(id, "jobs", number, *more)
+
+    # -- one route each: signature and documentation are those of the door
+
+    delete_object = asks(Door.delete_object, "delete_object", "name type")
+    rename_object = asks(Door.rename_object, "set_object", "name type body.name")
+    change_object_security = asks(Door.change_object_security, "set_object", "name type security")
+    get_object_id = asks(Door.get_object_id, "show_object", "name type", "id")
+    change_object_password = asks(
+        Door.change_object_password, "set_object_password", "name type old password"
+    )
+    verify_object_password = asks(
+        Door.verify_object_password, "verify_object_password", "name type password"
+    )
+    delete_property = asks(Door.delete_property, "delete_property", "name type property")
+    change_property_security = asks(
+        Door.change_property_security, "set_property", "name type property security"
+    )
+    write_property_value = asks(
+        Door.write_property_value, "set_property", "name type property segment value more"
+    )
+    add_object_to_set = asks(Door.add_object_to_set, "add_member", _MEMBER)
+    delete_object_from_set = asks(Door.delete_object_from_set, "remove_member", _MEMBER)
+    is_object_in_set = asks(Door.is_object_in_set, "contains_member", _MEMBER, "member")
+    create_queue = asks(Door.create_queue, "create_job_queue", "name type path", "id")
+    destroy_queue = asks(Door.destroy_queue, "delete_job_queue", "queue")
+    change_queue_job_position = asks(
+        Door.change_queue_job_position, "place_job", "queue number position"
+    )
+    get_queue_job_size = asks(Door.get_queue_job_size, "show_job_size", "queue number", "size")
+    move_queue_job = asks(Door.move_queue_job, "move_job", "queue number to", "number")
+    attach_queue_server_to_queue = asks(Door.attach_queue_server_to_queue, "attach_server", "queue")
+    detach_queue_server_from_queue = asks(
+        Door.detach_queue_server_from_queue, "detach_server", "queue"
+    )
+    change_to_client_rights = asks(
+        Door.change_to_client_rights, "take_client_rights", "queue number"
+    )
+    restore_queue_server_rights = asks(Door.restore_queue_server_rights, "restore_rights")
+    read_queue_server_current_status = asks(
+        Door.read_queue_server_current_status,
+        "show_server_status",
+        "queue server server_station",
+        "record",
+    )
+    set_queue_server_current_status = asks(
+        Door.set_queue_server_current_status, "set_server_status", "queue record"
+    )
 
     # -- who
 
@@ -141,24 +234,6 @@ class SessionDoor:
         body = tb.ObjectCreateBody(name=name, type=str(type), security=security, dynamic=dynamic)
         self._ask(tb.ObjectJson, "POST", "/bindery/objects", body)
 
-    def delete_object(self, name: str, type: int) -> None:
-        """NWDeleteObject."""
-        self._ask(Done, "DELETE", self._object(name, type))
-
-    def rename_object(self, name: str, type: int, new_name: str) -> None:
-        """NWRenameObject."""
-        body = tb.ObjectSetBody(name=new_name)
-        self._ask(tb.ObjectJson, "PATCH", self._object(name, type), body)
-
-    def change_object_security(self, name: str, type: int, security: int) -> None:
-        """NWChangeObjectSecurity."""
-        body = tb.ObjectSetBody(security=security)
-        self._ask(tb.ObjectJson, "PATCH", self._object(name, type), body)
-
-    def get_object_id(self, name: str, type: int) -> int:
-        """NWGetObjectID."""
-        return self._ask(tb.ObjectJson, "GET", self._object(name, type)).id
-
     def get_object_name(self, id: int) -> tuple[str, int]:
         """NWGetObjectName."""
         found = self._ask(tb.ObjectJson, "GET", path_of("bindery", "ids", id))
@@ -177,16 +252,6 @@ class SessionDoor:
         flags = DYNAMIC if one.dynamic else 0
         return ObjectInfo(one.id, one.type_number, one.name, flags, one.security, one.properties)
 
-    def change_object_password(self, name: str, type: int, old: str, new: str) -> None:
-        """NWChangeObjectPassword."""
-        body = tb.ObjectPasswordBody(password=new, old=old)
-        self._ask(Done, "POST", self._object(name, type, "password"), body)
-
-    def verify_object_password(self, name: str, type: int, password: str) -> None:
-        """NWVerifyObjectPassword."""
-        body = tb.ObjectPasswordBody(password=password)
-        self._ask(Done, "POST", self._object(name, type, "verify"), body)
-
     # -- properties
 
     def create_property(
@@ -200,15 +265,6 @@ class SessionDoor:
             dynamic=bool(flags & DYNAMIC),
         )
         self._ask(tb.PropertyJson, "POST", self._object(name, type, "properties"), body)
-
-    def delete_property(self, name: str, type: int, property: str) -> None:
-        """NWDeleteProperty."""
-        self._ask(Done, "DELETE", self._property(name, type, property))
-
-    def change_property_security(self, name: str, type: int, property: str, security: int) -> None:
-        """NWChangePropertySecurity."""
-        body = tb.PropertySetBody(security=security)
-        self._ask(tb.PropertyJson, "PATCH", self._property(name, type, property), body)
 
     def scan_property(
         self, name: str, type: int, pattern: str = "*", instance: int = FIRST
@@ -237,51 +293,7 @@ class SessionDoor:
             raise QmsError(NO_SUCH_SEGMENT, f"{property} has {len(parts)} segments")
         return PropertyValue(parts[segment - 1], segment < len(parts), _flags(found))
 
-    def write_property_value(
-        self,
-        name: str,
-        type: int,
-        property: str,
-        segment: int,
-        value: bytes,
-        more: bool = False,
-    ) -> None:
-        """NWWritePropertyValue."""
-        body = tb.PropertySetBody(value=value, segment=segment, more=more)
-        self._ask(tb.PropertyJson, "PATCH", self._property(name, type, property), body)
-
-    def add_object_to_set(
-        self, name: str, type: int, property: str, member_name: str, member_type: int
-    ) -> None:
-        """NWAddObjectToSet."""
-        body = tb.MemberBody(name=member_name, type=str(member_type))
-        self._ask(Done, "POST", self._property(name, type, property, "add"), body)
-
-    def delete_object_from_set(
-        self, name: str, type: int, property: str, member_name: str, member_type: int
-    ) -> None:
-        """NWDeleteObjectFromSet."""
-        body = tb.MemberBody(name=member_name, type=str(member_type))
-        self._ask(Done, "POST", self._property(name, type, property, "remove"), body)
-
-    def is_object_in_set(
-        self, name: str, type: int, property: str, member_name: str, member_type: int
-    ) -> bool:
-        """NWIsObjectInSet."""
-        body = tb.MemberBody(name=member_name, type=str(member_type))
-        path = self._property(name, type, property, "contains")
-        return self._ask(tb.MembershipJson, "POST", path, body).member
-
     # -- queues
-
-    def create_queue(self, name: str, type: int, path: str) -> int:
-        """NWCreateQueue."""
-        body = tj.JobQueueCreateBody(name=name, type=str(type), path=path)
-        return self._ask(tj.JobQueueJson, "POST", "/job-queues", body).id
-
-    def destroy_queue(self, id: int) -> None:
-        """NWDestroyQueue."""
-        self._ask(Done, "DELETE", self._queue(id))
 
     def read_queue_current_status(self, id: int) -> QueueStatus:
         """NWReadQueueCurrentStatus."""
@@ -374,29 +386,7 @@ class SessionDoor:
         body = tj.JobChangeBody(**_wanted(job))
         self._ask(tj.JobJson, "PATCH", self._job(id, job.job_number), body)
 
-    def change_queue_job_position(self, id: int, number: int, position: int) -> None:
-        """NWChangeQueueJobPosition."""
-        body = tj.JobPositionBody(position=position)
-        self._ask(tj.JobJson, "POST", self._job(id, number, "position"), body)
-
-    def get_queue_job_size(self, id: int, number: int) -> int:
-        """NWGetQueueJobSize."""
-        return self._ask(tj.JobSizeJson, "GET", self._job(id, number, "size")).size
-
-    def move_queue_job(self, id: int, number: int, destination_id: int) -> int:
-        """Moves a job to another queue."""
-        body = tj.MoveBody(to=f"id:{destination_id:08X}")
-        return self._ask(tj.MovedJson, "POST", self._job(id, number, "move"), body).number
-
     # -- servicing
-
-    def attach_queue_server_to_queue(self, id: int) -> None:
-        """NWAttachQueueServerToQueue."""
-        self._ask(Done, "POST", self._queue(id, "attach"))
-
-    def detach_queue_server_from_queue(self, id: int) -> None:
-        """NWDetachQueueServerFromQueue."""
-        self._ask(Done, "POST", self._queue(id, "detach"))
 
     def service_queue_job(self, id: int, job_types: Sequence[int] = ()) -> NWQueueJobStruct:
         """NWServiceQueueJob."""
@@ -437,14 +427,6 @@ class SessionDoor:
         body = tj.JobChangeBody(target_time=moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._ask(tj.JobJson, "PATCH", self._job(id, number), body)
 
-    def change_to_client_rights(self, id: int, number: int) -> None:
-        """NWChangeToClientRights."""
-        self._ask(Done, "POST", self._job(id, number, "client-rights"))
-
-    def restore_queue_server_rights(self) -> None:
-        """NWRestoreQueueServerRights."""
-        self._call(Done, "POST", path_of("stations", self.station.station, "restore-rights"))
-
     def client_token(self, id: int, number: int, *, code: bool = False) -> tj.StationTokenJson:
         """A token with the rights of a job's client, while it is serviced; no call either.
 
@@ -453,15 +435,16 @@ class SessionDoor:
         body = tj.TokenBody(code=code)
         return self._ask(tj.StationTokenJson, "POST", self._job(id, number, "token"), body)
 
-    def read_queue_server_current_status(self, id: int, server_id: int, station: int) -> bytes:
-        """NWReadQueueServerCurrentStatus."""
-        path = self._queue(id, "servers", server_id, station)
-        return self._ask(tj.ServerStatusJson, "GET", path).record
 
-    def set_queue_server_current_status(self, id: int, record: bytes) -> None:
-        """NWSetQueueServerCurrentStatus."""
-        body = tj.ServerStatusBody(record=record)
-        self._ask(Done, "POST", self._queue(id, "server-status"), body)
+def _text(name: str, value: Any) -> str:
+    """A parameter in a path."""
+    return _TEXTS.get(name, str)(value)
+
+
+def _json(name: str, value: Any) -> Any:
+    """A field of a body: types are words or numbers in words, queues are written by their ids."""
+    text = _TEXTS.get(name.removeprefix("body."))
+    return value if text is None else text(value)
 
 
 def _flags(property: tb.PropertyJson) -> int:

@@ -89,8 +89,10 @@ def test_an_entry_lists_its_arguments_or_takes_all_fields() -> None:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_the_arguments_of_the_client_fit_the_fields_of_the_request(name: str) -> None:
-    inside = inspect.getclosurevars(ASKED[name]).nonlocals
-    call, fields, absent = inside["call"], inside["names"], inside["absent"]
+    fields = inspect.getclosurevars(ASKED[name]).nonlocals["names"]
+    inside = inspect.getclosurevars(ASKED[name]).nonlocals["ask"]
+    call = inspect.getclosurevars(inside).nonlocals["call"]
+    absent = inspect.getclosurevars(inside).nonlocals["absent"]
     assert call.engine is None or call.engine.method == name
     parameters = list(inspect.signature(ASKED[name]).parameters.values())[1:]
     annotations = call.request.record.__annotations__

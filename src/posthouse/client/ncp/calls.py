@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from posthouse.client.ncp.link import PORT, NcpLink, Transport
-from posthouse.client.netware_door import Door
+from posthouse.client.netware_door import Door, as_declared
 from posthouse.model.bindery import NWOT_USER
 from posthouse.model.completion_codes import NO_SUCH_MEMBER
 from posthouse.model.errors import QmsError
@@ -33,22 +31,16 @@ def asks(
     """A method of the door as one call: its arguments are these fields of the request.
 
     Without `fields` they are the fields of the request, in their order. A field that the door does
-    not have (reserved bytes, directory handles) is 0. Signature, types and documentation are those
-    of the door's declaration.
+    not have (reserved bytes, directory handles) is 0.
     """
-    signature, record = inspect.signature(declared), call.request.record
+    record = call.request.record
     names = fields.split() or record._fields
     absent = dict.fromkeys(set(record._fields).difference(names), 0)
 
-    def method(self: NcpCalls, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        given = dict(zip(names, list(bound.arguments.values())[1:], strict=True))
-        answer: R = _plain(self.link.request(call, record(**given, **absent)))
-        return answer
+    def ask(door: NcpCalls, given: dict[str, Any]) -> Any:
+        return _plain(door.link.request(call, record(**given, **absent)))
 
-    functools.update_wrapper(method, declared)
-    return method
+    return as_declared(declared, names, ask)
 
 
 def _plain(reply: Any) -> Any:
