@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from posthouse.client.ncp.calls import NcpCalls
+from posthouse.model.bindery import SUPERVISOR
 from posthouse.protocols.ncp.calls.jobs import JOB_HANDLERS
 from posthouse.protocols.ncp.calls.session import SESSION_HANDLERS
 from posthouse.protocols.ncp.login import LOGIN_HANDLERS
@@ -17,6 +18,7 @@ from posthouse.protocols.ncp.protocol import HANDLERS
 from posthouse.wire.ncp.calls import NcpCall
 from posthouse.wire.ncp.functions import CALLS
 from tests.engine.rig import Rig
+from tests.protocols.job_queue.rig import NcpRig
 
 BY_ENGINE = [call for call in CALLS.values() if call.engine is not None]
 BY_HAND = SESSION_HANDLERS | LOGIN_HANDLERS | JOB_HANDLERS
@@ -112,3 +114,14 @@ def test_the_client_has_its_documentation_and_signatures_from_the_door() -> None
     assert str(inspect.signature(NcpCalls.create_queue)) == (
         "(self, name: 'str', type: 'int', path: 'str') -> 'int'"
     )
+
+
+def test_arguments_have_the_defaults_of_the_declaration() -> None:
+    rig = NcpRig()
+    rig.user(SUPERVISOR)
+    root = rig.logged_in(SUPERVISOR)
+    root.create_object("PRESS", 7)
+    assert root.scan_object(type=7).name == "PRESS"
+    assert root.scan_object(0xFFFF_FFFF, 7, pattern="P*").security == 0x31
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        root.create_object("PRESS", 7, colour=3)  # type: ignore[call-arg]
