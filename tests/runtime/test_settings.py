@@ -16,6 +16,7 @@ from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings.file import SettingsError, fields_of, is_section, parse_settings
 from posthouse.runtime.settings.page import configuration_page
 from posthouse.runtime.settings.settings import Settings
+from posthouse.security.access import DEFAULT_ACCESS
 from posthouse.security.settings import MessageSecuritySettings
 from tests.engine.rig import Rig
 
@@ -153,3 +154,8 @@ def test_quotas_are_counted_in_kilobytes_and_none_means_no_limit(size: int, kib:
 def test_privileged_ports_mean_us_where_they_were_moved_to() -> None:
     assert engine_settings(Settings(), "A", PortSet.USER).ports == {1801, 10080, 10443}
     assert engine_settings(Settings(), "A", PortSet.STANDARD).ports == {1801, 80, 443}
+
+
+def test_principals_of_new_queues_are_words_in_any_case() -> None:
+    settings = parse_settings(b"[queue_manager]\ndefault_access = { Everyone = 'send' }")
+    assert engine_settings(settings, "A", PortSet.USER).default_access == DEFAULT_ACCESS
