@@ -93,7 +93,7 @@ def entry_of(machine: Machine, *sites: bytes, **more: object) -> QueueManager:
         identifier=guid_of(machine),
         computer_name=machine.name,
         site_identifier_list=sites,
-        routing_server=machine.engine.routing_server,
+        routing_server=machine.engine.queue_manager.routing_server,
         **more,  # type: ignore[arg-type]
     )
 
