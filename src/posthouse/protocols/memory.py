@@ -44,7 +44,7 @@ class Buffer(IntEnum):
 
 RECEIVE, UNSYNCED = Buffer.RECEIVE.value, Buffer.UNSYNCED.value
 SEND, FETCHED = Buffer.SEND.value, Buffer.FETCHED.value
-ANSWERS = Buffer.ANSWERS.value
+ANSWERS, UPLOADS = Buffer.ANSWERS.value, Buffer.ARROW.value
 
 
 class Holder:

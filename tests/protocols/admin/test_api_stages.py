@@ -15,8 +15,9 @@ from posthouse.api.route import ARROW
 from posthouse.model.roles import Role
 from posthouse.protocols.arrow import stage_rows
 from posthouse.protocols.http import rooms
+from posthouse.protocols.http.request_streams import FIRST_LOOK, UPLOAD_BYTES
 from posthouse.protocols.http.settings import AdminSettings
-from posthouse.protocols.memory import RECEIVE, SEND, SMALL_REQUEST, Holder
+from posthouse.protocols.memory import RECEIVE, SEND, UPLOADS, Holder
 from posthouse.wire.packet.message import deserialize
 from tests.engine.settings import engine_settings
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
@@ -361,7 +362,8 @@ def test_an_upload_that_waits_for_memory_holds_little_and_is_woken(tmp_path: Pat
         await rig.create()
         rows, memory = [{"body": bytes(2_000_000)}] * 3, rig.admin.memory
         other = memory.open("elsewhere", lambda reason: None, lambda: None)
-        other.take(SEND, memory.limit // 2)
+        other.take(SEND, memory.limit // 2 - (1 << 20))
+        assert other.may_begin(500_000, 0)
         upload: asyncio.Future[Any] = asyncio.ensure_future(put(rig, stream(table(rows))))
         while not memory.delayed:
             await rig.run(lambda manager: None)
@@ -376,11 +378,27 @@ def test_an_upload_that_waits_for_memory_holds_little_and_is_woken(tmp_path: Pat
         for _ in range(200):
             await rig.run(lambda manager: None)
         assert asked == []  # it does not ask again and again
-        assert 0 < memory.bytes[RECEIVE] <= SMALL_REQUEST
+        assert 0 < memory.bytes[RECEIVE] <= FIRST_LOOK
+        assert memory.bytes[UPLOADS] == UPLOAD_BYTES
         assert waiting.wanted > 6_000_000
         other.leave()
         assert (await upload).json["messages"] == 3
         assert len(asked) >= 1
+        await settled(rig)
+
+    with_api(tmp_path, work)
+
+
+def test_more_uploads_than_there_is_memory_for_are_refused_at_once(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        memory = rig.admin.memory
+        other = memory.open("elsewhere", lambda reason: None, lambda: None)
+        other.take(SEND, memory.limit // 2 - UPLOAD_BYTES // 2)
+        refused = await put(rig, stream(table(ROWS)))
+        assert (refused.status, "memory" in cause(refused)) == (507, True)
+        other.leave()
+        assert (await put(rig, stream(table(ROWS)))).status == 200
         await settled(rig)
 
     with_api(tmp_path, work)

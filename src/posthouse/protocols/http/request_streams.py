@@ -14,6 +14,8 @@ from posthouse.protocols.handlers.refusals import BadRequest
 from posthouse.protocols.http.rooms import granted
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
 
+UPLOAD_BYTES: Final = 128 << 10  # of each upload, with what aiohttp has read ahead of it
+FIRST_LOOK: Final = 4096  # bytes of a message whose size is not known
 PORTIONS_MAX: Final = 4  # made at a time, of some 8 MiB each; more would not be faster
 
 
@@ -135,9 +137,11 @@ class Incoming:
             self._held += size
 
     async def _piece(self) -> bytes:
-        """What has come; little of it before the size of a large message is known."""
+        """What has come; little of it before the size of a message is known, and may be read."""
         content = self._request.content
-        return await (content.readany() if self._begun else content.read(SMALL_REQUEST))
+        if self._begun:
+            return await content.readany()
+        return await content.read(max(self._frames.missing, FIRST_LOOK))
 
     async def _wait_for_room(self) -> None:
         """Before a message grows large; what has begun comes to its end.

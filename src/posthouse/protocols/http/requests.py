@@ -30,10 +30,10 @@ from posthouse.protocols.http.answers import (
 )
 from posthouse.protocols.http.gate import Gate, Identity
 from posthouse.protocols.http.passwords import PasswordLogins
-from posthouse.protocols.http.request_streams import PORTIONS_MAX, Incoming
+from posthouse.protocols.http.request_streams import PORTIONS_MAX, UPLOAD_BYTES, Incoming
 from posthouse.protocols.http.rooms import Rooms
 from posthouse.protocols.http.wrong_tokens import WrongTokens
-from posthouse.protocols.memory import RECEIVE, SEND, Holder, MemoryAccount
+from posthouse.protocols.memory import RECEIVE, SEND, UPLOADS, Holder, MemoryAccount
 from posthouse.protocols.metrics.exposition import CONTENT_TYPE, Traffic
 from posthouse.wire.gathered import Gathered
 
@@ -276,8 +276,15 @@ class HttpFace:
         return body.take()
 
     async def _incoming(self, request: web.BaseRequest, holder: Holder) -> Incoming:
-        """A body that is a stream, of any length; each of its pieces has its time."""
+        """A body that is a stream, of any length; each of its pieces has its time.
+
+        What an upload takes while it waits is on the account. Its client may have gone: that does
+        not show while nothing is read.
+        """
         check_content(request.headers, ARROW)
+        if not self._memory.may_hold(holder, UPLOAD_BYTES):
+            raise self._memory.refusal("body", "Try again.")
+        holder.take(UPLOADS, UPLOAD_BYTES)
         await _invite(request)
         return Incoming(
             request, holder, self._memory, self._portions, timeout_s=self._body_timeout_s

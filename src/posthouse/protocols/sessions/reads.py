@@ -18,7 +18,12 @@ from posthouse.model.errors import (
 )
 from posthouse.protocols.desk import Answer
 from posthouse.wire.frames import frames, payloads
-from posthouse.wire.frames.frames import READ_AT_ONCE, READ_NEXT, encode_message_lists
+from posthouse.wire.frames.frames import (
+    READ_AT_ONCE,
+    READ_COUNT_MAX,
+    READ_NEXT,
+    encode_message_lists,
+)
 
 if TYPE_CHECKING:
     from posthouse.protocols.sessions.protocol import ClientSession
@@ -61,8 +66,9 @@ class FetchRequest(ABC):
         """What is there; None: it waits for a message, or for memory."""
 
     def _count(self, manager: QueueManager, found: Read | list[Read]) -> None:
-        self.size = bytes_of(manager, found)
-        self.session.add_answer(self.size)
+        size = bytes_of(manager, found)
+        self.size += size
+        self.session.add_answer(size)
 
     def _answered(self, answer: Answer) -> None:
         if answer.value is not None or answer.error is not None:
@@ -156,8 +162,8 @@ class ReadRequest(FetchRequest):
 
     @property
     def count_max(self) -> int:
-        """How many messages at most."""
-        return min(self.asked.count_max, self.session.limits.batch_max)
+        """How many messages at most, in one turn."""
+        return min(self.asked.count_max, self.session.limits.batch_max, READ_COUNT_MAX)
 
     def cancel(self, manager: QueueManager) -> None:
         """The client does not want to wait any more."""
@@ -181,7 +187,58 @@ class ReadRequest(FetchRequest):
 
 
 class ReceiveRequest(ReadRequest):
-    """RECEIVE: locked by its transaction or until its END, or removed before it is delivered."""
+    """RECEIVE: locked by its transaction or until its END, or removed before it is delivered.
+
+    One that is for more messages than a turn reads goes on in the next turns.
+    """
+
+    def __init__(self, session: ClientSession, request: int, asked: frames.Read) -> None:
+        super().__init__(session, request, asked)
+        self._parts: list[Answer] = []  # what earlier turns have brought
+        self._got = 0  # messages in them
+
+    @property
+    def count_max(self) -> int:
+        """How many messages at most, in this turn."""
+        most = min(self.asked.count_max, self.session.limits.batch_max) - self._got
+        return min(most, READ_COUNT_MAX)
+
+    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+        return self._more(manager) if self._parts else super()._decide(manager)
+
+    def _more(self, manager: QueueManager) -> list[Read]:
+        """Further messages, as far as they are there and the answer has room."""
+        session, asked = self.session, self.asked
+        descriptor = session.queues.get(asked.queue).descriptor
+        transaction = session.transaction(manager, asked.transaction)
+        if len(descriptor.held) >= session.limits.held_max:
+            return []
+        room = min(session.answer_room, manager.core.settings.step_bytes - self.size)
+        found = manager.dequeue_messages(
+            descriptor, self.count_max, transaction, two_phase=self._two_phase, room=room
+        )
+        self._count(manager, found)
+        return found
+
+    def _answered(self, answer: Answer) -> None:
+        found = answer.value if isinstance(answer.value, list) else []
+        self._got += len(found)
+        if found and (self._parts or self._goes_on(found)):
+            self._parts.append(answer)
+        if self._goes_on(found):
+            self.decide()
+        else:
+            super()._answered(_joined(self._parts) if self._parts else answer)
+
+    def _goes_on(self, found: list[Read]) -> bool:
+        """Whether there may be more, and room for it."""
+        step_bytes = self.session.desk.manager.core.settings.step_bytes
+        return (
+            len(found) == READ_COUNT_MAX
+            and self.count_max > 0
+            and self.size < step_bytes <= self.session.answer_room
+            and not self.session.closed
+        )
 
     def take(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
@@ -220,6 +277,13 @@ class ReceiveRequest(ReadRequest):
     @property
     def _two_phase(self) -> bool:
         return not self.asked.flags & READ_AT_ONCE
+
+
+def _joined(parts: list[Answer]) -> Answer:
+    """One answer of those of several turns."""
+    reads = [read for part in parts for read in part.value]  # type: ignore[attr-defined]
+    packets = [packet for part in parts for packet in part.packets]
+    return Answer(reads, None, tuple(packets))
 
 
 class PeekRequest(ReadRequest):

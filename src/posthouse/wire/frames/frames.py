@@ -103,6 +103,7 @@ ERROR: Final = 0xFF
 READ_NEXT: Final = 0x01  # PEEK through a cursor: what is behind where it stands
 READ_AT_ONCE: Final = 0x02  # RECEIVE: the message is removed before it is delivered, no END follows
 _READ_FLAGS: Final = READ_NEXT | READ_AT_ONCE
+READ_COUNT_MAX: Final = 2_000  # messages of one answer, which one turn of the server reads
 
 # Marks of a delivered message.
 MARK_IN_DOUBT: Final = 0x01  # decision 42: somebody had it whose session broke before its end
