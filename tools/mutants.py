@@ -121,7 +121,7 @@ TESTS_OF = {
         "tests/connector",
         "tests/protocols/binary/test_foreign.py",
     ],
-    "engine/ledger/core": ["tests/engine/test_*.py", MODEL],
+    "engine/ledger/ledger": ["tests/engine/test_*.py", MODEL],
     "engine/messages/cursor": ["tests/engine/test_cursor.py"],
     "engine/queues/open_queues": ["tests/engine/test_opening.py", "tests/engine/test_waiting.py"],
     "engine/directory/changes": [

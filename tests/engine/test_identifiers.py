@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.engine.ledger.core import OrdinalCounter
+from posthouse.engine.ledger.ledger import OrdinalCounter
 from posthouse.model.message import (
     MessageId,
 )

@@ -38,6 +38,7 @@ from posthouse.engine.messages.waiting import Waiting
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.pipelines.stages import Stages
 from posthouse.engine.queues.collection import Queues
+from posthouse.engine.queues.deletion import QueueDeletion
 from posthouse.engine.queues.facade import QueuesFacade
 from posthouse.engine.queues.opening import Opening
 from posthouse.engine.sessions.resumable import ClientSessions
@@ -69,27 +70,36 @@ class QueueManager:
         core.reading = reading = Fetching(core, read, read_many)
         incarnations = Incarnations(core)
         self.machine = machine = MachineFacade(core, incarnations, reading.damage)
+        core.damage_ended = reading.damage.ended
         core.waiting = waiting = Waiting(core)
+        core.serve = waiting.serve
         core.moving = moving = Moving(core)
         self.returning = Returning(core)
         core.groups = self.groups = Groups(core, incarnations)
         core.admission = admission = Admission(core)
         core.sending = sending = Sending(core)
         core.acks = acks = Acks(core)
-        core.outcomes = Outcomes(core)
+        core.outcomes = outcomes = Outcomes(core)
         core.poison = self.poison = Poison(core)
         core.transactions = transactions = Transactions(core)
+        core.ordinals_in_use = transactions.ordinals
         core.transfer = transfer = Transfer(core)
-        core.two_phase = self.transactions = TransactionsFacade(core, machine, transactions)
+        core.queue_emptied = transfer.queue_emptied
+        self.transactions = TransactionsFacade(core, machine, transactions)
         directory = DirectoryOfQueues(core)
-        changes = DirectoryChanges(directory)
-        mirroring = Mirroring(directory)
+        notices = Notices(core, directory)
+        changes = DirectoryChanges(directory, notices)
         core.stages = self.stages = Stages(core, directory.expand)
-        core.registry = queues = Queues(core, directory)
+        removal = (transfer.queue_deleted, self.groups.forget_queue)
+        core.registry = queues = Queues(core, directory, removal, transfer.sequences.forget)
         core.opening = opening = Opening(core)
         core.tracing = Tracing(core)
+        deletion = QueueDeletion(
+            core, queues, opening, reading, waiting, moving, outcomes, self.groups
+        )
+        mirroring = Mirroring(directory, deletion)
         self.queues = QueuesFacade(
-            core, machine, queues, opening, moving, self.poison, directory.expand
+            core, machine, queues, opening, deletion, moving, self.poison, directory.expand
         )
         self.messages = MessagesFacade(
             core, machine, opening, reading, waiting, moving, sending, admission
@@ -97,17 +107,18 @@ class QueueManager:
         self.accounts = Accounts(core)
         self.tokens = Tokens(core, self.accounts)
         self.certificates = certificates = self.accounts.certificates
+        sending.signed = certificates.signed
+        transfer.seal = certificates.security.seal
         certificates.directory = directory.service
         directory.service.keys_changed = certificates.forget
         directory.own_keys = certificates.own_public_keys
         directory.own_signing_keys = certificates.own_signing_keys
         certificates.on_keys = mirroring.say_who_we_are
         changes.follow = mirroring.follow
-        core.notices = notices = Notices(core, directory)
         self.stations = Stations(core)
         self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
         self.jobs = JobQueues(core, self.bindery)
-        receiving = Receiving(core, directory, certificates)
+        receiving = Receiving(core, directory, certificates, notices)
         core.connectors = connectors = Connectors(core, directory, receiving.history)
         core.srmp = srmp = Srmp(core, receiving, certificates)
         self.transfer = TransferFacade(machine, transfer, receiving, srmp, acks, core.clocks)

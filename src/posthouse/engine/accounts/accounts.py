@@ -7,12 +7,12 @@ its callers are stale: queues they have open refuse them from the next operation
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from posthouse.engine.accounts.certificates import Certificates
-from posthouse.engine.ledger.core import Core, ReservedCounter
+from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
 from posthouse.model.errors import IllegalUser
 from posthouse.security.access import Caller
@@ -29,18 +29,39 @@ from posthouse.security.certificates import NONCE_SIZE
 from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 from posthouse.security.sids import FIRST_ACCOUNT_RID, local_sid
 
-if TYPE_CHECKING:
-    from posthouse.engine.jobs.bindery.calls import Bindery
-
 _KEY = b"user:"
+
+
+class BinderyUsers(Protocol):
+    """The bindery, as far as it follows accounts."""
+
+    def check_room(self) -> None:
+        """Refuses where one more object is too many."""
+        ...
+
+    def user_added(self, account: Account, change: Change) -> None:
+        """An account is a user of the bindery."""
+        ...
+
+    def user_changed(self, account: Account, change: Change) -> None:
+        """Rights or the name of an account have changed."""
+        ...
+
+    def user_removed(self, account: Account, change: Change) -> None:
+        """The user goes with its account."""
+        ...
+
+    def sealed_for_account(self, account: Account, password: str) -> bytes:
+        """What the bindery keeps of a password."""
+        ...
 
 
 class Accounts:
     """The users of this queue manager."""
 
-    bindery: Bindery  # in which each of them is an object
+    bindery: BinderyUsers  # in which each of them is an object
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._accounts: dict[str, Account] = {}
         self._callers: dict[str, Caller] = {}
@@ -48,8 +69,6 @@ class Accounts:
         self.followers: list[Callable[[str, Change], None]] = []  # told of names that go
         self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
         self.certificates = Certificates(core, self)
-        core.sending.signed = self.certificates.signed
-        core.transfer.seal = self.certificates.security.seal
 
     def load(self) -> None:
         """Everything the store kept."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from posthouse.directory import objects
 from posthouse.directory.base import equals
 from posthouse.directory.service import DirectoryService
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, TABLE_ACCOUNT, Change
 from posthouse.model.bounded import Bounded, require_room
 from posthouse.model.errors import (
@@ -26,6 +26,7 @@ from posthouse.model.errors import (
     error_for,
 )
 from posthouse.security.access import Caller
+from posthouse.security.accounts import Account
 from posthouse.security.certificates import NONCE_SIZE, open_private_key, seal_private_key
 from posthouse.security.key_blobs import public_key_of
 from posthouse.security.keys import (
@@ -59,9 +60,6 @@ from posthouse.security.sids import EVERYONE, format_sid
 from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.patch import stamp
 
-if TYPE_CHECKING:
-    from posthouse.engine.accounts.accounts import Accounts
-
 MQ_ERROR_INTERNAL_USER_CERT_EXIST = 0xC00E002E
 CERTIFICATES_MAX: Final = 10_000
 SENDERS_MAX: Final = 1024  # callers that are remembered
@@ -70,13 +68,25 @@ _MACHINE_KEY = b"machine:"
 _SIGNING_KEY = b"signing:"  # owner of a sealed key only; it lies in the record of the machine
 
 
+class Users(Protocol):
+    """The accounts of this queue manager, as certificates lead to them."""
+
+    def of_sid(self, sid: bytes) -> Account | None:
+        """The account with this security identifier."""
+        ...
+
+    def caller(self, name: str) -> Caller:
+        """The caller for an account whose identity was proved."""
+        ...
+
+
 class Certificates:
     """Who may prove what, and the door to message security that uses it."""
 
     directory: DirectoryService
     key_file: Callable[[], bytes]  # the sealing key of the home
 
-    def __init__(self, core: Core, accounts: Accounts) -> None:
+    def __init__(self, core: Ledger, accounts: Users) -> None:
         self.core = core
         self.accounts = accounts
         self.security = MessageSecurity(self, core.random_bytes)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from posthouse.engine.accounts.accounts import Accounts
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
 from posthouse.model.bounded import require_room
 from posthouse.model.errors import AccessDenied, IllegalUser
@@ -48,7 +48,7 @@ class Granted(NamedTuple):
 class Tokens:
     """The access tokens of this queue manager."""
 
-    def __init__(self, core: Core, accounts: Accounts) -> None:
+    def __init__(self, core: Ledger, accounts: Accounts) -> None:
         self.core = core
         self.accounts = accounts
         self._administrator = Caller.administrator()

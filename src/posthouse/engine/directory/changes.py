@@ -30,7 +30,7 @@ from posthouse.directory.objects import (
 )
 from posthouse.directory.routing import NoRoute, route
 from posthouse.directory.service import Outcome
-from posthouse.engine.directory.change_notices import notices_of
+from posthouse.engine.directory.change_notices import Notices, notices_of
 from posthouse.engine.directory.public_queues import DirectoryOfQueues, refusal
 from posthouse.engine.ledger.records import Change
 from posthouse.model.errors import DsError, MachineNotFound, NoDs, QueueError, StatusNotFound
@@ -51,8 +51,9 @@ class NamedStep(NamedTuple):
 class DirectoryChanges:
     """What the administrator of an enterprise does with its directory."""
 
-    def __init__(self, queues: DirectoryOfQueues) -> None:
+    def __init__(self, queues: DirectoryOfQueues, notices: Notices) -> None:
         self._queues = queues
+        self._notices = notices
         self._core = queues.core
         self.follow: Callable[[Sequence[DirectoryObject]], None] = lambda values: None
 
@@ -229,7 +230,7 @@ class DirectoryChanges:
                 mirror.put(value)
         stored = [value for order, value in made if order.action is not Action.DELETE]
         self._queues.service.refreshed([value for _, value in made], self._core.now_ms)
-        self._core.notices.send(notices_of(made))
+        self._notices.send(notices_of(made))
         self.follow(stored)
         return failure
 

@@ -19,6 +19,7 @@ from posthouse.directory.mirror import Action, News, Order
 from posthouse.engine.directory.authority_calls import Answered
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.ledger.records import TABLE_MANAGER, Change
+from posthouse.engine.queues.deletion import QueueDeletion
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.model.errors import QueueError
 from posthouse.model.names import PathName, PublicName
@@ -48,8 +49,9 @@ class DirectoryState(NamedTuple):
 class Mirroring:
     """Follows the authority of the directory."""
 
-    def __init__(self, queues: DirectoryOfQueues) -> None:
+    def __init__(self, queues: DirectoryOfQueues, deletion: QueueDeletion) -> None:
         self._queues = queues
+        self._deletion = deletion
         self._core = queues.core
         self._since = 0
         self._refreshed = 0
@@ -341,7 +343,7 @@ class Mirroring:
             if identifier not in self._stray or any(one.state.count for one in family):
                 continue
             try:
-                self._core.registry.delete(queue, skip_directory=True)
+                self._deletion.delete(queue, skip_directory=True)
             except QueueError:
                 continue  # a group is reading
             self._stray.discard(identifier)

@@ -8,7 +8,7 @@ from itertools import islice
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core, ReservedCounter
+from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_JOB_HISTORY, Change
 
 FINISHED, FAILED, REMOVED, ABANDONED, DESTROYED = (
@@ -53,7 +53,7 @@ _decode = msgspec.msgpack.Decoder(EndedJob).decode
 class JobHistory:
     """The last jobs that ended."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._serials: deque[int] = deque()
         self._order = ReservedCounter(core, b"ended job", 64)

@@ -11,7 +11,8 @@ from posthouse.engine.jobs.files import JobFiles
 from posthouse.engine.jobs.history import RESULT_MAX, EndedJob, JobHistory
 from posthouse.engine.jobs.job import KEY, Job, JobQueue, JobState, encode, pack_state
 from posthouse.engine.jobs.job_states import JOB_STATES, JobEvent, phase_of
-from posthouse.engine.ledger.core import Core, ReservedCounter
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import ReservedCounter
 from posthouse.engine.ledger.records import TABLE_JOB, TABLE_JOB_QUEUE, Change
 from posthouse.model.bindery import Q_OPERATORS, Q_SERVERS, Q_USERS, SUPERVISOR_ID
 from posthouse.model.completion_codes import NO_Q_JOB, NO_Q_RIGHTS, NO_QUEUE

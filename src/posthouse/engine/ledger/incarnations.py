@@ -12,7 +12,7 @@ import struct
 from bisect import bisect_right
 from typing import Final
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_INCARNATION, Change
 from posthouse.model.errors import MessageAlreadyReceived
 
@@ -24,7 +24,7 @@ _FIRST = struct.Struct(">Q")
 class Incarnations:
     """The starts that gave identifiers, oldest first; the last one is running."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._firsts: list[int] = []
         self._names: list[str] = []

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.damaged_records import DamagedRecord
 from posthouse.engine.ledger.effects import Effects
 from posthouse.engine.ledger.incarnations import Incarnations
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.machine.damage import Damage
 from posthouse.engine.machine.identity import ManagerRecord, provision, store
@@ -29,7 +29,7 @@ class MachineFacade:
     refusals: Counter[str]  # by the name of the error
     conflicts: Counter[str]  # contents that claim one name or place, by kind
 
-    def __init__(self, core: Core, incarnations: Incarnations, damage: Damage) -> None:
+    def __init__(self, core: Ledger, incarnations: Incarnations, damage: Damage) -> None:
         self.core = core
         self.incarnations = incarnations
         self.damage = damage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_MANAGER, Change
 from posthouse.engine.ledger.state import State
 
@@ -33,7 +33,7 @@ def kept_record(state: State) -> ManagerRecord | None:
     return None if stored is None else _decode(stored)
 
 
-def provision(core: Core) -> ManagerRecord:
+def provision(core: Ledger) -> ManagerRecord:
     """The record of the queue manager that starts: the one that is kept, or the first (3.1.3)."""
     record = kept_record(core.state) or ManagerRecord(core.new_guid(), core.utc, core.utc)
     record.computer_name = core.settings.computer_name
@@ -41,7 +41,7 @@ def provision(core: Core) -> ManagerRecord:
     return record
 
 
-def store(core: Core, record: ManagerRecord) -> None:
+def store(core: Ledger, record: ManagerRecord) -> None:
     """Keeps the record."""
     change = Change()
     core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(record), change)

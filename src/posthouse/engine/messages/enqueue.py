@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.ledger.core import Core, Extra, encode_extra
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Extra, encode_extra
 from posthouse.engine.ledger.records import (
     FLAG_COPY,
     FLAG_EXPRESS,

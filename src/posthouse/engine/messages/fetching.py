@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.ledger.core import Core, Lock
+from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Read, Unreadable
+from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.machine.damage import Damage
 from posthouse.engine.messages.reading import Reading

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from posthouse.engine.ledger.core import Core, Extra, encode_extra
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Extra, encode_extra
 from posthouse.engine.ledger.records import (
     DOOMED_DELETED,
     DOOMED_PURGED,

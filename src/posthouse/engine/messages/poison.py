@@ -12,7 +12,8 @@ from collections import Counter
 from heapq import heappop, heappush
 from typing import Final
 
-from posthouse.engine.ledger.core import Core, Lock, encode_extra
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Lock, encode_extra
 from posthouse.engine.ledger.records import KEPT, MOVED, Change, Row
 from posthouse.engine.queues.queue import Queue, QueueDefinition, QueueRole
 from posthouse.model.errors import (

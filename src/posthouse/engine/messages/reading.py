@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core, Lock, decode_extra, encode_extra
+from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read
+from posthouse.engine.ledger.ledger import Lock, decode_extra, encode_extra
 from posthouse.engine.ledger.order import START, Place
 from posthouse.engine.ledger.records import KEPT, Change, Row
 from posthouse.engine.messages.cursor import Cursor, CursorEvent, CursorState

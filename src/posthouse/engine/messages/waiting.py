@@ -110,8 +110,8 @@ class Waiting:
         cursor is served only with messages behind its place, so that it never jumps back.
         """
         row = self.core.state.table.get(number)
-        if row is None or row.queue != queue.number:
-            return  # taken, moved or expired since it was announced
+        if row is None or not self.core.reading.at_hand(queue, number):
+            return  # taken, moved or expired since it was announced, or damaged
         place = Place(row.priority, row.lookup_id)
         for operation, refusal in self._in_turn(queue, number, place):
             if refusal is not None:
@@ -130,11 +130,21 @@ class Waiting:
                 continue
             if not self.core.reading.visible(number, not operation.destructive):
                 continue
-            refusal = self.core.refuses(operation)
+            refusal = self._refusal(operation)
             concerned.append((operation, refusal))
             if operation.destructive and refusal is None:
                 break
         return concerned
+
+    def _refusal(self, operation: WaitingMessageReadOperation) -> QueueError | None:
+        """Why a read that waited may not be served: rights and limits change."""
+        try:
+            self.core.opening.check(operation.descriptor, operation.access)
+            if operation.transaction is not None:
+                self.core.transactions.use(operation.transaction)
+        except QueueError as error:
+            return error
+        return None
 
     def _satisfy(
         self, operation: WaitingMessageReadOperation, number: int, row: Row, place: Place

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.records import DOOMED_DELETED, TABLE_QUEUE, Change
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.records import TABLE_QUEUE, Change
 from posthouse.engine.machine.computer_name import follow_name
 from posthouse.engine.queues.naming import PublicQueues, QueueNames, is_service_queue
 from posthouse.engine.queues.queue import (
@@ -30,11 +30,9 @@ from posthouse.engine.queues.queue import (
     new_definition,
 )
 from posthouse.model.errors import (
-    AccessDenied,
     IllegalQueuePathname,
     InsufficientResources,
     PropertyNotAllowed,
-    QueueDeleted,
     QueueExists,
 )
 from posthouse.model.guids import NULL_GUID
@@ -85,8 +83,16 @@ _SECURED = frozenset(
 class Queues(QueueNames):
     """QueueCollection."""
 
-    def __init__(self, core: Core, public: PublicQueues) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        public: PublicQueues,
+        on_removal: Sequence[Callable[[Queue, Change], None]],
+        on_idle: Callable[[Queue, Change], None],
+    ) -> None:
         super().__init__(core, public)
+        self.on_removal = on_removal  # of any queue
+        self.on_idle = on_idle  # of an outgoing queue that is forgotten
         self._guards: dict[int, Guard] = {}
 
     # -- start
@@ -323,59 +329,25 @@ class Queues(QueueNames):
             return
         change = Change()
         del parent.subqueues[queue.path.subqueue.casefold()]
-        self._remove(queue, change)
+        self.remove(queue, change)
         self.core.effects.commit(change)
 
-    def delete(self, queue: Queue, *, skip_directory: bool = False) -> None:
-        """Delete Queue (3.1.7.1.4): the directory first, then queue, journal and subqueues.
-
-        Their messages go with them, a great many in further steps: from the first record on there
-        is no such queue, and a start ends what is left of it.
-        """
-        core, change = self.core, Change()
-        if queue.definition.role is not QueueRole.PLAIN:
-            raise AccessDenied(f"{queue.name} is no queue that can be deleted")
+    def forget_names(self, queue: Queue) -> None:
+        """No name leads to the queue from now on."""
         self._tell_multicast(queue)
-        family = [queue, *queue.subqueues.values()]
-        if queue.journal is not None:
-            family.append(queue.journal)
-        for member in family:
-            core.groups.check_idle(member)
-        if queue.definition.queue_type is QueueType.PUBLIC and not skip_directory:
-            self.public.withdraw(queue.definition, change)
-        # Its names go first: no acknowledgment or dead letter of its messages may come back here.
         if queue.path is not None:
             del self._by_key[queue.path.local_key]
         self._by_guid.pop(queue.definition.identifier, None)
-        for member in family:
-            self._detach(member, change)
-        for member in family:
-            self._remove(member, change)
-        for member in family:
-            core.moving.purge(member, DOOMED_DELETED, change)
-        core.commit(change)
 
-    def _detach(self, queue: Queue, change: Change) -> None:
-        """Descriptors lose their queue; whoever waits in it is told."""
-        error = QueueDeleted(f"the queue {queue.name} was deleted")
-        for order in list(queue.waiters):
-            self.core.waiting.cancel(order, error)
-        for descriptor in list(queue.descriptors.values()):
-            for cursor in list(descriptor.cursors.values()):
-                self.core.opening.close_cursor(cursor)
-            self.core.orphan_locks(descriptor, change)
-            descriptor.queue = None
-        queue.descriptors.clear()
-        queue.exclusive = 0
-
-    def _remove(self, queue: Queue, change: Change) -> None:
+    def remove(self, queue: Queue, change: Change) -> None:
+        """The queue is deleted; its messages go with it, or stay until transactions have ended."""
         core = self.core
         queue.deleted = True
         core.rights_version += 1
         self._guards.pop(queue.number, None)
         core.define(TABLE_QUEUE, _U32.pack(queue.number), None, change)
-        core.transfer.queue_deleted(queue, change)
-        core.groups.forget_queue(queue, change)
+        for follow in self.on_removal:
+            follow(queue, change)
         core.deleted_queues.add(queue.number)
         core.forget_deleted(queue.number)
 
@@ -500,7 +472,7 @@ class Queues(QueueNames):
             return
         change = Change()
         del self._connectors[parse_format_name(queue.definition.format_name).key]
-        self._remove(queue, change)
+        self.remove(queue, change)
         self.core.effects.commit(change)
 
     # -- outgoing queues
@@ -537,8 +509,8 @@ class Queues(QueueNames):
             if not self._is_idle(queue):
                 continue
             del self._outgoing[key]
-            self.core.transfer.sequences.forget(queue, change)
-            self._remove(queue, change)
+            self.on_idle(queue, change)
+            self.remove(queue, change)
         self.core.commit(change)
 
     def _is_idle(self, queue: Queue) -> bool:

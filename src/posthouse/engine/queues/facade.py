@@ -11,6 +11,7 @@ from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.poison import Poison
 from posthouse.engine.queues.collection import Queues
+from posthouse.engine.queues.deletion import QueueDeletion
 from posthouse.engine.queues.empty_reads import claimed, holders, no_message
 from posthouse.engine.queues.open_queues import (
     OpenQueueDescriptor,
@@ -51,6 +52,7 @@ class QueuesFacade:
         machine: MachineFacade,
         collection: Queues,
         opening: Opening,
+        deletion: QueueDeletion,
         moving: Moving,
         poison: Poison,
         expand: Callable[[FormatName], FormatName],
@@ -59,6 +61,7 @@ class QueuesFacade:
         self.machine = machine
         self.collection = collection
         self.opening = opening
+        self.deletion = deletion
         self.moving = moving
         self.poison = poison
         self.expand = expand  # lists of queues
@@ -158,7 +161,7 @@ class QueuesFacade:
         """Delete Queue (3.1.7.1.4)."""
         queue = self._local(name)
         self.collection.guard(queue).require(caller, DELETE_QUEUE)
-        self.collection.delete(queue, skip_directory=skip_directory)
+        self.deletion.delete(queue, skip_directory=skip_directory)
 
     def set_queue(self, name: Name, caller: Caller, **values: object) -> None:
         """Changes properties of a queue; a queue stays transactional or not for its life."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Change
 from posthouse.engine.queues.queue import (
     DEADLETTER,
@@ -89,7 +89,7 @@ class PublicQueues(Interface):
 class QueueNames:
     """The names of the queue collection."""
 
-    def __init__(self, core: Core, public: PublicQueues) -> None:
+    def __init__(self, core: Ledger, public: PublicQueues) -> None:
         self.core = core
         self.public = public
         self._by_key: dict[str, Queue] = {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from posthouse.engine.ledger.order import Place, Stretch
+from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.state import QueueState
 from posthouse.model.names import PathName
 from posthouse.model.properties import UNLIMITED, QueueProperties
@@ -18,7 +19,6 @@ from posthouse.model.properties import QueueType as QueueType
 if TYPE_CHECKING:
     from posthouse.engine.pipelines.group import Group
     from posthouse.engine.queues.open_queues import OpenQueueDescriptor, WaitingMessageReadOperation
-    from posthouse.engine.transfer.outgoing_cursor import Sender
 
 # Numbers of the queues every queue manager has. 4 is fixed by [MS-MQQB] 2.2.4.
 DEADLETTER = 1
@@ -120,6 +120,31 @@ HELD = frozenset({OutgoingQueueState.ON_HOLD, OutgoingQueueState.LOCKED})
 """States that an operator or the machine has put an outgoing queue into."""
 
 
+class SendingSession(Protocol):
+    """The session that sends the messages of an outgoing queue."""
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many it has sent that are not acknowledged."""
+        ...
+
+    def holds(self, number: int, row: Row) -> bool:
+        """Whether it has sent the message, so that the peer may have it."""
+        ...
+
+    def resend(self) -> None:
+        """Sends again what is not acknowledged."""
+        ...
+
+    def send_again_behind(self, lookup_id: int) -> None:
+        """Sends again what follows on a message."""
+        ...
+
+    def end(self) -> None:
+        """The session is gone."""
+        ...
+
+
 class Outgoing:
     """The volatile side of an outgoing queue."""
 
@@ -147,7 +172,7 @@ class Outgoing:
         self.state = state
         self.web = web  # its messages travel over HTTP
         self.service = service  # it leads to a queue by which queue managers talk
-        self.sender: Sender | None = None  # of the session that sends its messages
+        self.sender: SendingSession | None = None  # of the session that sends its messages
         self.settled = 0  # lookup identifier: up to there all wait for final answers only
         self.last_error = ""  # why the last attempt to connect failed, in words
         self.retry_time = 0  # UTC seconds of the next one; 0: none is planned

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import (
     EXPRESS,
     MESSAGE,
@@ -97,7 +97,7 @@ class NamedSession:
 class ClientSessions:
     """The names of client sessions."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._names: dict[bytes, NamedSession] = {}
         self._idle: OrderedDict[bytes, NamedSession] = OrderedDict()  # nobody's, the oldest first

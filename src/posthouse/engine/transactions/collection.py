@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from posthouse.engine.ledger.core import Core, Lock
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.owner_index import Owned
 from posthouse.engine.ledger.records import (
     FLAG_FIRST,
@@ -56,6 +57,8 @@ Also = Callable[[Change], None]  # adds to the record that ends a transaction
 
 class Transactions:
     """TransactionCollection and its events."""
+
+    on_end: Callable[[Transaction], None]  # tells those who share transactions between machines
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -478,7 +481,7 @@ class Transactions:
         transaction.state = TransactionState.ENDED
         del self.open[transaction.identifier]
         self._forget_active(transaction)
-        self.core.two_phase.ended(transaction)
+        self.on_end(transaction)
 
     def _forget_active(self, transaction: Transaction) -> None:
         """Neither its idle time nor the end of its session ends it any more."""

@@ -35,6 +35,7 @@ class TransactionsFacade:
         self.core = core
         self.machine = machine
         self.collection = collection
+        collection.on_end = self.ended
         self.peers = Peers(core)
         self.asks = PeerAsks(core, self.peers)
         self.coordinator = Coordinator(core, self.peers, self.asks)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.retries import Retries
 from posthouse.engine.transactions.trusted_peers import Peers
 from posthouse.model.errors import RemoteProtocolError
@@ -33,7 +33,7 @@ class AskKey(NamedTuple):
 class PeerAsks:
     """What waits for answers of peers, and when it is asked again."""
 
-    def __init__(self, core: Core, peers: Peers) -> None:
+    def __init__(self, core: Ledger, peers: Peers) -> None:
         self.core = core
         self.peers = peers
         settings = core.settings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core, Lock
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.transactions.transaction import (
     OperationType,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_PEER, Change
 from posthouse.model.bounded import require_room
 from posthouse.model.errors import (
@@ -32,7 +32,7 @@ PEERS_MAX: Final = 1000
 class Peers:
     """The queue managers that this one shares transactions with."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._by_name: dict[str, Peer] = {}
         self._by_guid: dict[bytes, Peer] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter, deque
 
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
-from posthouse.engine.ledger.core import Core, Lock
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import FLAG_REMOTE
 from posthouse.engine.ledger.rows import POSITIVE_JOURNAL, restamped
 from posthouse.engine.queues.queue import Queue

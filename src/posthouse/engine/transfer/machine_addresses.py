@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_MACHINE
 from posthouse.engine.settings import host_key
 from posthouse.model.bounded import Shared
@@ -17,7 +17,7 @@ _decode = msgspec.msgpack.Decoder(tuple[str, int | None]).decode
 class Machines:
     """Addresses by GUID."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._addresses: dict[bytes, tuple[str, int | None]] = {}
         self._doubtful: set[bytes] = set()  # did not answer there the last time

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_HISTORY, Change
 from posthouse.model.bounded import Bounded
 from posthouse.model.guids import format_guid
@@ -94,7 +94,7 @@ class MessageHistory:
 
     TABLE = TABLE_HISTORY
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self.entries_max = min(core.settings.binary.message_history_max, ENTRIES_LIMIT)
         self.kept_s = core.settings.binary.message_history_s

@@ -118,10 +118,10 @@ class Transfer(IncomingSequences):
         if outgoing.sender is not None:
             outgoing.sender.end()
         self.sequences.led_to(queue, peer)
-        outgoing.sender = Sender(self.core, self, queue)
+        outgoing.sender = sender = Sender(self.core, self, queue)
         outgoing.last_error, outgoing.retry_time = "", 0
         self.set_state(queue, OutgoingQueueState.CONNECTED)
-        return outgoing.sender
+        return sender
 
     def sender_ended(self, sender: Sender) -> None:
         """What a session had sent of a queue waits again."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core, ReservedCounter
+from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import ReservedCounter
 from posthouse.engine.ledger.records import (
     FLAG_ARRIVED,
     FLAG_REMOTE,

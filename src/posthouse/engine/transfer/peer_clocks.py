@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.model.bounded import Bounded
 
 SLACK_S: Final = 60  # for the way, and for clocks that nobody has to care about
@@ -29,7 +29,7 @@ class ClockDifference(NamedTuple):
 class Clocks:
     """Differences by address."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._known: Bounded[str, ClockDifference] = Bounded(MACHINES_MAX)
 

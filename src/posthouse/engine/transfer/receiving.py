@@ -9,6 +9,7 @@ and what is answered.
 from __future__ import annotations
 
 from posthouse.engine.accounts.certificates import Certificates
+from posthouse.engine.directory.change_notices import Notices
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import (
@@ -110,9 +111,14 @@ class Receiving:
     """How messages of other machines come in."""
 
     def __init__(
-        self, core: Core, directory: DirectoryOfQueues, certificates: Certificates
+        self,
+        core: Core,
+        directory: DirectoryOfQueues,
+        certificates: Certificates,
+        notices: Notices,
     ) -> None:
         self.core = core
+        self.notices = notices
         self.certificates = certificates
         self.history = MessageHistory(core)
         self.signed = SignedHistory(core)
@@ -296,8 +302,8 @@ class Receiving:
         core, seen = self.core, arrival.seen
         view = Packet(arrival.packet, seen)
         name = self._own_name(view.destination_queue)
-        if core.notices.take(name) and self._is_here(seen):
-            core.notices.heard(view.body, seen.source_guid)
+        if self.notices.take(name) and self._is_here(seen):
+            self.notices.heard(view.body, seen.source_guid)
             return
         queue = self.local_queue(name) if self._is_here(seen) else self._connector(name, seen)
         place = None if queue is None else self._place(batch, queue, arrival)

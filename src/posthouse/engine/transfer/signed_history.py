@@ -20,7 +20,7 @@ from enum import Enum
 from hashlib import blake2b
 from typing import NamedTuple
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_SIGNED, Change
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -53,7 +53,7 @@ class SignedMessage(NamedTuple):
 class SignedHistory:
     """Digests of signed messages, the oldest first."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._known: dict[bytes, bytes] = {}
 

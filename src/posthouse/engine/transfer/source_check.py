@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.transfer.connect_targets import Targets
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import RemoteProtocolError
@@ -13,7 +13,7 @@ from posthouse.wire.packet.glance import Glance
 class Speakers:
     """What the directory says of the peers that bring messages."""
 
-    def __init__(self, core: Core, targets: Targets) -> None:
+    def __init__(self, core: Ledger, targets: Targets) -> None:
         self.core = core
         self.targets = targets
 

@@ -16,7 +16,7 @@ from posthouse.engine.accounts.logins import network_of
 from posthouse.engine.jobs.bindery.objects import BinderyObject
 from posthouse.engine.jobs.bindery.rights import BinderyRights
 from posthouse.engine.jobs.bindery.stations import Station, Stations
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Change
 from posthouse.model.bindery import NWOT_USER, SUPERVISOR_ID, object_name
 from posthouse.model.completion_codes import (
@@ -50,7 +50,7 @@ DECOY_COUNTS = 1024  # of wrong passwords for names that no object has
 class BinderyLogins(BinderyRights):
     """Logins and passwords."""
 
-    def __init__(self, core: Core, accounts: Accounts, stations: Stations) -> None:
+    def __init__(self, core: Ledger, accounts: Accounts, stations: Stations) -> None:
         super().__init__(core, accounts, stations)
         self.guard = LoginGuard()
 

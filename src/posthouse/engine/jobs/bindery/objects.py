@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core, ReservedCounter
+from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_BINDERY, Change
 from posthouse.model.bindery import (
     DYNAMIC,
@@ -129,7 +129,7 @@ class BinderyObject:
 class BinderyObjects:
     """All objects, by ID and by type and name. Changes here are complete in the caller's step."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self.by_id: dict[int, BinderyObject] = {}
         self.version = 0  # moves when anybody's identity may have changed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from posthouse.engine.accounts.accounts import Accounts
 from posthouse.engine.jobs.bindery.objects import BinderyObject, BinderyObjects, Property
 from posthouse.engine.jobs.bindery.stations import Station, Stations
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.model.bindery import (
     ANYONE,
     GROUPS_IM_IN,
@@ -34,7 +34,7 @@ NOBODY: frozenset[int] = frozenset()
 class BinderyRights:
     """The ground of the bindery: objects, identities, levels."""
 
-    def __init__(self, core: Core, accounts: Accounts, stations: Stations) -> None:
+    def __init__(self, core: Ledger, accounts: Accounts, stations: Stations) -> None:
         self.core = core
         self.accounts = accounts
         self.stations = stations

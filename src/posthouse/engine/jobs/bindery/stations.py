@@ -10,7 +10,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.owner_index import Owned
 from posthouse.engine.ledger.records import Change
 from posthouse.model.completion_codes import TOO_MANY_CONNECTIONS
@@ -77,7 +77,7 @@ class Stations:
 
     clean_up: Callable[[Station, Change], None]  # of the job queues
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self._stations: dict[int, Station] = {}
         self._free: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import WANT_ARRIVAL
 from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.receiving import Receiving
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class SrmpAnswers:
     """What may be answered, and where."""
 
-    def __init__(self, core: Core, receiving: Receiving) -> None:
+    def __init__(self, core: Ledger, receiving: Receiving) -> None:
         self.core = core
         self.receiving = receiving
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, NEVER, Row
 from posthouse.engine.ledger.rows import DELIVERY
 from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL
@@ -40,7 +40,7 @@ class SrmpBatch(Batch):
         "hosts",
     )
 
-    def __init__(self, core: Core, peer: Peer, guard: Callable[[Queue], Guard]) -> None:
+    def __init__(self, core: Ledger, peer: Peer, guard: Callable[[Queue], Guard]) -> None:
         super().__init__(peer)
         self._core = core
         self._guard = guard

@@ -1,0 +1,533 @@
+"""What all parts of the engine share: the state, the turn's effects, the clocks, locks, counters.
+
+Every change of a message goes through `arrive`, `settle` and `end` here: each changes the State
+and asks for the record that says the same. Nothing else writes either.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import compress
+from operator import not_
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import msgspec
+
+from posthouse.engine.ledger.effects import Effects, Event
+from posthouse.engine.ledger.records import (
+    ARRIVAL_FRONT,
+    ARRIVAL_OF_ROW,
+    ARRIVAL_REST,
+    DROP,
+    EXPRESS,
+    FLAG_EXPRESS,
+    FLAG_REMOTE,
+    KEPT,
+    MESSAGE,
+    PACKED_ROW,
+    ROW_SIZE,
+    TABLE_COUNTER,
+    Change,
+    Define,
+    Dropped,
+    End,
+    Publish,
+    Row,
+    Settle,
+    Span,
+    pack_arrival,
+)
+from posthouse.engine.ledger.state import State
+from posthouse.engine.queues.queue import FIRST_FREE_NUMBER, Queue
+from posthouse.engine.settings import EngineSettings
+from posthouse.security.access import Caller, Origin
+from posthouse.wire.packet.glance import Glance
+
+if TYPE_CHECKING:
+    from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+    from posthouse.engine.transactions.transaction import Transaction, TransactionalOperation
+
+NO_LOOKUP_ID = bytes(8)  # how a row begins that is pending
+_U64 = struct.Struct("<Q")
+
+
+class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
+    """What few messages have beside their row."""
+
+    aliases: list[int] = []  # lookup ids it had before moves
+    dead_letter: str = ""  # ApplicationDeadletterQueue
+    in_doubt: bool = False  # decision 42: a reader that had it was lost
+    host: str = ""  # that it came from, where a final answer is owed to it
+    retry_at: int = 0  # UTC seconds: before that it is not tried again
+    failed_in: str = ""  # the queue from which a poison policy took it
+
+
+encode_extra = msgspec.msgpack.Encoder().encode
+_decode_extra = msgspec.msgpack.Decoder(Extra).decode
+
+
+def decode_extra(data: bytes) -> Extra:
+    """The extra of a message; an empty one where there is none."""
+    return _decode_extra(data) if data else Extra()
+
+
+def pending_rows(rows: bytes) -> bytes:
+    """Packed rows without their lookup identifiers."""
+    words, step = array("I", rows), ROW_SIZE // 4
+    nothing = array("I", bytes(len(rows) // step))
+    words[0::step] = words[1::step] = nothing
+    return words.tobytes()
+
+
+class Lock:
+    """Why a message is not available: a transaction has it, or a reader that has not ended."""
+
+    __slots__ = ("allow_peek", "expired", "holder", "purged", "transaction")
+
+    def __init__(
+        self,
+        transaction: Transaction | None,
+        holder: OpenQueueDescriptor | None = None,
+        *,
+        allow_peek: bool = False,
+    ) -> None:
+        self.transaction = transaction
+        self.holder = holder
+        self.allow_peek = allow_peek  # Message.AllowPeekWhenLocked
+        self.expired = False  # its time ran out while it was held
+        self.purged = 0  # PurgePending: the class it ends with unless it is received
+
+
+class ReservedCounter:
+    """Numbers that never come twice: blocks are reserved in the log ahead of use."""
+
+    __slots__ = ("_ledger", "_limit", "block", "key", "value")
+
+    def __init__(self, ledger: Ledger, key: bytes, block: int, start: int = 1) -> None:
+        self._ledger = ledger
+        self.key = key
+        self.block = block
+        stored = ledger.state.definitions.get((TABLE_COUNTER, key))
+        self.value = self._limit = _U64.unpack(stored)[0] if stored else start
+
+    def next(self) -> int:
+        """A number nobody had."""
+        value = self.value
+        if value >= self._limit:
+            self._reserve(value + self.block)
+        self.value = value + 1
+        return value
+
+    def run(self, count: int) -> range:
+        """So many numbers that follow on each other."""
+        first = self.value
+        if first + count > self._limit:
+            self._reserve(first + max(count, self.block))
+        self.value = first + count
+        return range(first, first + count)
+
+    def skip_to(self, value: int) -> None:
+        """Begins anew at a greater number; a restored copy of a store does."""
+        assert value >= self.value
+        self.value = value
+        self._reserve(value + self.block)
+
+    def _reserve(self, limit: int) -> None:
+        # Its own record, in front of whatever uses the block.
+        self._limit = limit
+        change = Change()
+        self._ledger.define(TABLE_COUNTER, self.key, _U64.pack(limit), change)
+        self._ledger.effects.put(change)
+
+
+class OrdinalCounter:
+    """Ordinals of message identifiers: 32 bits, which wrap past those still in use."""
+
+    __slots__ = ("_counter", "_in_use", "_ledger", "_round")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._counter = ReservedCounter(ledger, b"ordinal", 1 << 12)
+        self._round = 0
+        self._in_use: set[int] = set()
+
+    def next(self) -> int:
+        """An ordinal that no message of ours here has."""
+        if (value := self._counter.next()) <= 0xFFFFFFFF:
+            return value  # nothing has wrapped yet
+        while True:
+            ordinal = value & 0xFFFFFFFF
+            if value >> 32 != self._round:
+                self._begin_round(value >> 32)
+            if ordinal and ordinal not in self._in_use:
+                return ordinal
+            value = self._counter.next()
+
+    def run(self, count: int) -> list[int]:
+        """So many ordinals."""
+        if self._counter.value + count <= 0xFFFFFFFF:
+            return list(self._counter.run(count))
+        return [self.next() for _ in range(count)]
+
+    def _begin_round(self, number: int) -> None:
+        # Only messages that are here when a round begins can be met again in it.
+        self._round = number
+        rows = self._ledger.state.table.items()
+        self._in_use = {row.ordinal for _, row in rows if not row.flags & FLAG_REMOTE}
+        self._in_use.update(self._ledger.ordinals_in_use())
+
+    def skip_to(self, value: int) -> None:
+        """Begins anew further on, for a restored copy of a store."""
+        self._counter.skip_to(value)
+
+    @property
+    def value(self) -> int:
+        """How many were given, counting the gaps."""
+        return self._counter.value
+
+
+class Ledger:
+    """What all parts of the engine write through: arrive, settle, end, define, lock, announce.
+
+    What follows elsewhere is called by name: the parts that do it are told at construction.
+    """
+
+    damage_ended: Callable[[int, Change], None]
+    """A damaged message has ended without having been read."""
+    queue_emptied: Callable[[Queue, Change], None]
+    """The last message of a deleted queue is gone."""
+    serve: Callable[[Queue, int], None]
+    """Serves the readers that wait for a message of a queue."""
+    ordinals_in_use: Callable[[], Iterable[int]]
+    """Ordinals of messages that are not in the state yet."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        state: State,
+        read: Callable[[int], bytes],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.settings = settings
+        self.state = state
+        self.effects = Effects()
+        self.random_bytes = random_bytes
+        self.now_ms = 0
+        self.utc = 0
+        self.guid = bytes(16)
+        self.throttled: set[str] = set()  # why no messages are taken at the moment
+        self.time_to_reach_queue_max = settings.queue_manager.time_to_reach_queue_s
+        self.queues: dict[int, Queue] = {}
+        self.deleted_queues: set[int] = set()  # still holding messages of open transactions
+        self.locks: dict[int, Lock] = {}
+        self.unreadable: set[int] = set()  # messages whose records are damaged
+        self.peekable_locks = 0
+        self.claims = 0  # queues in which a group has claims
+        self.rights_version = 0  # moves when a descriptor, an account or a group changes
+        # Of callers whose account changed since: as long as anybody still has such a caller.
+        self.stale_origins: WeakSet[Origin] = WeakSet()
+        self.refusals: Counter[str] = Counter()
+        self.conflicts: Counter[str] = Counter()  # contents that claim one name or place, by kind
+        self.system = Caller.administrator()
+        self.message_numbers = ReservedCounter(self, b"number", 1 << 16)
+        self.lookup_ids = ReservedCounter(self, b"lookup", 1 << 16)
+        self.queue_numbers = ReservedCounter(self, b"queue", 64, start=FIRST_FREE_NUMBER)
+        self.ordinals = OrdinalCounter(self)
+        self._read = read
+        self._announced: deque[tuple[Queue, int]] = deque()
+        self._telling = False
+
+    # -- the three changes of a message
+
+    def arrive(
+        self,
+        row: Row,
+        packet: bytes,
+        span: Span,
+        sender: bytes = b"",
+        extra: bytes = b"",
+        change: Change | None = None,
+    ) -> int:
+        """A new message. In a change it is pending until that is committed; else it counts now."""
+        number = self.message_numbers.next()
+        state, records = self.state, self.effects.records
+        if row.flags & FLAG_EXPRESS:
+            state.arrive(number, row, extra)
+            records.append(
+                (EXPRESS, number, pack_arrival(number, row, span, sender, extra), packet)
+            )
+        elif change is None:
+            state.arrive(number, row, extra)
+            records.append(
+                (MESSAGE, number, pack_arrival(number, row, span, sender, extra), packet)
+            )
+        else:
+            pending = row._replace(lookup_id=0)
+            state.arrive(number, pending, extra)
+            head = pack_arrival(number, pending, span, sender, extra)
+            records.append((MESSAGE, number, head, packet))
+            if row.lookup_id:
+                self.settle(number, row, KEPT, change, extra)
+        return number
+
+    def arrive_run(
+        self,
+        row: Row,
+        packets: list[bytes],
+        looks: list[Glance],
+        ordinals: list[int],
+        sender: bytes,
+        change: Change | None = None,
+        numbers: range | None = None,
+        extra: bytes = b"",
+    ) -> range:
+        """New messages that are alike but for packet and ordinal; they count now.
+
+        In a change they are pending until that is committed. Returns their numbers.
+        """
+        numbers = numbers or self.message_numbers.run(len(packets))
+        number, add = numbers[0], self.effects.records.append
+        rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
+        if extra:
+            self.state.extras.update(dict.fromkeys(numbers, extra))
+        kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
+        if change is not None and kind == MESSAGE:
+            change.settle_run(number, rows, extra)
+            rows = pending_rows(rows)
+        front, rest, known = ARRIVAL_FRONT.pack, b"", None
+        packed = PACKED_ROW.iter_unpack(rows)
+        for packet, seen, (row_bytes,) in zip(packets, looks, packed, strict=True):
+            if seen is not known:
+                sizes = ARRIVAL_REST.pack(*seen[15:21], len(sender), len(extra))
+                known, rest = seen, sizes + sender + extra
+            add((kind, number, front(number, row_bytes) + rest, packet))
+            number += 1
+        return numbers
+
+    def commit_run(
+        self,
+        number: int,
+        row: Row,
+        sends: list[TransactionalOperation],
+        change: Change,
+        place: int = 0,
+    ) -> None:
+        """Sends of a transaction that are alike but for packet and ordinal become messages.
+
+        In the log they are pending until the change. `place` is that of the first of them in a
+        sequence.
+        """
+        sizes = [send.size for send in sends]
+        ordinals = [send.ordinal for send in sends]
+        rows = self.state.arrive_run(number, row, sizes, ordinals, place)
+        change.settle_run(number, rows)
+        pack, add, at = ARRIVAL_OF_ROW.pack, self.effects.records.append, 0
+        for send in sends:
+            sender, pending = send.sender, NO_LOOKUP_ID + rows[at + 8 : at + ROW_SIZE]
+            head = pack(number, pending, *send.span, len(sender), 0) + sender
+            assert send.packet is not None
+            add((MESSAGE, number, head, send.packet))
+            number += 1
+            at += ROW_SIZE
+
+    def publish(self, run: Publish, change: Change) -> None:
+        """Pending messages numbered in a row, of one queue and priority, become available."""
+        self.state.publish(run)
+        change.published.append(run)
+
+    def drop(self, number: int, count: int, change: Change) -> None:
+        """Pending messages numbered in a row are gone."""
+        self.state.drop(number, count)
+        change.dropped.append(Dropped(number, count))
+
+    def settle(
+        self, number: int, row: Row, reason: int, change: Change | None, extra: bytes | None = None
+    ) -> None:
+        """A message's new row; None for the extra keeps the one it has."""
+        if extra is None:
+            extra = self.state.extras.get(number, b"")
+        self.state.settle(number, reason, row, extra)
+        if reason != KEPT and self.deleted_queues:
+            for deleted in list(self.deleted_queues):
+                self.forget_deleted(deleted)
+        if not row.flags & FLAG_EXPRESS:
+            (self.effects.change if change is None else change).settles.append(
+                Settle(number, reason, row, extra)
+            )
+
+    def end(self, number: int, row: Row, reason: int, change: Change | None = None) -> None:
+        """A message is gone."""
+        if self.state.extras:
+            self.forget_aliases(number, row)
+        self.state.end(number, reason, row)
+        if self.deleted_queues:
+            self.forget_deleted(row.queue)
+        if number in self.unreadable:
+            self.damage_ended(number, self.effects.change if change is None else change)
+        if row.flags & FLAG_EXPRESS:
+            self.effects.records.append((DROP, number, b"", b""))
+        else:
+            (self.effects.change if change is None else change).ends.append(End(number, reason))
+
+    def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
+        """Messages that `State.end_run` can take out together are gone."""
+        self.state.end_run(numbers, rows, reason)
+        for number in self.unreadable.intersection(numbers) if self.unreadable else ():
+            self.damage_ended(number, self.effects.change)
+        ends, records = self.effects.change.ends, self.effects.records
+        express = [row[11] & FLAG_EXPRESS for row in rows]
+        if any(express):
+            records += [(DROP, number, b"", b"") for number in compress(numbers, express)]
+            numbers = list(compress(numbers, map(not_, express)))
+        ends += [(number, reason) for number in numbers]
+
+    def forget_aliases(self, number: int, row: Row) -> None:
+        """Earlier lookup ids end with the message's life in its queue family."""
+        queue = self.queues.get(row.queue)
+        if queue is not None and number in self.state.extras:
+            for alias in self.extra(number).aliases:
+                queue.root.aliases.pop(alias, None)
+
+    def forget_deleted(self, number: int) -> None:
+        """The last trace of a deleted queue, once no transaction holds messages of it."""
+        if number in self.deleted_queues and not self.state.queue(number).count:
+            self.deleted_queues.discard(number)
+            queue = self.queues.pop(number, None)
+            if queue is not None:
+                self.queue_emptied(queue, self.effects.change)
+            self.state.forget_queue(number)
+
+    def define(
+        self, table: int, key: bytes, value: bytes | None, change: Change | None = None
+    ) -> None:
+        """An object's new value."""
+        self.state.define(table, key, value)
+        (self.effects.change if change is None else change).defines.append(
+            Define(table, key, value)
+        )
+
+    def extra(self, number: int) -> Extra:
+        """What a message has beside its row."""
+        return decode_extra(self.state.extras.get(number, b""))
+
+    # -- locks
+
+    def lock(self, queue: Queue, number: int, lock: Lock) -> None:
+        """The message is not available any more."""
+        assert number not in self.locks
+        self.locks[number] = lock
+        queue.locked += 1
+        if lock.allow_peek:
+            self.peekable_locks += 1
+        if lock.holder is not None:
+            lock.holder.held.add(number)
+
+    def unlock(self, queue: Queue, number: int) -> Lock:
+        """The message has no holder any more; what is to stay goes on to `Reading.returned`."""
+        lock = self.locks.pop(number)
+        queue.locked -= 1
+        if lock.expired:
+            self.state.calendar.held.pop(number, None)
+        if lock.allow_peek:
+            self.peekable_locks -= 1
+        if lock.holder is not None:
+            lock.holder.held.discard(number)
+        return lock
+
+    def lock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
+        """Several messages are a reader's until he ends them."""
+        locks = self.locks
+        assert locks.keys().isdisjoint(numbers)
+        locks.update({number: Lock(None, holder) for number in numbers})
+        queue.locked += len(numbers)
+        holder.held.update(numbers)
+
+    def unlock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
+        """The same as `unlock` for several messages of one reader."""
+        pop, held = self.locks.pop, self.state.calendar.held
+        for number in numbers:
+            lock = pop(number)
+            if lock.expired:
+                held.pop(number, None)
+            if lock.allow_peek:
+                self.peekable_locks -= 1
+        queue.locked -= len(numbers)
+        holder.held.difference_update(numbers)
+
+    def held_by(self, descriptor: OpenQueueDescriptor) -> list[int]:
+        """What a reader has read and not ended, outside transactions."""
+        return [number for number in descriptor.held if self.locks[number].transaction is None]
+
+    # -- availability
+
+    def announce(self, queue: Queue, number: int) -> None:
+        """Message Position Available (3.1.7.2.2), to be told once the change it is in is whole."""
+        if queue.waiters:
+            self._announced.append((queue, number))
+        if queue.outgoing is not None:
+            self.effects.active.add(queue.number)
+
+    def tell(self) -> None:
+        """Serves the waiting readers of everything announced; called when a change is committed.
+
+        A served reader may make more available, in a journal for one: that is told by the call
+        that is under way, after the reader it came from.
+        """
+        if self._telling:
+            return
+        announced, self._telling = self._announced, True
+        try:
+            while announced:
+                queue, number = announced.popleft()
+                self.serve(queue, number)
+        finally:
+            self._telling = False
+
+    @contextmanager
+    def untold(self) -> Iterator[None]:
+        """Nobody is served inside: what was announced there is in a change that is not whole."""
+        telling, self._telling = self._telling, True
+        try:
+            yield
+        finally:
+            self._telling = telling
+
+    @contextmanager
+    def one_step(self) -> Iterator[None]:
+        """Everything decided inside is one CHANGE record: the log has all of it or nothing."""
+        effects = self.effects
+        effects.seal()
+        effects.joined = True
+        try:
+            yield
+        finally:
+            effects.joined = False
+            effects.seal()
+
+    def commit(self, change: Change) -> None:
+        """One atomic step is decided: log it, then serve who waited for what it made available."""
+        self.effects.commit(change)
+        self.tell()
+
+    # -- reading packets the engine itself needs
+
+    def packet(self, number: int) -> bytes:
+        """The packet of a message: of this turn, or from the store; empty if it is damaged."""
+        packet = self.effects.packet(number)
+        return self._read(number) if packet is None else packet
+
+    def new_guid(self) -> bytes:
+        """A random GUID of version 4, in packet order."""
+        raw = bytearray(self.random_bytes(16))
+        raw[7] = raw[7] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        return bytes(raw)
+
+    def event(self, name: str, **details: object) -> None:
+        """One line for the operator's log."""
+        self.effects.events.append(Event(name, details))
