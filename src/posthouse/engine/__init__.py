@@ -1,1 +1,1 @@
-"""The queue manager of [MS-MQDMPR]: no sockets, no files, no clocks. Calls come in, decisions go out."""
+"""The queue manager of [MS-MQDMPR]: no sockets, files or clocks. Calls in, decisions out."""

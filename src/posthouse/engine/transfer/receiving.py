@@ -111,11 +111,7 @@ class Receiving:
     """How messages of other machines come in."""
 
     def __init__(
-        self,
-        core: Core,
-        directory: DirectoryOfQueues,
-        certificates: Certificates,
-        notices: Notices,
+        self, core: Core, directory: DirectoryOfQueues, certificates: Certificates, notices: Notices
     ) -> None:
         self.core = core
         self.notices = notices
