@@ -7,8 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
+from posthouse.engine.ledger.core import decode_extra
 from posthouse.engine.ledger.records import CHANGE, unpack_change
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -370,6 +372,12 @@ def test_definitions_of_earlier_versions_have_no_policy() -> None:
     assert b"abort" not in encode_definition(definition)
     read: QueueDefinition = decode_definition(encode_definition(definition))
     assert (read.max_aborts, read.poison_queue, read.retry_delays) == (0, "", ())
+
+
+def test_messages_of_earlier_versions_do_not_wait() -> None:
+    extra = decode_extra(msgspec.msgpack.encode([[7], "", True, "BETA"]))
+    assert (extra.aliases, extra.in_doubt, extra.host) == ([7], True, "BETA")
+    assert (extra.retry_at, extra.failed_in) == (0, "")
 
 
 # -- every crash
