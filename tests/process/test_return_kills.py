@@ -107,8 +107,8 @@ def test_each_is_once_at_its_source_in_order(tmp_path: Path, dose: Dose) -> None
         groups = here.qm.queue(ERROR).failures()
         assert len(groups) == GROUPS
         assert sum(group.count for group in groups) == messages
-        for group in groups:
-            send_back(here, group.key, kills, dose(1, 4))
+        for number, group in enumerate(groups):
+            send_back(here, group.key, kills, dose(number % 2, 4))
         assert here.qm.queue(ERROR).count() == 0
         wait_for_delivery([here], unread=True)
         found = 0
