@@ -14,7 +14,7 @@ from posthouse import Draft
 from posthouse.formats.encode import nservicebus_headers
 from tests.conftest import Dose
 from tests.process.offices import Office, wait_for_delivery
-from tests.process.warm import WarmServer
+from tests.process.warm import Loaded, WarmServer
 
 ERROR = r".\private$\error"
 GROUPS = 7
@@ -96,6 +96,7 @@ def remaining(here: Office, key: str) -> int:
 
 def test_each_is_once_at_its_source_in_order(tmp_path: Path, dose: Dose) -> None:
     messages, kills = dose(350, 10_000), Kills(dose(20, 250) / 100)
+    Loaded(tmp_path, "posthouse.cli.messages.command")  # so that commands start fast
     with ExitStack() as running:
         here = Office(tmp_path / "alpha", "ALPHA", running)
         there = Office(tmp_path / "beta", "BETA", running)
