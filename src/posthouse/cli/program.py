@@ -72,7 +72,7 @@ def program(word: str = "") -> Any:
     known = [noun for noun, commands in NOUNS.items() if word in commands]
     for noun in known or NOUNS:
         import_module(f"posthouse.cli.{noun}").register(app)
-    app.command("help", hidden=True, add_help_option=False)(show_help)
+    app.command("help", hidden=True)(show_help)
     app.command("version", hidden=True)(show_version)
     return typer.main.get_command(app)
 
