@@ -137,6 +137,18 @@ def test_at_four_fifths_the_largest_unfinished_packets_go_until_seven_tenths() -
     assert bench.account.closed == {LARGEST: 2}
     for holder in bench.closed:
         holder.leave()
+    assert bench.told == ["short"]  # messages are taken meanwhile
+
+
+def test_messages_wait_where_nothing_can_be_let_go() -> None:
+    bench = Bench()
+    large, finished = bench.begun(10 * MIB), bench.session()
+    finished.take(Buffer.UNSYNCED, 69 * MIB)
+    finished.take(Buffer.UNSYNCED, MIB)  # 80 MiB, and 70 without the packet
+    assert bench.closed == [large]
+    assert bench.told == ["short", "full"]
+    large.leave()
+    finished.give(Buffer.UNSYNCED, MIB)
     assert bench.told == ["short", "full", "room"]
 
 

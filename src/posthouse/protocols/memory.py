@@ -10,7 +10,7 @@ the clock are the doors' business.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
@@ -278,7 +278,7 @@ class MemoryAccount:
         self.released = 0  # reservations that ended because their packets came too slowly
         self.refused = 0  # answers and bodies refused because there was no room
         self.short = False  # above 50 %: only what was begun is read on, and what is small
-        self.full = False  # from 80 % until below 70 %
+        self.full = False  # from 80 %, of which too little can be let go, until below 70 %
         self.on_short: Callable[[bool], None] = lambda short: None
         self.on_full: Callable[[bool], None] = lambda full: None
         self.on_begun: Callable[[], None] = lambda: None  # `close_slow` has something to look at
@@ -288,7 +288,9 @@ class MemoryAccount:
         self._crowded = False  # somebody waits for what all together hold
         self._of_address: dict[str, int] = {}  # held and reserved
         self._leaving = 0  # held by sessions that are being closed
-        self._waiting: dict[str, dict[Holder, None]] = {}  # by address, who came first in front
+        # By address, who came first in front.
+        self._waiting: dict[str, OrderedDict[Holder, None]] = {}
+        self._resumed = ""  # the address whose holders are being asked
         self._promised: Holder | None = None  # who waits longest for what all together hold
         self._first: dict[str, Holder] = {}  # the same for what each address holds
 
@@ -442,7 +444,7 @@ class MemoryAccount:
         """A holder reads nothing until there is room."""
         self.delayed += 1
         self.on_begun()
-        self._waiting.setdefault(holder.address, {})[holder] = None
+        self._waiting.setdefault(holder.address, OrderedDict())[holder] = None
         self._promise_no_more(holder)  # it may wait for something else now
         if holder.wanted <= SMALL_REQUEST:
             return  # it waits for the disk
@@ -478,26 +480,29 @@ class MemoryAccount:
     def _let_in_all(self) -> None:
         """Each address in turn, until there is no room; first whose room others leave free."""
         self._crowded = False
-        first = [] if self._promised is None else [self._promised.address]
-        for address in dict.fromkeys([*first, *self._waiting]):
-            self._resume(address)
-            if self._crowded or self._is_disk_behind:
+        if self._promised is not None:
+            self._resume(self._promised.address)
+        for _ in range(len(self._waiting)):
+            if self._crowded or self._is_disk_behind or not self._waiting:
                 return
+            self._resume(next(iter(self._waiting)))
 
     def _resume(self, address: str) -> None:
         """Those of one address, in turn, until one is told to wait on: so are those after it."""
-        waiting = self._waiting.pop(address, {})
-        for holder in list(waiting):
-            if not holder.waiting:  # it has left meanwhile
-                continue
+        if self._resumed == address:
+            return  # somebody there is being asked
+        before, self._resumed = self._resumed, address
+        while waiting := self._waiting.get(address):
+            holder, _ = waiting.popitem(last=False)
             holder.waiting = False
             holder.resume()
             if holder.waiting:
-                self.delayed -= 1  # it waits on, not again
+                self.delayed -= 1  # it waits on, not again, and in its place
+                self._waiting[address].move_to_end(holder, last=False)
                 break
             self._promise_no_more(holder)
-        waiting = {**self._waiting.pop(address, {}), **waiting}
-        waiting = {holder: None for holder in waiting if holder.waiting}
+        self._resumed = before
+        waiting = self._waiting.pop(address, None)
         if waiting:  # it is its turn again after all other addresses
             self._waiting[address] = waiting
 
@@ -512,12 +517,13 @@ class MemoryAccount:
     # -- who goes
 
     def _overflow(self) -> None:
-        if not self.full:
-            self.full = True
-            self.on_full(True)
+        """Lets unfinished and unread ones go; only where that is not enough all have to wait."""
         if 10 * (self.held - self._leaving) >= 7 * self.limit:
             self._relieve(RECEIVE, LARGEST)
             self._relieve(SEND, UNREAD)
+        if not self.full and 10 * (self.held - self._leaving) >= 7 * self.limit:
+            self.full = True
+            self.on_full(True)
 
     def _relieve(self, kind: int, reason: str) -> None:
         """Down to 70 %, counting on what the closed ones will give back."""

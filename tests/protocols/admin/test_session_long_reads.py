@@ -27,14 +27,14 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> SessionRig:
 
 def counted(rig: SessionRig) -> list[int]:
     """How many messages each turn takes."""
-    found, dequeue = list[int](), rig.manager.dequeue_messages
+    found, dequeue = list[int](), rig.manager.messages.dequeue_messages
 
     def noted(*args: Any, **options: Any) -> Any:
         taken = dequeue(*args, **options)
         found.append(len(taken))
         return taken
 
-    rig.manager.dequeue_messages = noted  # type: ignore[method-assign]
+    rig.manager.messages.dequeue_messages = noted  # type: ignore[method-assign]
     return found
 
 

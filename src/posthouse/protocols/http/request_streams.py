@@ -14,7 +14,7 @@ from posthouse.protocols.handlers.refusals import BadRequest
 from posthouse.protocols.http.rooms import granted
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
 
-UPLOAD_BYTES: Final = 128 << 10  # of each upload, with what aiohttp has read ahead of it
+UPLOAD_BYTES: Final = 256 << 10  # of each upload, with what aiohttp has read ahead of it
 FIRST_LOOK: Final = 4096  # bytes of a message whose size is not known
 PORTIONS_MAX: Final = 4  # made at a time, of some 8 MiB each; more would not be faster
 

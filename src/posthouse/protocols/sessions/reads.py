@@ -213,8 +213,8 @@ class ReceiveRequest(ReadRequest):
         transaction = session.transaction(manager, asked.transaction)
         if len(descriptor.held) >= session.limits.held_max:
             return []
-        room = min(session.answer_room, manager.core.settings.step_bytes - self.size)
-        found = manager.dequeue_messages(
+        room = min(session.answer_room, manager.machine.settings.step_bytes - self.size)
+        found = manager.messages.dequeue_messages(
             descriptor, self.count_max, transaction, two_phase=self._two_phase, room=room
         )
         self._count(manager, found)
@@ -232,7 +232,7 @@ class ReceiveRequest(ReadRequest):
 
     def _goes_on(self, found: list[Read]) -> bool:
         """Whether there may be more, and room for it."""
-        step_bytes = self.session.desk.manager.core.settings.step_bytes
+        step_bytes = self.session.desk.manager.machine.settings.step_bytes
         return (
             len(found) == READ_COUNT_MAX
             and self.count_max > 0
