@@ -93,3 +93,37 @@ def test_nothing_is_collected_while_there_are_turns(clock: Clock) -> None:
     clock.advance()
     clock.advance()
     assert made.collections == 1
+
+
+def test_a_step_that_copies_much_is_not_interrupted_by_collections() -> None:
+    """And what it made is not looked at afterwards, but goes when it is not used."""
+    begun, threshold = list[int](), gc.get_threshold()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        begun.append(info["generation"])
+
+    gc.collect()
+    gc.set_threshold(100, 5, 2)
+    gc.callbacks.append(note)
+    try:
+        with collecting.without_collections():
+            made = [[number] for number in range(collecting.LONG_COLLECTION + 1_000)]
+        assert begun == []
+        assert gc.isenabled()
+        assert gc.get_freeze_count() >= len(made)
+        kept = gc.get_freeze_count()
+        made.clear()
+        assert gc.get_freeze_count() <= kept - collecting.LONG_COLLECTION
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*threshold)
+        gc.unfreeze()
+
+
+def test_a_small_step_puts_nothing_aside() -> None:
+    gc.collect()
+    before = gc.get_freeze_count()
+    with collecting.without_collections():
+        made = [[number] for number in range(100)]
+    assert made
+    assert gc.get_freeze_count() == before

@@ -21,6 +21,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled, RemoteProtocolError, ServiceNotAvailable
 from posthouse.protocols.desk import Answer, Call, Release
 from posthouse.protocols.pacing import Busy
+from posthouse.runtime.collecting import without_collections
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.turns import TurnMeter, TurnTimes
 
@@ -402,7 +403,8 @@ class Loop:
         self._postponed = False
         self._tidied_at = self._loop.time()
         begun = time.perf_counter()
-        self._untidy = self._unfinished = self.driver.tidy()
+        with without_collections():
+            self._untidy = self._unfinished = self.driver.tidy()
         self.on_upkeep()
         self._meter.did("upkeep of the store", time.perf_counter() - begun)
 

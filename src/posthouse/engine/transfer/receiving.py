@@ -101,7 +101,7 @@ _CLASSES: dict[type[QueueError], int] = {
     MessageNotAuthenticated: NACK_BAD_SIGNATURE,
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
-STEP_MESSAGES = 128  # that differ from each other, of one call; the rest is handed in again
+STEP_MESSAGES = 64  # that differ from each other, of one call; the rest is handed in again
 _NAMES_MAX = 1024
 _PRIVACY_OPTIONAL = 1
 _KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
