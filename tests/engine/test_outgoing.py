@@ -274,7 +274,7 @@ def test_an_expired_message_is_not_sent(rig: SessionRig) -> None:
     rig.send(FAR, b"b", time_to_reach_queue=10, positive_journaling_requested=True)
     rig.send(FAR, b"c", time_to_reach_queue=60)
     rig.clock.advance(11_000)  # no turn of the clock comes before the session's
-    rig.manager.machine.utc = rig.clock.utc_seconds
+    rig.manager.ledger.utc = rig.clock.utc_seconds
     sender = rig.session()
     assert rig.sent(sender) == [b"c"]
     assert rig.waiting_bodies() == [b"c"]
