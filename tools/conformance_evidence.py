@@ -8,7 +8,9 @@ docs/conformance.md is printed from it.
 What the tests ran is kept in `.conformance`, which belongs to this machine: the next run repeats
 only the tests whose text, helpers or functions changed. Of a test that a machine never ran it
 believes the committed result: it runs only if it is new or its text changed. So does `--quick` for
-all tests, whatever changed in src. `--all` believes nothing and runs all.
+all tests, whatever changed in src. Where functions that doors reach got other names, a test that
+calls them counts only after a test that enters through a door ran again: `--also client` runs all
+that begin like this. `--all` believes nothing and runs all.
 """
 
 from __future__ import annotations
@@ -306,10 +308,11 @@ class Judge:
 
 
 class Wish(NamedTuple):
-    """What to run: everything again, or only what the committed result does not have."""
+    """What to run: everything again, or only what the committed result does not have, and more."""
 
     again: bool = False
     quick: bool = False
+    also: tuple[str, ...] = ()
 
 
 def collect(root: Path, arguments: list[str], wish: Wish) -> list[str]:
@@ -323,6 +326,7 @@ def collect(root: Path, arguments: list[str], wish: Wish) -> list[str]:
     digests = present_digests(root, found)
     known = Known(read_cache(cache), before).tests(digests, found, quick=wish.quick)
     due = found.digests.keys() - known
+    due |= {name for name in found.digests if wish.also and name.startswith(wish.also)}
     print(f"{len(found.digests)} tests name rules or enter through doors; {len(due)} run now")
     code = run_due(root, new_folder(cache, digests), found, due, arguments) if due else 0
     seen = {name: each for name, each in read_cache(cache).items() if name in found.digests}
@@ -380,10 +384,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tools.conformance_evidence", description=__doc__)
     parser.add_argument("--all", action="store_true", help="run every test again")
     parser.add_argument("--quick", action="store_true", help="only new and changed tests")
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="TESTS",
+        help="tests that begin like this as well, for example client/test_manager.py",
+    )
     parser.add_argument("--root", type=Path, default=conformance.ROOT, help="the project's folder")
     options, others = parser.parse_known_args(arguments)
     try:
-        wish = Wish(options.all, options.quick)
+        wish = Wish(options.all, options.quick, tuple(options.also))
         problems = collect(options.root.absolute(), others, wish)
     except conformance.BadInput as error:
         problems = [str(error)]

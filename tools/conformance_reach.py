@@ -231,7 +231,7 @@ def reached(
 
 def is_passive(function: str) -> bool:
     """Whether a function only shows a value: tests may print, compare and count what they like."""
-    return function.rpartition(".")[2] in PASSIVE
+    return function.rpartition(":")[2].rpartition(".")[2] in PASSIVE
 
 
 def functions_run(calls: Iterable[Call], doors: Doors) -> set[str]:
