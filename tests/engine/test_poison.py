@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from posthouse.engine.ledger.core import decode_extra
+from posthouse.engine.ledger.ledger import decode_extra
 from posthouse.engine.ledger.records import CHANGE, unpack_change
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
