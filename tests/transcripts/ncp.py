@@ -114,7 +114,7 @@ def submit() -> str:
         job = client.create_queue_file(house.queue, wanted)
         client.write_file(job.job_file_handle, 0, b"Dear all, ")
         client.write_file(job.job_file_handle, 10, b"sales are up.")
-        house.script.note("Nobody services it before its file is closed.")
+        house.script.note("It is not serviced before its file is closed.")
         client.close_file_and_start_queue_job(house.queue, job.job_number)
         client.get_queue_job_list(house.queue)
         client.read_queue_current_status(house.queue)

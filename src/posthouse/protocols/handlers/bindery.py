@@ -331,16 +331,6 @@ def _write(
         write(station, kind, params.name, params.property, at + 1, piece, at < last)
 
 
-def delete_property(
-    manager: QueueManager, context: Context, params: PropertyParams, body: Nothing
-) -> Done:
-    """Takes a property away (NWDeleteProperty)."""
-    with working(manager, context, params.station) as station:
-        kind = parse_type(params.type)
-        manager.bindery.delete_property(station, kind, params.name, params.property)
-    return Done()
-
-
 # -- sets
 
 

@@ -160,26 +160,6 @@ def delete_job_queue(
 # -- servers
 
 
-def attach_server(
-    manager: QueueManager, context: Context, params: JobQueueParams, body: Nothing
-) -> Done:
-    """Attaches the station as a queue server (NWAttachQueueServerToQueue)."""
-    with working(manager, context, params.station) as station:
-        id = queue_id_of(manager, params.queue)
-        manager.jobs.attach_queue_server_to_queue(station, id)
-    return Done()
-
-
-def detach_server(
-    manager: QueueManager, context: Context, params: JobQueueParams, body: Nothing
-) -> Done:
-    """Detaches it; jobs that it services are aborted (NWDetachQueueServerFromQueue)."""
-    with working(manager, context, params.station) as station:
-        id = queue_id_of(manager, params.queue)
-        manager.jobs.detach_queue_server_from_queue(station, id)
-    return Done()
-
-
 def show_server_status(
     manager: QueueManager, context: Context, params: ServerParams, body: Nothing
 ) -> ServerStatusJson:

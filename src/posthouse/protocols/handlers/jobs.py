@@ -5,7 +5,6 @@ from __future__ import annotations
 from posthouse.api.jobs import (
     AbortBody,
     FileParams,
-    FinishBody,
     JobBody,
     JobChangeBody,
     JobJson,
@@ -18,7 +17,6 @@ from posthouse.api.jobs import (
     JobsParams,
     MoveBody,
     MovedJson,
-    ProgressBody,
     ServiceBody,
     StationTokenJson,
     TokenBody,
@@ -38,7 +36,9 @@ from posthouse.protocols.handlers.context import Context, Services
 from posthouse.protocols.handlers.job_json import changed_job, job_json, queue_id_of, wanted_job
 
 TOKEN_LIFE_S = 12 * 3600
-_ANONYMOUS = "a station is needed for this: it is made open, and by whom it is written counts"
+_ANONYMOUS = (
+    "a job without `file` is created empty, and only the station that created it may write to it"
+)
 
 # -- looking
 
@@ -194,14 +194,6 @@ def move_job(
         return MovedJson(number=manager.jobs.move_queue_job(station, id, params.number, to))
 
 
-def remove_job(manager: QueueManager, context: Context, params: JobParams, body: Nothing) -> Done:
-    """Removes a job with its file, also while it is serviced (NWRemoveJobFromQueue)."""
-    with working(manager, context, params.station) as station:
-        id = queue_id_of(manager, params.queue)
-        manager.jobs.remove_job_from_queue(station, id, params.number)
-    return Done()
-
-
 # -- servicing
 
 
@@ -215,26 +207,6 @@ def service_job(
         return _shown(manager, station, id, taken.job_number)
 
 
-def report_job_progress(
-    manager: QueueManager, context: Context, params: JobParams, body: ProgressBody
-) -> Done:
-    """Tells how far the server is; everybody who may see the job sees it."""
-    with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.jobs
-        queues.report_progress(station, id, params.number, body.done, body.total, body.text)
-    return Done()
-
-
-def finish_job(
-    manager: QueueManager, context: Context, params: JobParams, body: FinishBody
-) -> Done:
-    """The job is done, and gone with its file (NWFinishServicingQueueJob)."""
-    with working(manager, context, params.station) as station:
-        id, queues = queue_id_of(manager, params.queue), manager.jobs
-        queues.finish_servicing_queue_job(station, id, params.number, body.charge, body.result)
-    return Done()
-
-
 def abort_job(manager: QueueManager, context: Context, params: JobParams, body: AbortBody) -> Done:
     """The job is not done: its restart flag says what becomes of it (NWAbortServicingQueueJob)."""
     with working(manager, context, params.station) as station:
@@ -242,16 +214,6 @@ def abort_job(manager: QueueManager, context: Context, params: JobParams, body: 
         queues.abort_servicing_queue_job(
             station, id, params.number, body.result, give_back=body.give_back
         )
-    return Done()
-
-
-def take_client_rights(
-    manager: QueueManager, context: Context, params: JobParams, body: Nothing
-) -> Done:
-    """Gives the station the rights of the job's client (NWChangeToClientRights)."""
-    with working(manager, context, params.station) as station:
-        id = queue_id_of(manager, params.queue)
-        manager.jobs.change_to_client_rights(station, id, params.number)
     return Done()
 
 
