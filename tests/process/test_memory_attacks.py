@@ -114,7 +114,7 @@ class Street:
             "unread durable frames": Kind(
                 "admin", self.read_much, 1_000, lambda sent: self.read_frame
             ),
-            "unread answers": Kind("admin", lambda one: b"", 10_000, lambda sent: self.get),
+            "unread answers": Kind("admin", lambda one: b"", 1_500, lambda sent: self.get),
         }
         return found[name]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.http import rooms
+from posthouse.protocols.http.connection import PIPELINED_MAX
 from posthouse.protocols.memory import SEND, Holder
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
@@ -119,5 +121,24 @@ def test_a_request_whose_client_has_gone_does_not_wait_on(tmp_path: Path, name: 
         other.leave()
         assert (rig.admin.memory.used, fetched) == (0, [])
         assert len((await rig.get(f"{at()}/messages")).json["messages"]) == 1
+
+    with_api(tmp_path, work)
+
+
+def test_who_pipelines_many_requests_is_closed(tmp_path: Path) -> None:
+    """A connection that is full of requests is not read, so it would not be seen to end."""
+
+    async def work(rig: ApiRig) -> None:
+        other, _, _ = await filled(rig)
+        token = f"Bearer {rig.tokens['operate']}"
+        lines = f"GET {at()}/messages HTTP/1.1", "Host: localhost", f"Authorization: {token}"
+        request = "\r\n".join([*lines, "", ""]).encode()
+        with suppress(ConnectionError):
+            assert await rig.raw(request * (PIPELINED_MAX + 2)) == b""
+        assert rig.admin.traffic.refused["too many requests before their answers"] == 1
+        other.leave()
+        while rig.admin.memory.used:
+            await rig.run(lambda manager: None)
+        assert not waits_for_room()
 
     with_api(tmp_path, work)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 HEADER_MAX: Final = 8192
 TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
+PIPELINED_MAX: Final = 16  # requests; who sends more of them is not seen to go
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 
@@ -117,12 +118,17 @@ class Connection(asyncio.BufferedProtocol):
         if self.session is not None:
             self._take_or_wait(self.session, data)
         elif self.http is not None:
-            self.http.data_received(data)
+            self._hand_over(self.http, data)
         elif self._login is not None:
             self._head += data  # of the session that may begin
         elif self._address:
             self._head += data
             self._begin()
+
+    def _hand_over(self, http: Any, data: bytes) -> None:
+        http.data_received(data)
+        if http.pipelined > PIPELINED_MAX:
+            self._too_much("too many requests before their answers")
 
     def _take_or_wait(self, session: ClientSession, data: bytes) -> None:
         """Frames of a session wait for the next turn where this one has lasted long enough."""
@@ -263,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         self.http = self.door.handler()
         self.door.handlers[self.http] = self
         self.http.connection_made(self.transport)
-        self.http.data_received(head)
+        self._hand_over(self.http, head)
         self.idle_since = self._loop.time()
         self._set_timer(self.admin.settings.idle_timeout_s, self._look_idle)
 

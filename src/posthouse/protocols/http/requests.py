@@ -378,6 +378,11 @@ class RequestHandler(web.RequestHandler):
     face: HttpFace
     holder: Holder | None = None  # of the answer that is being written
 
+    @property
+    def pipelined(self) -> int:
+        """Requests that have come and wait for the answer to the one before them."""
+        return len(self._messages)
+
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
