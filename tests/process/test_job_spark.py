@@ -145,7 +145,8 @@ def check_six(office: SparkOffice, numbers: list[int]) -> None:
     ], found
     counted = json.loads(found[0]["result"])
     assert counted["first"] == [{"n": ORDERS, "p": 3}]
-    assert Path(counted["file"]).exists()
+    rows = Path(counted["file"])
+    assert [one.stat().st_mode & 0o077 for one in (rows, rows.parent)] == [0, 0]  # its user's own
     assert "DropTable" in found[1]["result"]
     assert json.loads(found[2]["result"])["pipeline"] == "archive"
     assert json.loads(found[3]["result"]) == {
