@@ -90,6 +90,11 @@ class Digests(NamedTuple):
     tests: dict[str, str]
     functions: dict[str, str]
 
+    def has_all(self, seen: Seen) -> bool:
+        """Whether the functions that a test ran are still there."""
+        ran = {call.function for call in seen.calls if call.function.startswith("src/")}
+        return ran <= self.functions.keys()
+
     def same(self, other: Digests, name: str, seen: Seen) -> bool:
         """Whether a test, which ran what was seen, depends on the same in both."""
         files = {f"{call.function.rpartition(':')[0]}:<module>" for call in seen.calls}
@@ -183,7 +188,11 @@ class Known(NamedTuple):
         committed = believed(self.results, found)
         if not quick:
             return unchanged(digests, self.seen) | (committed - self.seen.keys())
-        return committed - {name for name, each in self.seen.items() if "failed" in each.outcomes}
+        return committed - {
+            name
+            for name, each in self.seen.items()
+            if "failed" in each.outcomes or not digests.has_all(each)
+        }
 
 
 # --- running ------------------------------------------------------------------------------------

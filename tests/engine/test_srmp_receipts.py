@@ -190,6 +190,9 @@ def test_a_received_message_is_committed(rig: WebRig, restart: bool) -> None:
     assert committed.commitment_receipt.id == MessageId(FAR_GUID, message.ordinal)
     assert (committed.to, committed.message_class) == (ADMIN, ACK_RECEIVE)
     assert committed.action == "MSMQ:order"
+    assert rig.post(message, body=b"x") == [200]  # a duplicate has none
+    rig.advance(1)
+    assert (len(rig.answers()), rig.messages("orders")) == (2, [])
     rig.check_books()
 
 

@@ -116,6 +116,10 @@ def test_messages_of_transactions_are_numbered_others_are_not(rig: AwayRig) -> N
     sent = rig.send_stream(b"1", b"2")
     rig.send_stream(b"3")
     assert rig.away().number in rig.active
+    shown = rig.manager.transfer.report(rig.away())
+    assert (shown.no_ack_count, shown.no_read_count) == (3, 0)
+    assert shown.last_ack == SequenceInfo(rig.sequence, 0, 0)
+    assert shown.last_non_ack == SequenceInfo(rig.sequence, 3, 2)
     rig.send(rig.to, b"alone")
     alone, *others = rig.take()
     assert alone.body == b"alone"  # a higher priority

@@ -67,6 +67,9 @@ def test_the_owner_of_a_changed_object_is_told(rig: SharingRig) -> None:
     rig.run(lambda m: m.directory.remove("queue", "BETA\\orders", dry_run=False))
     bodies = [unpack_notification(one.body) for one in waiting_for(rig, OTHER)]
     assert [one[0] for one in bodies] == [1, 2, 3]
+    assert {one[1] for one in bodies} == {QUEUE}
+    left = rig.manager.directory.service.read_all(objects.Queue, rig.clock.now_ms)
+    assert QUEUE not in [queue.identifier for queue in left or []]
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.24/2")
