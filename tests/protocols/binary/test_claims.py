@@ -119,7 +119,7 @@ def test_a_queue_of_answers_that_is_gone_troubles_nobody_who_comes(
     net.advance(30_000)
     name = f"PRIVATE={format_guid(alpha.manager.machine.identifier)}\\00000004"
     answers = beta.outgoing(name)
-    beta.call(lambda m: m.queues.collection._remove(answers, Change()))
+    beta.call(lambda m: m.queues.collection.remove(answers, Change()))
     assert answers.number not in beta.manager.ledger.queues
     stranger(beta, alpha.manager.machine.identifier)
     net.run()
