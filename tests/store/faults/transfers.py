@@ -92,6 +92,12 @@ def _send_again_behind(scene: Scene) -> Call:
     return lambda m: sender.send_again_behind(lookup_id - 1)
 
 
+@operation("Sender.reminder")
+def _reminder(scene: Scene) -> Call:
+    sender, _ = session(scene, b"one")
+    return lambda m: sender.reminder()
+
+
 @operation("Sender.end")
 def _end(scene: Scene) -> Call:
     sender, _ = session(scene, b"one")
