@@ -219,7 +219,7 @@ def test_what_a_command_does_not_name_stays(ph: Posthouse) -> None:
     assert gate()["sites"] == ["North"]
     unknown = ph("directory", "machine", "add", "NOBODY", "--site", "North")
     assert unknown.code == 1
-    assert "machine add NOBODY GUID" in unknown.err
+    assert "machine create NOBODY GUID" in unknown.err
     link = "directory", "link", "add", "North", "South"
     assert ph(*link, "--gate", "FAR").code == 0
     assert ph("directory", "link", "list", "--json").value["cost"] == 7

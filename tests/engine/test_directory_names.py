@@ -182,7 +182,7 @@ def test_a_place_that_nobody_knows_is_told_with_its_reason(rig: PostRig) -> None
     entries = rig.manager.directory.entries
     with pytest.raises(QueueNotFound, match="directory queue list"):
         entries.place(f"PUBLIC={GONE}")
-    with pytest.raises(MachineNotFound, match="directory machine add"):
+    with pytest.raises(MachineNotFound, match="directory machine create"):
         entries.place(f"PRIVATE={GONE}\\00000007")
     with pytest.raises(UnsupportedFormatNameOperation, match="not one queue"):
         entries.place(f"DL={GONE}")
