@@ -274,7 +274,7 @@ def _known_machine(remote: Remote, name: str) -> MachinePart:
             return machine
     raise InvalidParameter(
         f"the directory has no machine {name} yet",
-        f"Say its identifier too, which `posthouse status` shows there: machine create {name} GUID.",
+        f"Add its identifier, which `posthouse status` shows there: machine create {name} GUID.",
     )
 
 

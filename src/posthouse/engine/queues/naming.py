@@ -133,7 +133,7 @@ class QueueNames:
             return QueueNotFound(
                 f"{name} is no connector queue here: this queue manager is no routing server of "
                 "that foreign site",
-                "Read it at a machine that is, or make this one so: posthouse directory machine create.",
+                "Read it at a machine that is, or make it one: `directory machine create`.",
             )
         if self._would_be_here(name):
             return QueueNotFound(f"there is no queue {name} here")
