@@ -268,7 +268,7 @@ TESTS_OF = {
         "tests/runtime/test_ldap_kerberos.py",
         "tests/process/test_openldap_kerberos.py",
     ],
-    "runtime/settings*": ["tests/runtime/test_settings*.py"],
+    "runtime/settings": ["tests/runtime/test_settings*.py"],
     "spark/__init__": ["tests/spark/test_session.py"],
     "spark/lake/archiving": ["tests/spark/test_archive.py"],
     "spark/rows/bad_rows": ROWS,
