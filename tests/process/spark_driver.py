@@ -175,7 +175,7 @@ def lake_bodies(folder: str) -> list[bytes]:
     """What the files hold that the manifest of a lake names."""
     from pyarrow import parquet
 
-    from posthouse.spark.lake.manifest import ManifestStore
+    from posthouse.spark.lakes.manifest import ManifestStore
 
     files = [Path(folder, file.path) for file in ManifestStore(Path(folder)).read().files]
     tables = [parquet.ParquetFile(path).read(columns=["body"]) for path in files]

@@ -11,8 +11,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from posthouse.spark.lake.disk import Disk
-from posthouse.spark.lake.files import LakeFiles
+from posthouse.spark.lakes.disk import Disk
+from posthouse.spark.lakes.files import LakeFiles
 
 ORDERS: Final = "ALPHA\\private$\\orders"
 QUERY: Final = "6bd4b6a8-1111-2222-3333-444444444444"

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound, SharingViolation
-from posthouse.spark.lake.archiving import Archived, archive
-from posthouse.spark.lake.disk import locked
-from posthouse.spark.lake.files import LakeFiles
-from posthouse.spark.lake.table import lake
+from posthouse.spark.lakes.archiving import Archived, archive
+from posthouse.spark.lakes.disk import locked
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.table import lake
 from posthouse.spark.progress import Progress
 from tests.process.spark_office import SparkOffice, path_of
 

@@ -17,9 +17,9 @@ from posthouse.formats import decode
 from posthouse.formats.encode import nservicebus_headers, xml_body
 from posthouse.model.message_columns import DECODED_NAMES, NAMES
 from posthouse.model.text import has_lone_surrogate
+from posthouse.spark.queries.decoding import decode_message, decode_text
 from posthouse.spark.rows import decoded
 from posthouse.spark.rows.variants import variant_of
-from posthouse.spark.sql.decoding import decode_message, decode_text
 from tests.formats.test_vectors import FOLDER
 from tests.process.spark_office import SparkOffice, path_of
 

@@ -24,7 +24,7 @@ from posthouse.qms.sessions import SessionDoor
 from posthouse.spark.jobs import worker as job_worker
 from posthouse.spark.jobs.lakes import http_with, seen_queues
 from posthouse.spark.jobs.worker import SparkWorker, _shown
-from posthouse.spark.lake.archiving import archive
+from posthouse.spark.lakes.archiving import archive
 from posthouse.spark.progress import Progress
 from posthouse.spark.replaying import replay
 from tests.process.spark_office import SparkOffice, path_of

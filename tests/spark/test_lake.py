@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
 from posthouse.model.message_columns import NAMES
-from posthouse.spark.lake.compaction import Compacted, compact, packs
-from posthouse.spark.lake.files import KEEP_S, LakeFiles
-from posthouse.spark.lake.manifest import LakeFile
-from posthouse.spark.lake.rows import add_batch
-from posthouse.spark.lake.table import LAKE_SCHEMA, lake
+from posthouse.spark.lakes.compaction import Compacted, compact, packs
+from posthouse.spark.lakes.files import KEEP_S, LakeFiles
+from posthouse.spark.lakes.manifest import LakeFile
+from posthouse.spark.lakes.rows import add_batch
+from posthouse.spark.lakes.table import LAKE_SCHEMA, lake
 from posthouse.spark.schema import message_schema
 
 ORDERS = "ALPHA\\private$\\orders"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lake.disk import Disk
-from posthouse.spark.lake.files import KEEP_S, LakeFiles, Swept, lake_folder
+from posthouse.spark.lakes.disk import Disk
+from posthouse.spark.lakes.files import KEEP_S, LakeFiles, Swept, lake_folder
 from tests.spark.lake_samples import (
     FOLDER,
     NEXT_DAY,

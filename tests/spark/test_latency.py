@@ -14,10 +14,10 @@ from posthouse.engine.transfer.tracing import time_date
 from posthouse.formats.encode import nservicebus_headers
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import ACK_RECEIVE
+from posthouse.spark.queries.tables import told_queues
 from posthouse.spark.reports.common import latency_page
 from posthouse.spark.reports.latencies import Latencies, journeys, latency, message_key
 from posthouse.spark.rows.values import rows_of
-from posthouse.spark.sql.tables import told_queues
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import InvalidParameter, SharingViolation, StatusNotFound
-from posthouse.spark.lake import disk as lake_disk
-from posthouse.spark.lake.disk import locked
-from posthouse.spark.lake.manifest import FILE_PATH, LakeFile, Manifest, ManifestStore, Removed
+from posthouse.spark.lakes import disk as lake_disk
+from posthouse.spark.lakes.disk import locked
+from posthouse.spark.lakes.manifest import FILE_PATH, LakeFile, Manifest, ManifestStore, Removed
 from tests.spark.lake_samples import FOLDER
 
 NAME = f"{FOLDER}/batch-0000000000-6bd4b6a811112222-0000.parquet"
@@ -121,7 +121,7 @@ def test_a_manifest_that_names_other_files_is_refused(
 
 @given(st.one_of(st.binary(), st.text().map(str.encode)))
 def test_any_bytes_are_a_manifest_or_refused(data: bytes) -> None:
-    from posthouse.spark.lake.manifest import _parsed
+    from posthouse.spark.lakes.manifest import _parsed
 
     try:
         assert isinstance(_parsed(data, Path("manifest.json")), Manifest)

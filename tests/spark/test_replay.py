@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
-from posthouse.spark.lake.files import LakeFiles
-from posthouse.spark.lake.rows import add_batch
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.rows import add_batch
 from posthouse.spark.progress import Progress
 from posthouse.spark.replaying import Replayed, replay
 from posthouse.spark.schema import message_schema

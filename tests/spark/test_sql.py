@@ -14,9 +14,9 @@ import pytest
 
 from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.queries.query import sql
+from posthouse.spark.queries.tables import LiveTables
 from posthouse.spark.rows.values import rows_of
-from posthouse.spark.sql.query import sql
-from posthouse.spark.sql.tables import LiveTables
 from posthouse.spark.table_files import csv_lines, json_rows, text_rows, write_file
 from tests.process.spark_office import SparkOffice, path_of
 

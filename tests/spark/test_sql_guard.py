@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.sql.functions import ALLOWED as ALLOWED_FUNCTIONS
-from posthouse.spark.sql.functions import REFUSED, built_in_functions
-from posthouse.spark.sql.guard import Guard
-from posthouse.spark.sql.query import Table, sql
+from posthouse.spark.queries.functions import ALLOWED as ALLOWED_FUNCTIONS
+from posthouse.spark.queries.functions import REFUSED, built_in_functions
+from posthouse.spark.queries.guard import Guard
+from posthouse.spark.queries.query import Table, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from posthouse.spark.java import JavaNotFound as JavaNotFound
-    from posthouse.spark.lake.archiving import archive as archive
-    from posthouse.spark.lake.compaction import compact as compact
-    from posthouse.spark.lake.table import lake as lake
+    from posthouse.spark.lakes.archiving import archive as archive
+    from posthouse.spark.lakes.compaction import compact as compact
+    from posthouse.spark.lakes.table import lake as lake
     from posthouse.spark.last_batch import Settled as Settled
     from posthouse.spark.last_batch import settle as settle
     from posthouse.spark.pipelines import deadletters as deadletters
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from posthouse.spark.pipelines import run as run
     from posthouse.spark.pipelines import sql as sql
     from posthouse.spark.pipelines import traffic as traffic
+    from posthouse.spark.queries.decoding import register_functions as register_functions
     from posthouse.spark.replaying import replay as replay
     from posthouse.spark.sessions import SparkMissing as SparkMissing
     from posthouse.spark.sessions import session as session
-    from posthouse.spark.sql.decoding import register_functions as register_functions
 
 _PLACES = {
     "JavaNotFound": "posthouse.spark.java",
@@ -31,16 +31,16 @@ _PLACES = {
     "session": "posthouse.spark.sessions",
     "Settled": "posthouse.spark.last_batch",
     "settle": "posthouse.spark.last_batch",
-    "archive": "posthouse.spark.lake.archiving",
-    "compact": "posthouse.spark.lake.compaction",
-    "lake": "posthouse.spark.lake.table",
+    "archive": "posthouse.spark.lakes.archiving",
+    "compact": "posthouse.spark.lakes.compaction",
+    "lake": "posthouse.spark.lakes.table",
     "replay": "posthouse.spark.replaying",
     "deadletters": "posthouse.spark.pipelines",
     "latency": "posthouse.spark.pipelines",
     "run": "posthouse.spark.pipelines",
     "sql": "posthouse.spark.pipelines",
     "traffic": "posthouse.spark.pipelines",
-    "register_functions": "posthouse.spark.sql.decoding",
+    "register_functions": "posthouse.spark.queries.decoding",
 }
 __all__ = [*_PLACES]
 

@@ -16,11 +16,11 @@ from posthouse.spark import running
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Watch
+from posthouse.spark.queries import query as sql_query
+from posthouse.spark.queries.tables import LiveTables, lake_loader, told_queues
 from posthouse.spark.reports import dead_letters, latencies
 from posthouse.spark.reports import traffic as traffic_report
 from posthouse.spark.sessions import session
-from posthouse.spark.sql import query as sql_query
-from posthouse.spark.sql.tables import LiveTables, lake_loader, told_queues
 
 PathLike = str | os.PathLike[str]
 

@@ -27,14 +27,14 @@ from pyspark.sql import functions as F
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.lake.disk import Disk, locked
-from posthouse.spark.lake.files import LakeFiles
-from posthouse.spark.lake.manifest import FOLDER
+from posthouse.spark.lakes.disk import Disk, locked
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.manifest import FOLDER
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
+from posthouse.spark.queries.guard import guarded_session
 from posthouse.spark.selection import Selection, check_where, destinations_of
 from posthouse.spark.sessions import session
-from posthouse.spark.sql.guard import guarded_session
 
 REPLAYS: Final = "replays"
 BATCH: Final = 100_000  # messages that are sent in one step

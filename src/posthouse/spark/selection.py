@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.message_columns import NAMES
 from posthouse.spark.failures import cause_of
-from posthouse.spark.lake.files import LakeFiles
-from posthouse.spark.lake.table import arrived, may_match, read_files
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.table import arrived, may_match, read_files
 from posthouse.spark.places import key_of
-from posthouse.spark.sql.guard import Guard, Statement
+from posthouse.spark.queries.guard import Guard, Statement
 
 ORIGIN: Final = "origin"
 """As a destination: the queue that each message was in; its queue, if that was a journal."""

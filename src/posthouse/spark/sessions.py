@@ -68,7 +68,7 @@ def session(name: str = "posthouse", master: str | None = None, **conf: Any) -> 
     for key, value in {**settings(wanted), **conf}.items():
         builder = builder.config(key, _text(value))
     made = builder.getOrCreate()
-    from posthouse.spark.sql.decoding import register_functions
+    from posthouse.spark.queries.decoding import register_functions
 
     register_functions(made)
     return made

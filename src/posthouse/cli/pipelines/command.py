@@ -20,7 +20,7 @@ from posthouse.cli.pipelines.access import Master, interruptible, need_spark, re
 from posthouse.cli.progress import Advance, bar
 
 if TYPE_CHECKING:
-    from posthouse.spark.lake.archiving import Archived
+    from posthouse.spark.lakes.archiving import Archived
     from posthouse.spark.progress import Progress
     from posthouse.spark.replaying import Replayed
 

@@ -177,8 +177,8 @@ def latency(
     Example: posthouse pipeline latency --out ./latency
     """
     need_spark()
+    from posthouse.spark.queries.tables import told_queues
     from posthouse.spark.reports import latencies
-    from posthouse.spark.sql.tables import told_queues
 
     with (
         reached(remote) as place,
@@ -242,8 +242,8 @@ def traffic(
     if lake is not None and queues:
         raise typer.BadParameter("give --queue or --lake, not both")
     need_spark()
+    from posthouse.spark.queries.tables import lake_loader, told_queues
     from posthouse.spark.reports import traffic as report
-    from posthouse.spark.sql.tables import lake_loader, told_queues
 
     with (
         reached(remote) as place,
@@ -352,8 +352,8 @@ def sql(
     if chosen is Format.parquet and out is None:
         raise typer.BadParameter("Parquet needs a file: give --out FILE")
     need_spark()
-    from posthouse.spark.sql.query import sql as ask
-    from posthouse.spark.sql.tables import LiveTables, lake_loader
+    from posthouse.spark.queries.query import sql as ask
+    from posthouse.spark.queries.tables import LiveTables, lake_loader
 
     with (
         reached(remote) as place,

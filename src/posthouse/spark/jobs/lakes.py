@@ -18,10 +18,10 @@ from posthouse.client.admin_http import BulkHttp
 from posthouse.client.arrow_read import Wanted, plan
 from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.spark.endpoint import http_now
-from posthouse.spark.lake.files import US_PER_S, LakeFiles
-from posthouse.spark.lake.table import lake
+from posthouse.spark.lakes.files import US_PER_S, LakeFiles
+from posthouse.spark.lakes.table import lake
 from posthouse.spark.options import CONNECTION, managers, taken
-from posthouse.spark.sql.tables import LiveTables, Load
+from posthouse.spark.queries.tables import LiveTables, Load
 
 _NOT_SHOWN: Final = (AccessDenied, QueueNotFound)
 

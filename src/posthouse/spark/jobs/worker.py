@@ -36,11 +36,11 @@ from posthouse.spark.jobs.orders import (
     read_order,
 )
 from posthouse.spark.jobs.programs import Programs
-from posthouse.spark.lake.archiving import archive
+from posthouse.spark.lakes.archiving import archive
 from posthouse.spark.progress import Progress
+from posthouse.spark.queries import query as sql_query
 from posthouse.spark.replaying import replay
 from posthouse.spark.reports.common import deadletters_page, latency_page
-from posthouse.spark.sql import query as sql_query
 from posthouse.spark.table_files import write_parquet
 
 ROWS_SHOWN: Final = 100

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from posthouse.model.message_columns import DECODED_NAMES
+from posthouse.spark.queries.decoding import decode_message
 from posthouse.spark.rows.decoded import SOURCES
 from posthouse.spark.rows.values import Values, rows_of
 from posthouse.spark.schema import message_schema
-from posthouse.spark.sql.decoding import decode_message
 
 ROWS_MAX: Final = 10_000
 """Rows of one table; the most frequent ones."""

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.body_shapes import beginning_text
+from posthouse.spark.queries.tables import read_queue
 from posthouse.spark.remedies import reason_of
 from posthouse.spark.reports.clusters import (
     SAMPLE_SIZE,
@@ -38,7 +39,6 @@ from posthouse.spark.reports.counting import (
 )
 from posthouse.spark.reports.report import Report
 from posthouse.spark.rows.values import Values, rows_of
-from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import write_parquet, write_values
 
 QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NORMAL, REPORT
 from posthouse.model.message_columns import DECODED_NAMES
+from posthouse.spark.queries.decoding import decode_message
+from posthouse.spark.queries.tables import read_queue
 from posthouse.spark.reports.report import Report
 from posthouse.spark.rows.values import Values, rows_of
 from posthouse.spark.schema import message_schema
-from posthouse.spark.sql.decoding import decode_message
-from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import arrow_schema, write_parquet, write_values
 
 ROWS_MAX: Final = 10_000

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.message_classes import NORMAL
+from posthouse.spark.queries.tables import read_queue
 from posthouse.spark.reports.counting import (
     CONTENT,
     CONTENT_SCHEMAS,
@@ -27,7 +28,6 @@ from posthouse.spark.reports.counting import (
 )
 from posthouse.spark.reports.report import Report
 from posthouse.spark.rows.values import Values, rows_of
-from posthouse.spark.sql.tables import read_queue
 from posthouse.spark.table_files import write_values
 
 _COLUMNS: Final = ("queue", "class_code", "body_size", "sent_time", "arrived_time")

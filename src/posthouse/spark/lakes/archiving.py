@@ -24,11 +24,11 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.checkpoints import planned_offsets
 from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.lake.compaction import compact
-from posthouse.spark.lake.disk import Disk, locked
-from posthouse.spark.lake.files import LakeFiles
-from posthouse.spark.lake.manifest import FOLDER, Manifest
-from posthouse.spark.lake.rows import add_batch
+from posthouse.spark.lakes.compaction import compact
+from posthouse.spark.lakes.disk import Disk, locked
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.manifest import FOLDER, Manifest
+from posthouse.spark.lakes.rows import add_batch
 from posthouse.spark.last_batch import settle
 from posthouse.spark.options import SourceOptions, source_options
 from posthouse.spark.places import asked_of

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.sql.guard import (
+from posthouse.spark.queries.guard import (
     Guard,
     Name,
     ShowTables,

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lake.files import (
+from posthouse.spark.lakes.files import (
     NO_INCARNATIONS,
     QUEUE_NAME,
     Added,

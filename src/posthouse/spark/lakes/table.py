@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from posthouse.model.message_columns import NAMES
-from posthouse.spark.lake.files import QUEUE_NAME, US_PER_S, LakeFiles, file_pattern, file_uri
-from posthouse.spark.lake.manifest import LakeFile
+from posthouse.spark.lakes.files import QUEUE_NAME, US_PER_S, LakeFiles, file_pattern, file_uri
+from posthouse.spark.lakes.manifest import LakeFile
 from posthouse.spark.schema import message_schema
 from posthouse.spark.sessions import session
 

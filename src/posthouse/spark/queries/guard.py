@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.plan_walk import CATALYST, Node, Walk
-from posthouse.spark.sql.decoding import FUNCTIONS, register_functions
-from posthouse.spark.sql.functions import (
+from posthouse.spark.queries.decoding import FUNCTIONS, register_functions
+from posthouse.spark.queries.functions import (
     ALLOWED,
     ARGUMENTS_MAX,
     TABLE_FUNCTIONS,

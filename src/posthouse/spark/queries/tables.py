@@ -18,7 +18,7 @@ from posthouse.spark.jobs.tables import (
     jobs_loader,
     queue_names,
 )
-from posthouse.spark.sql.query import Table
+from posthouse.spark.queries.query import Table
 
 QUEUES: Final = "queues"
 JOURNALS: Final = "journals"
@@ -44,7 +44,7 @@ def _load(spark: SparkSession, *, options: Mapping[str, str], path: str) -> Data
 
 def lake_loader(path: str | os.PathLike[str]) -> Load:
     """The lake at a path, for `LiveTables`; read when a statement names it."""
-    from posthouse.spark.lake.table import lake
+    from posthouse.spark.lakes.table import lake
 
     return lambda spark: lake(path, spark)
 

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from posthouse.spark.lake.files import LakeFiles
-from posthouse.spark.lake.manifest import LakeFile
-from posthouse.spark.lake.rows import save
-from posthouse.spark.lake.table import lake_session, read_files
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.manifest import LakeFile
+from posthouse.spark.lakes.rows import save
+from posthouse.spark.lakes.table import lake_session, read_files
 
 LARGE_BYTES: Final = 64 << 20  # about as large as files become
 FILES_MIN: Final = 8  # fewer are not worth being written again

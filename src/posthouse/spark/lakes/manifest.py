@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
-from posthouse.spark.lake.disk import Disk, locked
+from posthouse.spark.lakes.disk import Disk, locked
 
 FOLDER: Final = "_posthouse"
 NAME: Final = "manifest.json"

@@ -21,8 +21,8 @@ from urllib.parse import unquote
 import msgspec
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lake.disk import Disk, locked, try_lock
-from posthouse.spark.lake.manifest import (
+from posthouse.spark.lakes.disk import Disk, locked, try_lock
+from posthouse.spark.lakes.manifest import (
     FILE_NAME,
     FOLDER,
     LakeFile,
