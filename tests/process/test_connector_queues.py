@@ -33,12 +33,27 @@ class Harbour:
     def __init__(self, folder: Path, running: ExitStack) -> None:
         self.alpha = Office(folder / "ALPHA", "ALPHA", running, machine=ROUTING)
         self.qm = self.alpha.qm
-        self.sender = BinarySender("127.0.0.1", self.alpha.port, 60, BinarySettings())
+        self.senders: list[BinarySender] = []
+        self.sender = self.new_sender()
+
+    def new_sender(self) -> BinarySender:
+        """A machine that `belong` enters in the directory: routers pass on its sequences."""
+        self.senders.append(BinarySender("127.0.0.1", self.alpha.port, 60, BinarySettings()))
+        return self.senders[-1]
 
     def belong(self, *sites: str) -> None:
         """ALPHA is in these sites from now on; in Streams as its connector server."""
         found = document(self.qm.guid, "ALPHA")
         found["machines"][0]["sites"] = list(sites)
+        found["machines"] += [
+            {
+                "name": f"SENDER{number}",
+                "guid": str(uuid.UUID(bytes_le=sender.guid)),
+                "sites": ["Home"],
+                "addresses": ["127.0.0.1"],
+            }
+            for number, sender in enumerate(self.senders)
+        ]
         self.qm.call("POST", "/directory", {"document": found})
 
     def bodies(self, name: str) -> list[bytes]:
@@ -98,7 +113,6 @@ def in_order(number: int) -> bytes:
     )
 
 
-@pytest.mark.skip(reason="its sender is outside the directory: routers pass on no sequences of it")
 def test_what_waited_for_its_way_comes_in_once_and_in_order(harbour: Harbour) -> None:
     qm, ledger = harbour.qm, harbour.qm.queue(LEDGER)
     qm.queue(ORDERS).send(b"ours", recoverable=True, journal=True)
@@ -117,9 +131,9 @@ def test_what_waited_for_its_way_comes_in_once_and_in_order(harbour: Harbour) ->
     assert harbour.take(XACTONLY) == [b"one", b"two", b"1", b"2"]
 
 
-@pytest.mark.skip(reason="its sender is outside the directory: routers pass on no sequences of it")
 def test_a_copy_that_was_held_up_comes_in_no_second_time(harbour: Harbour) -> None:
-    qm, sender = harbour.qm, BinarySender("127.0.0.1", harbour.alpha.port, 60, BinarySettings())
+    qm, sender = harbour.qm, harbour.new_sender()
+    harbour.belong("Home")
     packets = [arriving(b"once"), in_order(1)]
     sender.send(packets)
     for name in (ORDERS, LEDGER):
@@ -140,7 +154,6 @@ def path_of(name: str, verb: str) -> str:
     return f"/queues/{name}/{verb}"
 
 
-@pytest.mark.skip(reason="its sender is outside the directory: routers pass on no sequences of it")
 def test_what_finds_no_room_waits_for_it(harbour: Harbour) -> None:
     harbour.belong("Home", "Streams")
     connector, orders = harbour.qm.queue(CONNECTOR), harbour.qm.queue(ORDERS)
