@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -17,6 +18,7 @@ from tools import peers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ROOT = Path(__file__).resolve().parents[1]
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
 REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 
@@ -66,7 +68,8 @@ def dose() -> Dose:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for all tests of a worker, as a user gets it, with few partitions.
 
-    Tasks are tried three times.
+    Tasks are tried three times. Java starts in the root, whatever folder a test is in: its workers
+    import the tests from there.
     """
     from posthouse.spark import session
 
@@ -77,7 +80,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": folder / "warehouse",
         "spark.local.dir": folder / "local",
     }
-    made = session("tests", "local[2,3]", **chosen)
+    with contextlib.chdir(ROOT):
+        made = session("tests", "local[2,3]", **chosen)
     yield made
     made.stop()
 
