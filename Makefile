@@ -26,7 +26,7 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs conformance conformance-audit mutants clean
+.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs site conformance conformance-audit mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -67,6 +67,10 @@ kerberos: $(READY) ## builds the extra `kerberos` into .venv; `make peers` insta
 
 docs: $(READY) ## regenerates docs/conformance.md from the tests
 	@$(PY) -m tools.conformance
+
+site: $(READY) ## the documentation as a site with search, in build/site; it needs no network to be read
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@echo 'open build/site/index.html in a browser'
 
 conformance: $(READY) ## runs the tests of rules and doors, and writes which of them prove a rule
 	@$(PY) -m tools.conformance_evidence $(CONFORMANCE_ARGS) -n $(WORKERS) --dist worksteal

@@ -65,6 +65,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_prose_is_wrapped_at_100_columns(page: Path) -> None:
+    """Tables, headings and what a program prints have lines as long as they are."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    long = [line for line in text.splitlines() if len(line) > 100 and line[0] not in "|#"]
+    assert long == []
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     for page in DOCS.glob("*.md"):

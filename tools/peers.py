@@ -74,6 +74,11 @@ PEERS = {
         probe=("systemd-analyze", "--version"),
         why="checks the unit and the account of the service in deploy/",
     ),
+    "groff": Peer(
+        package="groff",
+        probe=("groff", "-v"),
+        why="typesets the page of `man posthouse`",
+    ),
     "mono": Peer(
         package="mono-mcs mono-runtime libmono-system-runtime-serialization4.0-cil "
         "libmono-system-servicemodel4.0a-cil",

@@ -65,7 +65,7 @@ class SparkOffice:
         return [message.body for message in self.qm.queue(path_of(queue)).browse()]
 
     def copy_home(self) -> None:
-        """A copy of the stopped home, as docs/deploy.md says."""
+        """A copy of the stopped home, as docs/production.md says."""
         self.server.stop()
         shutil.copytree(self.server.home, self.server.home.with_name("copy"))
         self.server.start()

@@ -109,48 +109,50 @@ def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def example(command: Any) -> str:
     """The example in a command's help."""
-    return _parts(command)[1]
+    return help_parts(command)[1]
 
 
-def _parts(command: Any) -> tuple[str, str]:
+def help_parts(command: Any) -> tuple[str, str]:
+    """The help of a command: its words, and its example."""
     words, *examples = inspect.cleandoc(command.help or "").split("Example: ")
     return words.strip(), "\n".join(example.strip() for example in examples)
 
 
 def _section(name: str, command: Any) -> str:
-    own = [one for one in command.params if one.name != "help" and not _is_common(command, one)]
-    words, example = _parts(command)
+    own = [one for one in command.params if one.name != "help" and not is_common(command, one)]
+    words, example = help_parts(command)
     lines = ["", f"## {name}", "", words, "", "```sh", example, "```"]
     if own:
         lines += ["", "| Option | Meaning |", "|---|---|", *map(_row, own)]
     return "\n".join([*lines, ""])
 
 
-def _is_common(command: Any, parameter: Any) -> bool:
+def is_common(command: Any, parameter: Any) -> bool:
     """Whether it is one of the options that the top of the page explains."""
     names = {one.name for one in command.params}
     return parameter.name in COMMON_NAMES and names >= set(COMMON_NAMES)
 
 
-def _row(parameter: Any) -> str:
+def option_words(parameter: Any) -> tuple[list[str], str]:
+    """How an argument or option is written, and what it means."""
     if parameter.param_type_name == "argument":
-        shown = f"`{parameter.metavar or parameter.name.upper()}`"
-    else:
-        words = [*parameter.opts, *parameter.secondary_opts]
-        value = "" if parameter.is_flag else f" {_value(parameter)}"
-        shown = ", ".join(f"`{word}{value}`" for word in words)
-    return f"| {shown} | {_escaped(parameter.help or '')}{_default(parameter)} |"
+        return [parameter.metavar or parameter.name.upper()], parameter.help or ""
+    words = [*parameter.opts, *parameter.secondary_opts]
+    value = "" if parameter.is_flag else f" {parameter.metavar or parameter.name.upper()}"
+    return [f"{word}{value}" for word in words], f"{parameter.help or ''}{_default(parameter)}"
 
 
-def _value(parameter: Any) -> str:
-    words: str = parameter.metavar or parameter.name.upper()
-    return words.replace("|", "\\|")
+def _row(parameter: Any) -> str:
+    words, meaning = option_words(parameter)
+    shown = ", ".join(f"`{word}`".replace("|", "\\|") for word in words)
+    return f"| {shown} | {_escaped(meaning)} |"
 
 
 def _default(parameter: Any) -> str:
     default = parameter.default
-    silent = default in (None, "", False) or parameter.param_type_name == "argument"
-    return "" if silent else f" Default: {getattr(default, 'value', default)}."
+    return (
+        "" if default in (None, "", False) else f" Default: {getattr(default, 'value', default)}."
+    )
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,7 @@ from posthouse.api.groups import (
 from posthouse.api.types import Done
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
 
 _PAGE = 200
@@ -41,7 +42,8 @@ def register(app: typer.Typer) -> None:
 def list_groups(
     remote: Remote,
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="Of one queue; else of all.")
+        str | None,
+        typer.Argument(metavar="[PATH]", parser=full_name, help="Of one queue; else of all."),
     ] = None,
 ) -> None:
     """List groups: how far each is, what it has claimed, and who reads for it.

@@ -31,7 +31,7 @@ class StoreSettings(Section, frozen=True):
         Literal["set-aside", "refuse"],
         meaning(
             "What a start does with a damaged record of a message: sets it aside, or refuses "
-            "to start. See deploy.md."
+            "to start. See production.md."
         ),
     ] = SET_ASIDE
     # On a small disk they are shorter: see `fitted`.

@@ -25,8 +25,9 @@ _TOP = f"""# Configuration
 setting has a default; a file with the few that you change is enough. Settings that do not exist are
 errors that name the nearest one, and so are values outside their limits: nothing is ignored.
 
-Sizes are {SIZE_WORDS} (`KiB`, `MiB`, `GiB`, `TiB`). Settings that end in `_s` are seconds,
-those that end in `_ms` milliseconds. Changes take effect at the next start.
+Sizes are {SIZE_WORDS} (`KiB`, `MiB`, `GiB`,
+`TiB`). Settings that end in `_s` are seconds, those that end in `_ms` milliseconds. Changes take
+effect at the next start.
 
 ```toml
 [queue_manager]
