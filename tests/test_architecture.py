@@ -308,6 +308,23 @@ def test_nothing_names_a_machine(pattern: re.Pattern[bytes]) -> None:
     ] == []
 
 
+def test_no_test_imports_another() -> None:
+    """What tests share is in tests/support, or in a module that is not a test."""
+    found = [
+        f"{path.relative_to(ROOT)}: {node.module}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and is_test(node)
+    ]
+    assert found == []
+
+
+def is_test(node: ast.ImportFrom) -> bool:
+    """Whether it imports a test module, or something of one."""
+    names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+    return any(name.startswith("test_") for name in names)
+
+
 def test_no_test_sleeps() -> None:
     """Waiting on the clock is for tests against real processes only."""
     files = [

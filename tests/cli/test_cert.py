@@ -16,7 +16,7 @@ from posthouse.security.keys import pack_provider_keys
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving
 from tests.security.key_ring import certificate, provider_key
-from tests.security.test_certificates import bundle, key_pem, pem
+from tests.support.certificate_files import bundle, key_pem, pem
 
 GUID = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11"
 SID = "S-1-5-21-7-7-7-1000"

@@ -9,7 +9,7 @@ import pytest
 
 from posthouse.formats import decode
 from tests.cli.conftest import Posthouse
-from tests.formats.test_vectors import FOLDER, MANIFEST, read
+from tests.support.format_vectors import FOLDER, MANIFEST, read
 
 NAMES = ("xml-class", "nrbf-class", "nsb-error", "rebus-gzip", "masstransit-json", "wcf-session")
 CHOSEN = [vector for vector in MANIFEST if vector["name"] in NAMES]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Posthouse
-from tests.protocols.admin.test_api_failures import failed
+from tests.support.failed_messages import failed
 
 ERROR, ORDERS = "./private$/error", "./private$/orders"
 

@@ -12,7 +12,7 @@ from posthouse.api.types import BulkJson, ErrorBody
 from posthouse.cli.connection import Remote
 from posthouse.cli.messages import command as message
 from tests.cli.conftest import Posthouse
-from tests.formats.test_vectors import FOLDER
+from tests.support.format_vectors import FOLDER
 
 ORDERS, OTHER, BOOKED = "./private$/orders", "./private$/other", "./private$/booked"
 

@@ -16,7 +16,7 @@ import pytest
 from posthouse.cli import main
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving, serving
-from tests.client.test_tls import CERTIFICATE, KEY
+from tests.support.tls_files import CERTIFICATE, KEY
 
 ORDERS, BOOKED = "./private$/orders", "./private$/booked"
 

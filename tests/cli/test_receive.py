@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Posthouse
 from tests.client.serving import Serving
-from tests.formats.test_vectors import FOLDER
+from tests.support.format_vectors import FOLDER
 
 ORDERS = "./private$/orders"
 LONG = "<order>" + "x" * 3000 + "</order>"

@@ -18,9 +18,9 @@ from posthouse.cli.main import run
 from posthouse.engine.settings import EngineSettings
 from tests.client.neighbours import QUICK, Neighbours, neighbours, until
 from tests.client.serving import serving
-from tests.client.test_outgoing import free_port
 from tests.engine.settings import engine_settings
-from tests.protocols.binary.test_server import has_ipv6
+from tests.process.offices import free_port
+from tests.support.stranger_socket import has_ipv6
 
 DELIVERIES = ("express", "recoverable", "transactional")
 

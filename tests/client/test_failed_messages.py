@@ -16,7 +16,7 @@ from posthouse import Draft
 from posthouse.api.failures import FailureGroupJson, ReturnJson
 from posthouse.protocols.handlers import failed_messages
 from tests.client.serving import Serving, serving
-from tests.protocols.admin.test_api_failures import failed
+from tests.support.failed_messages import failed
 
 HOW = [{"extension": b64decode(failed(cause=cause))} for cause in ("even", "odd")]
 ERROR, ORDERS = r".\private$\error", r".\private$\orders"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from posthouse.api.types import QueueJson
 from posthouse.cli.main import run
 from posthouse.protocols.binary.settings import BinarySettings
 from tests.client.serving import Serving, serving
+from tests.process.offices import free_port
 
 QUICK = BinarySettings(
     ack_wait_min_ms=100,
@@ -39,11 +39,6 @@ def pair() -> Iterator[tuple[Serving, Serving]]:
 
 def outgoing(client: posthouse.QueueManagerClient, name: str) -> QueueJson:
     return next(q for q in client.queues(outgoing=True) if q.format_name == name)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def test_a_message_that_arrived_is_delivered_in_the_books_and_the_sequences_agree(

@@ -19,7 +19,7 @@ from posthouse.model.errors import (
 )
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section
 from tests.client.read_peer import Break, Peer, packet, reading
-from tests.client.test_remote_reader import Thread
+from tests.support.result_thread import Thread
 
 START, CANCEL, END = Opnum.START_RECEIVE, Opnum.CANCEL_RECEIVE, Opnum.END_RECEIVE
 BODIES = [b"%04d" % number for number in range(60)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import chain
@@ -44,6 +43,7 @@ from tests.client.read_peer import Break, Peer, packet, reading, with_trailers
 from tests.client.reading_house import ReadingHouse
 from tests.client.serving import serving
 from tests.engine.settings import engine_settings
+from tests.support.result_thread import Thread
 
 NAME = r"DIRECT=TCP:127.0.0.1\private$\orders"
 UOW = bytes(range(16))
@@ -73,27 +73,6 @@ def here(home: Path) -> Iterator[ReadingHouse]:
 def receiving(manager: posthouse.RemoteQueueManager) -> QueueReader:
     """The queue as opened for receiving, below the names that users see."""
     return manager._reading.reader.queue(NAME, parse_format_name(NAME), RECEIVE_ACCESS, 0)
-
-
-class Thread(threading.Thread):
-    """Does something that waits; `result` is what came of it."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self.value: Any = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.value = self._work()
-        except Exception as error:
-            self.value = error
-
-    def result(self) -> Any:
-        self.join(20)
-        assert not self.is_alive()
-        return self.value
 
 
 def broken(request: Any, call: Any) -> None:

@@ -22,7 +22,7 @@ from posthouse.model.errors import (
     SharingViolation,
 )
 from tests.client.read_serving import PASSWORD, USER, ReadServing, SecretServing, read_serving
-from tests.client.test_remote_reader import Thread
+from tests.support.result_thread import Thread
 
 LOGIN = {"user": USER, "password": PASSWORD}
 numbers = count(1)

@@ -18,7 +18,7 @@ from posthouse.rpc.client import BindRefused, ClientConnection
 from posthouse.rpc.interface import Call, Fault
 from posthouse.rpc.syntax import NDR
 from tests.client.read_peer import Peer
-from tests.client.test_remote_reader import Thread
+from tests.support.result_thread import Thread
 
 PORT = Opnum.GET_SERVER_PORT
 

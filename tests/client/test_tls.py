@@ -15,9 +15,8 @@ from posthouse import ClientConnectionError
 from posthouse.client.admin_http import BulkHttp
 from posthouse.client.arrow_read import read
 from tests.client.serving import Serving, serving
+from tests.support.tls_files import CERTIFICATE, KEY
 
-DATA = Path(__file__).parent / "data"
-CERTIFICATE, KEY = DATA / "certificate.pem", DATA / "key.pem"
 LARGE = bytes(3_000_000)
 
 

@@ -8,9 +8,9 @@ from posthouse.directory.base import equals
 from posthouse.directory.embedded import EmbeddedDirectory, record_key
 from posthouse.directory.objects import DirectoryObject, Site, encode_entry
 from posthouse.directory.service import DirectoryTimers
+from tests.support.directory_listing import all_of
+from tests.support.directory_operations import Set, orders
 
-from .test_embedded import all_of
-from .test_service import Set, orders
 from .world import EXISTS, NOT_FOUND, NOW, SUCCESS, World, any_objects, guid, site
 
 few = settings(  # a real server is asked for each step; each example begins with an empty one

@@ -1,7 +1,5 @@
 """The embedded directory."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -9,7 +7,6 @@ from posthouse.directory.base import (
     Directory,
     DirectoryOperationResult,
     Filter,
-    Found,
     Operator,
     SortOrder,
     equals,
@@ -39,6 +36,7 @@ from posthouse.security.access import Caller
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.sids import make_sid
+from tests.support.directory_listing import all_of, value_of
 
 from .world import (
     ALICE,
@@ -68,21 +66,6 @@ pytestmark = pytest.mark.usefixtures("any_directory")
 def security(mask: int) -> bytes:
     """Bob has these rights, nobody else any."""
     return SecurityDescriptor(ALICE).with_dacl(Acl((Ace.of(ALLOWED, BOB, mask),))).pack()
-
-
-def value_of(found: Found[Any]) -> Any:
-    assert found.value is not None
-    return found.value
-
-
-def all_of(directory: Directory, kind: type[DirectoryObject], *sort: SortOrder) -> list[bytes]:
-    handle = directory.begin(kind, (), None, sort).handle
-    found = []
-    while (result := directory.next(handle)).status is SUCCESS:
-        found.append(value_of(result).identifier)
-    assert result.status is END_OF_DATA
-    assert directory.end(handle) is SUCCESS
-    return found
 
 
 def test_it_is_a_directory() -> None:

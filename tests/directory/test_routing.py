@@ -18,29 +18,12 @@ from posthouse.directory.routing import (
     next_hops,
     route,
 )
+from tests.support.routing_sites import in_site, server, way
 
-from .world import NOW, Local, World, guid, machine, service_of, site
+from .world import NOW, Local, World, guid, service_of, site
 
 A, B, C, D = (guid(number) for number in (20, 21, 22, 23))
 SITES = [site(20, "A"), site(21, "B"), site(22, "C"), site(23, "D")]
-
-
-def in_site(number: int, *sites: bytes, **more: object) -> QueueManager:
-    return machine(number, f"M{number}", site_identifier_list=sites, **more)
-
-
-def server(number: int, *sites: bytes, **more: object) -> QueueManager:
-    return in_site(number, *sites, routing_server=True, **more)
-
-
-def way(number: int, one: bytes, other: bytes, cost: int, *gates: int) -> RoutingLink:
-    return RoutingLink(
-        identifier=guid(number),
-        site1_identifier=one,
-        site2_identifier=other,
-        actual_cost=cost,
-        site_gate_identifier_list=tuple(map(guid, gates)),
-    )
 
 
 def hops(

@@ -6,8 +6,8 @@ import pytest
 
 from posthouse.directory.objects import QueueManager
 from posthouse.directory.routing import NoRoute, Topology, connector_of, next_hops, route
+from tests.support.routing_sites import in_site, server, way
 
-from .test_routing import in_site, server, way
 from .world import guid, site
 
 NORTH, SOUTH, BEYOND, PLAIN = (guid(number) for number in (20, 21, 22, 23))

@@ -25,6 +25,7 @@ from posthouse.security.access import Caller
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.sids import EVERYONE
+from tests.support.directory_operations import Set, notes, orders, own
 
 from .world import (
     ALICE,
@@ -42,7 +43,6 @@ from .world import (
     guid,
     link,
     machine,
-    private,
     queue,
     service_of,
     site,
@@ -51,27 +51,6 @@ from .world import (
 pytestmark = pytest.mark.usefixtures("any_directory")
 
 HOUR = 3_600_000
-own = machine(1, "ALPHA", site_identifier_list=(guid(20),))
-orders = queue(2, r"ALPHA\orders", label="local")
-notes = private(3, r"ALPHA\private$\notes", 7)
-
-
-class Set:
-    """A directory with the own machine, its site, another machine, and the service on top."""
-
-    def __init__(self, timers: DirectoryTimers | None = None, enterprise: bool = True) -> None:
-        self.world = World()
-        self.world.add(own, orders, site(20, "Berlin"), site(21, "Paris"), machine(5, "BETA"))
-        if enterprise:
-            self.world.add(Enterprise(identifier=guid(9)))
-        self.local = Local(own, [orders, notes])
-        self.service = service_of(self.world, self.local, timers)
-
-    def cut(self) -> None:
-        self.world.directory.connected = False
-
-    def mend(self) -> None:
-        self.world.directory.connected = True
 
 
 def started() -> Set:

@@ -12,7 +12,7 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.model.guids import format_guid
 from posthouse.model.names import PrivateName
 from tests.engine.rig import RECEIVE
-from tests.engine.test_receiving_refusals import AnswerRig
+from tests.support.answer_rig import AnswerRig
 
 SITE = bytes(range(64, 80))
 HOME = bytes(range(80, 96))

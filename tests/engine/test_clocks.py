@@ -17,9 +17,9 @@ from posthouse.wire.binary.order_acks import (
 from posthouse.wire.packet.glance import glance
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
-from tests.engine.test_final_answers import at
-from tests.engine.test_receiving_refusals import AnswerRig
 from tests.engine.web import FAR, WebRig
+from tests.support.answer_rig import AnswerRig
+from tests.support.queue_urls import at
 
 DAY = 86_400
 FOUR_DAYS = 4 * DAY

@@ -21,14 +21,11 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
-from tests.engine.test_receiving_refusals import AnswerRig
-from tests.engine.test_receiving_security import SigningRig
+from tests.support.answer_rig import AnswerRig
+from tests.support.queue_urls import at
+from tests.support.signing_rig import SigningRig
 
 NAMES = ("open", "plain", "closed", "full", "missing")
-
-
-def at(name: str) -> str:
-    return rf"DIRECT=OS:ALPHA\private$\{name}"
 
 
 class ProbedRig(AnswerRig):

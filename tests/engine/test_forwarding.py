@@ -22,7 +22,7 @@ from posthouse.wire.binary.order_acks import (
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.patch import patch
 from tests.engine.letters import FAR_GUID
-from tests.engine.test_receiving_forward import BEYOND, BEYOND_GUID, RoutingRig
+from tests.support.routing_rig import BEYOND, BEYOND_GUID, RoutingRig
 
 FURTHEST = 29
 REST_S = REST_MS / 1000

@@ -15,7 +15,7 @@ from posthouse.model.message import DeliveryGuarantee
 from tests.engine.letters import FAR
 from tests.engine.sends import packet_of, transactional_packet
 from tests.engine.sessions import SessionRig, places
-from tests.engine.test_runs import ROW_OF_MANY, contents, told
+from tests.support.run_rig import ROW_OF_MANY, contents, told
 
 OTHER = r"DIRECT=OS:CHARLIE\private$\q"
 KINDS = st.fixed_dictionaries(

@@ -7,8 +7,8 @@ import pytest
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE
 from tests.engine.arrivals import ORDERS
 from tests.engine.rig import PaperStore
-from tests.engine.test_receiving_forward import RoutingRig
-from tests.engine.test_receiving_transactional import EastRig
+from tests.support.routing_rig import RoutingRig
+from tests.support.sequence_rig import EastRig
 
 
 class CrashRig(EastRig, RoutingRig):

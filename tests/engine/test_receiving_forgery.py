@@ -12,7 +12,7 @@ from posthouse.model.names import PrivateName
 from posthouse.wire.binary.order_acks import order_queue_of
 from tests.engine.arrivals import ORDERS, PeerRig
 from tests.engine.letters import FAR_GUID
-from tests.engine.test_receiving_refusals import AnswerRig
+from tests.support.answer_rig import AnswerRig
 
 STRANGER = bytes(range(40, 56))
 BANK = r"DIRECT=OS:BANK\private$\ledger"

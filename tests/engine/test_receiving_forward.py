@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from posthouse.engine.ledger.records import FLAG_REMOTE, FLAG_TRANSACTIONAL
@@ -15,30 +13,11 @@ from posthouse.model.message_classes import (
     NACK_REACH_QUEUE_TIMEOUT,
     class_name,
 )
-from posthouse.model.names import PrivateName, PublicName
+from posthouse.model.names import PublicName
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.patch import patch
 from tests.engine.letters import DEAD_LETTERS, FAR_GUID, JOURNAL
-from tests.engine.test_receiving_refusals import AnswerRig
-
-BEYOND_GUID = bytes(range(48, 64))
-BEYOND = str(PrivateName(BEYOND_GUID, 0x21))
-
-
-class RoutingRig(AnswerRig):
-    """A rig that passes messages on to the queue BEYOND."""
-
-    def __init__(self, **settings: Any) -> None:
-        settings.setdefault("routing_server", True)
-        super().__init__(**settings)
-        self.enter_machine()
-
-    def through(self, body: bytes = b"through", hops: int = 0, **attributes: Any) -> bytes:
-        packet = self.asking(body, destination_queue_format_name=BEYOND, **attributes)
-        return patch(packet, hop_count=hops) if hops else packet
-
-    def passed_on(self) -> list[Packet]:
-        return [Packet(packet) for packet in self.sent(BEYOND)]
+from tests.support.routing_rig import BEYOND, BEYOND_GUID, RoutingRig
 
 
 @pytest.mark.spec(

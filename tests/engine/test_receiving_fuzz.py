@@ -13,8 +13,8 @@ from posthouse.wire.binary.order_acks import order_queue_of as order_queue
 from posthouse.wire.packet.glance import glance_all
 from tests.engine.arrivals import ORDERS, PEER
 from tests.engine.letters import FAR_GUID
-from tests.engine.test_receiving_forward import BEYOND, RoutingRig
-from tests.engine.test_receiving_transactional import EAST
+from tests.support.routing_rig import BEYOND, RoutingRig
+from tests.support.sequence_rig import EAST
 
 
 def seeds(rig: RoutingRig) -> list[bytes]:

@@ -11,8 +11,8 @@ from posthouse.engine.transfer.protocol_interface import Verdict
 from posthouse.engine.transfer.receiving import Receiving
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
-from tests.engine.test_receiving_transactional import EastRig
-from tests.engine.test_runs import contents
+from tests.support.run_rig import contents
+from tests.support.sequence_rig import EastRig
 
 OTHER = bytes(range(32, 48))
 SOMETIMES = st.sampled_from([0, 0, 0, 0, 0, 1])

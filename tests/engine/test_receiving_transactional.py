@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,40 +26,8 @@ from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.arrivals import ORDERS
 from tests.engine.letters import FAR, FAR_GUID
 from tests.engine.rig import RECEIVE
-from tests.engine.test_receiving_refusals import AnswerRig
-from tests.engine.test_runs import contents
-
-EAST = r"DIRECT=OS:ALPHA\private$\east"
-
-
-class EastRig(AnswerRig):
-    """A rig with a transactional queue `east` that the peer sends to."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.create("east", transactional=True)
-
-    def tx(
-        self, number: int, previous: int, sequence: tuple[int, int] = (5, 1), **attributes: Any
-    ) -> bytes:
-        attributes.setdefault("destination_queue_format_name", EAST)
-        return self.transactional(number, previous, sequence, **attributes)
-
-    def take_tx(self, *numbers: int, **attributes: Any) -> Verdict:
-        """Messages of one sequence, each with its predecessor."""
-        return self.take(*(self.tx(number, number - 1, **attributes) for number in numbers))
-
-    @property
-    def place(self) -> tuple[int, int] | None:
-        """How far the peer's sequence has come."""
-        info = self.manager.transfer.outgoing.incoming(self.queue("east"), FAR_GUID)
-        return None if info is None else (info.sequence_id, info.sequence_number)
-
-    @property
-    def due(self) -> tuple[tuple[int, bytes], ...]:
-        """An order acknowledgment for the peer."""
-        return ((self.queue("east").number, FAR_GUID),)
-
+from tests.support.run_rig import contents
+from tests.support.sequence_rig import EAST, EastRig
 
 FIRST, SECOND = 5 << 32 | 1, 5 << 32 | 2
 

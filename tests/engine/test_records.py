@@ -27,9 +27,8 @@ from posthouse.engine.ledger.records import (
     unpack_change,
 )
 from posthouse.model.errors import RemoteProtocolError
+from tests.support.row_strategies import ROWS, U8, U16, U32, U64
 
-U8, U16, U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
-ROWS = st.builds(Row, U64, U32, U32, U32, U32, U32, U32, U16, U16, U16, U8, U8, U8, U8)
 SPANS = st.builds(Span, U32, U16, U32, U32, U32, U32)
 BLOBS = st.binary(max_size=40)
 SETTLES = st.builds(Settle, U64, U8, ROWS, BLOBS)

@@ -30,21 +30,7 @@ from posthouse.model.message import ACK_POS_RECEIVE, ACK_RECEIVE, DeliveryGuaran
 from posthouse.wire.packet.message import deserialize
 from tests.engine.rig import RECEIVE, Rig
 from tests.engine.sends import packet_of, transactional_packet
-
-QUEUE = 16
-
-
-def contents(state: State) -> tuple[Any, ...]:
-    """Everything a state says, however it is laid out."""
-    return (
-        list(state.table.items()),
-        {n: list(q.order.forward()) for n, q in state.queues.items()},
-        {n: (q.count, q.bytes, q.books, q.express_books) for n, q in state.queues.items()},
-        state.bytes,
-        state.extras,
-        set(state.pending),
-    )
-
+from tests.support.run_rig import QUEUE, ROW_OF_MANY, contents, told
 
 # -- lanes
 
@@ -108,8 +94,6 @@ def test_the_first_available_messages_are_the_first_that_are_not_locked(
 
 
 # -- the table
-
-ROW_OF_MANY = Row(7, QUEUE, NEVER, 5, 100, 1, 0, 2, 0, 0, 3, 0, 0)
 
 
 @given(
@@ -213,17 +197,6 @@ def put(rig: Rig, kind: dict[str, Any]) -> None:
     rig.run(lambda m: m.messages.send_packets(out, [packet_of(**kind)]))
 
 
-def told(rig: Rig) -> tuple[Any, ...]:
-    """What the engine and its log know, the packets and their senders included."""
-    numbers = [number for number, _ in rig.manager.ledger.state.table.items()]
-    return (
-        contents(rig.manager.ledger.state),
-        [(number, rig.store.read(number), rig.store.read_sender(number)) for number in numbers],
-        rig.manager.machine.next_ordinal,
-        rig.manager.machine.next_lookup_id,
-    )
-
-
 @given(st.lists(KINDS, min_size=1, max_size=12), st.booleans(), st.integers(0, 3))
 def test_packets_sent_together_arrive_as_if_sent_one_by_one(
     kinds: list[dict[str, Any]], alike: bool, waiting: int
@@ -264,13 +237,6 @@ def test_the_arrival_block_of_a_run_is_that_of_each(rig: Rig) -> None:
             )
             assert arrival.sender == rig.admin.sid
             assert packet[arrival.span.body_at :][: arrival.span.body_size] == b"1"
-
-
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create("orders")
-    return rig
 
 
 @given(

@@ -27,11 +27,11 @@ from posthouse.wire.srmp.message import SrmpMessage
 from posthouse.wire.srmp.parts import read_parts, write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID
-from tests.engine.test_receiving_security import SigningRig
-from tests.engine.test_srmp_signatures import SIGNED
-from tests.engine.test_srmp_signatures import SigningRig as WebSigningRig
 from tests.engine.web import head_of
 from tests.security.key_ring import MemoryRing, certificate, private_key
+from tests.support.signing_rig import SigningRig
+from tests.support.srmp_signing_rig import SIGNED
+from tests.support.srmp_signing_rig import SigningRig as WebSigningRig
 
 LATER = 2_000_000_000
 CORRELATION = MessageId(b"c" * 16, 5)

@@ -7,14 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.transfer.srmp.receiving import SrmpReceiving
 from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
-from tests.engine.test_runs import contents
 from tests.engine.web import ADMIN, ORDERS, STREAMED, WebRig
+from tests.support.srmp_runs import OTHER, one_by_one, same
 
-OTHER = bytes(range(32, 48))
 SECOND = "http://alpha/msmq/private$/second"
 NARROW = "http://alpha/msmq/private$/narrow"
 CLOSED = "http://alpha/msmq/private$/closed"
@@ -51,35 +49,12 @@ def make() -> WebRig:
     return rig
 
 
-def one_by_one(rig: WebRig) -> WebRig:
-    """The same rig without the short way."""
-    receiving: SrmpReceiving = rig.manager.transfer.srmp.receiving
-    receiving._gather = lambda batch, arrival: False  # type: ignore[method-assign]
-    return rig
-
-
 def message(rig: WebRig, values: dict[str, Any]) -> SrmpMessage:
     values = dict(values)
     sent = rig.utc - values.pop("sent_ago", 0)
     if lives := values.pop("lives", 0):
         values["reach_by"] = sent + lives
     return rig.message(values.pop("to", ORDERS), sent_at=sent, **values)
-
-
-def same(one: WebRig, many: WebRig) -> None:
-    for rig in (one, many):
-        rig.check_books()
-    assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
-    assert many.store.packets == one.store.packets
-    assert many.manager.machine.refusals == one.manager.machine.refusals
-    for source in (FAR_GUID, OTHER):
-        known = [
-            rig.manager.transfer.receiving.history.known_of(source).keys() for rig in (one, many)
-        ]
-        assert known[0] == known[1]
-    one.restart()
-    many.restart()
-    assert contents(many.manager.ledger.state) == contents(one.manager.ledger.state)
 
 
 @settings(max_examples=40)

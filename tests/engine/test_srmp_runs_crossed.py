@@ -17,8 +17,8 @@ from posthouse.wire.srmp.message import SrmpMessage
 from tests.conftest import Dose
 from tests.engine.letters import ANONYMOUS, FAR_GUID
 from tests.engine.rig import RECEIVE, PaperStore
-from tests.engine.test_srmp_runs import one_by_one, same
 from tests.engine.web import ADMIN, ORDERS, STREAMED, WebRig, arrival_of
+from tests.support.srmp_runs import one_by_one, same
 
 SECOND = "http://alpha/msmq/private$/second"
 NARROW = "http://alpha/msmq/private$/narrow"

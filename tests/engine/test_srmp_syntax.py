@@ -19,7 +19,7 @@ from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import ADMIN, AWAY, FAR, ORDERS, PEER, WebRig, head_of
-from tests.security.test_xml_signatures import signer
+from tests.support.xml_signatures import signer
 from tests.wire.srmp import example
 
 BODY = b"signed"

@@ -16,7 +16,7 @@ from posthouse.model.bounded import Shared
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
-from tests.engine.test_strangers_sequences import EAST, STRANGER, EastRig
+from tests.support.stranger_rig import EAST, STRANGER, EastRig
 
 SECOND = Peer(STRANGER.guid, "192.0.2.10")
 

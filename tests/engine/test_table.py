@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.table import PAGE_ROWS, MessageTable
-from tests.engine.test_records import ROWS
+from tests.support.row_strategies import ROWS
 
 # Few pages, so that they fill, empty and come back.
 NUMBERS = st.integers(0, 2 * PAGE_ROWS + 3) | st.sampled_from([1 << 40, (1 << 63) - 1])

@@ -13,7 +13,7 @@ from posthouse.formats.encode import (
     wcf_text_body,
     xml_body,
 )
-from tests.formats.test_vectors import MANIFEST, read
+from tests.support.format_vectors import MANIFEST, read
 
 ENCODED = [vector for vector in MANIFEST if "encode" in vector]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from posthouse.formats import decode
-from tests.formats.test_vectors import assert_has
+from tests.support.format_vectors import assert_has
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 SECTION = PAGE.read_text("utf-8").partition("## One example")[2].partition("\n## ")[0]

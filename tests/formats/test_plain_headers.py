@@ -13,7 +13,7 @@ from posthouse.formats.encode import nservicebus_headers
 from posthouse.formats.headers import nservicebus
 from posthouse.formats.headers.plain import plain_headers
 from posthouse.formats.limits import FormatError
-from tests.formats.test_vectors import FOLDER, MANIFEST
+from tests.support.format_vectors import FOLDER, MANIFEST
 
 EXTENSIONS = {
     vector["name"]: (FOLDER / vector["extension"]).read_bytes()

@@ -10,8 +10,8 @@ import pytest
 from posthouse.formats.search import content_of
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.filters import parse_filter
-from tests.formats.test_vectors import read
-from tests.model.test_filters import ORDER
+from tests.support.format_vectors import read
+from tests.support.sample_order import ORDER
 
 ERROR = msgspec.structs.replace(
     ORDER, body=read("nsb-error.body"), body_text=None, extension=read("nsb-error.extension")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.formats import Limits, decode
-from tests.formats.test_vectors import MANIFEST, read
+from tests.support.format_vectors import MANIFEST, read
 
 TYPES = st.sampled_from(
     (0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17, 18, 19, 20, 21, 30, 31, 68, 69, 72, 768, 4113, 8209, 99)

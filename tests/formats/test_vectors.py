@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import canonicalize
 
 import pytest
 
 from posthouse.formats import decode
+from tests.support.format_vectors import FOLDER, MANIFEST, assert_has, exact, read
 
-FOLDER = Path(__file__).parent.parent / "vectors" / "formats"
-MANIFEST: list[dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))
 OF_TESTS = {"outcome", "limits", "reason", "value_also", "value", "value_file", "envelopes"}
-
-
-def read(name: str | None) -> bytes:
-    return (FOLDER / name).read_bytes() if name else b""
 
 
 def decoded(vector: dict[str, Any]) -> dict[str, Any]:
@@ -30,21 +24,6 @@ def decoded(vector: dict[str, Any]) -> dict[str, Any]:
     ).to_json()
     again: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
     return again
-
-
-def assert_has(found: Any, expected: Any) -> None:
-    """Everything expected is there; in what was found may be more keys."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key, value in expected.items():
-            assert key in found or value is None, key
-            assert_has(found.get(key), value)
-    else:
-        assert exact(found) == exact(expected)
-
-
-def exact(value: Any) -> str:
-    """A text that tells 1 from 1.0 and from true."""
-    return json.dumps(value, sort_keys=True)
 
 
 def expected_values(expect: dict[str, Any]) -> list[Any]:

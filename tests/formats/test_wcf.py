@@ -15,7 +15,7 @@ from posthouse.formats.encode import wcf_text_body
 from posthouse.formats.limits import FormatError
 from posthouse.formats.wcf.nbfx import BinaryXml
 from tests.formats.hostile import gram, text, variable
-from tests.formats.test_vectors import FOLDER
+from tests.support.format_vectors import FOLDER
 
 RECORDS = json.loads((FOLDER / "nbfx-records.json").read_text("utf-8"))
 ENVELOPE = (

@@ -26,8 +26,15 @@ from posthouse.wire.binary.internal import (
 from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
 from posthouse.wire.packet.message import serialize
 from tests.process.offices import TIMERS, Office, free_port, wait_until
-from tests.process.test_strace_door import BYTES, CALLS, PATH, SOCKET_WRITES, START_S, unescaped
-from tests.store.faults.test_strace import Call, parsed
+from tests.support.process.strace_server import (
+    BYTES,
+    CALLS,
+    PATH,
+    SOCKET_WRITES,
+    START_S,
+    unescaped,
+)
+from tests.support.strace_lines import Call, parsed
 
 GUID = bytes(range(16))
 BATCHES = (1,) * 10 + (5, 40, 3, 1, 60)

@@ -11,7 +11,7 @@ from posthouse.model.errors import NoDs
 from posthouse.model.guids import format_guid, parse_guid
 from tests.process.hostile_ldap import ADD, MODIFY, ROOT, SEARCH, Answer, Request, done, entry
 from tests.process.offices import outgoing, wait_until
-from tests.process.test_directory_servers import MSMQ, Desk, Shelf, below
+from tests.support.process.ldap_desk import MSMQ, Desk, Shelf, below
 
 BUSY, NOT_ALLOWED = 51, 50
 ELSEWHERE = b",OU=Elsewhere," + ROOT

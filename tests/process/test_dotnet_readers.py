@@ -14,7 +14,7 @@ import pytest
 from posthouse.formats import decode
 from posthouse.formats.encode import nservicebus_headers, wcf_text_body, xml_body
 from tests.formats.hostile import gram
-from tests.formats.test_vectors import FOLDER
+from tests.support.format_vectors import FOLDER
 
 pytestmark = pytest.mark.peer("mono")
 SOURCE = Path(__file__).parent / "dotnet" / "Reader.cs"

@@ -15,7 +15,7 @@ from posthouse.model.errors import QmsError
 from posthouse.qms.objects import FileServer, JobQueue
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice
-from tests.process.test_full_disk_pipeline import disk as disk
+from tests.support.process.small_disk import disk as disk
 
 PIECE = 1_000_000
 PIECES_MAX = 1_000  # far more than fit

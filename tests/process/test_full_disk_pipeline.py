@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,18 +18,7 @@ from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice, path_of
 
 QUEUE, BODY, ROWS = "orders", 20_000, 50
-DISK = "size=64m"
 BATCHES_MAX = 200  # far more than fit
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, and a small one."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "posthouse", tmp_path], check=True)
-    try:
-        yield tmp_path
-    finally:
-        subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
 def publish_until_full(http: BulkHttp) -> int:

@@ -15,7 +15,7 @@ from posthouse.wire.srmp.parts import write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice, path_of
-from tests.process.test_full_disk_pipeline import disk as disk
+from tests.support.process.small_disk import disk as disk
 
 QUEUE, BODY = "letters", b"x" * 400_000
 SENDER = bytes(range(16))

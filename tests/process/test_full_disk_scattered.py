@@ -14,7 +14,7 @@ import posthouse
 from posthouse.model.errors import InsufficientResources
 from tests.process.offices import wait_until
 from tests.process.serving import Serving
-from tests.process.test_full_disk_pipeline import disk as disk
+from tests.support.process.small_disk import disk as disk
 
 BODY = 300_000
 SENDS_MAX = 1_000  # far more than fit

@@ -17,13 +17,13 @@ from tests.process import shop, worker
 from tests.process.shop import LEFT, MOVED, ORDERS, RIGHT
 from tests.process.warm import WarmServer
 from tests.process.worker import Event
+from tests.support.process.gone_clients import wait_until_gone
 
 # In this order they are killed: those that feed the others last.
 KINDS = ("move", "consume", "send", "pairs", "crowd")
 OPENINGS = {"sending": "sent", "committing": "committed", "moving": "moved", "seen": "ended"}
 LINES = 6  # that each has told before any of them is killed
 KILL_WITHIN_S = 0.1
-PATIENCE_S = 60.0
 WORKER = "tests.process.worker"
 
 
@@ -65,15 +65,6 @@ def kill_round(
         time.sleep(drawn.uniform(0, KILL_WITHIN_S))
         server.loaded.kill(pid)
     return {path.name: Story(path) for path in paths.values()}
-
-
-def wait_until_gone(qm: posthouse.QueueManagerClient) -> None:
-    """The server has noticed: no transaction is left, and no message is in anybody's hands."""
-    until = time.monotonic() + PATIENCE_S
-    while qm.status().transactions or any(book.locked for book in qm.books().books):
-        assert time.monotonic() < until, (qm.status(), qm.books())
-        time.sleep(0.01)
-    shop.check_balance(qm, locked=0)
 
 
 def check_orders(stories: list[Story], left: list[str]) -> Counter[str]:

@@ -28,6 +28,7 @@ from tests.conftest import Dose
 from tests.process import shop
 from tests.process.shop import DIARY, LEFT, MOVED, NOTES, ORDERS, RIGHT, Names, Told
 from tests.process.warm import WarmServer
+from tests.support.process.body_order import in_order
 
 WORK = (SendRequest, EndRequest, CommitRequest)  # a waiting read is none
 STEPS = 2  # that each client takes with a new server before the next kill may come
@@ -411,17 +412,6 @@ def check_diary(told: Told, left: list[bytes]) -> None:
         assert in_doubt or body not in first, f"{body!r} came again and did not say so"
         first[body] = None
     assert [*first, *(body for body in left if body not in first)] == told.diary
-
-
-def in_order(bodies: list[bytes]) -> bool:
-    """Each sender's messages in the order in which he sent them."""
-    last: dict[bytes, int] = {}
-    for body in bodies:
-        who, _, number = body.partition(b"/")
-        if int(number) <= last.get(who, 0):
-            return False
-        last[who] = int(number)
-    return True
 
 
 @pytest.mark.timeout(7200)

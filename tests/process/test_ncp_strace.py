@@ -19,8 +19,8 @@ from posthouse.wire.ncp import framing as ncp
 from posthouse.wire.ncp.functions import CALLS as NCP_CALLS
 from tests.process.ncp_house import client, furnish, submit
 from tests.process.offices import wait_until
-from tests.process.test_remote_read_strace import READS, end
-from tests.process.test_strace_door import (
+from tests.support.process.strace_reads import READS, end
+from tests.support.process.strace_server import (
     BYTES,
     CALLS,
     FIRST_ZEROS,
@@ -29,7 +29,7 @@ from tests.process.test_strace_door import (
     START_S,
     unescaped,
 )
-from tests.store.faults.test_strace import Call, parsed
+from tests.support.strace_lines import Call, parsed
 
 JOBS = 12
 PROMISES: Final = {

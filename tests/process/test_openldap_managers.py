@@ -17,7 +17,7 @@ from posthouse.directory.ldap.names import Dn
 from posthouse.model.errors import NoDs
 from tests.process.offices import Office, wait_until
 from tests.process.openldap import ADMIN, OUR_SCHEMA, ROOT, OpenLdap, openldap
-from tests.process.test_directory_faults import Desk
+from tests.support.process.directory_desk import Desk
 
 pytestmark = pytest.mark.peer("openldap")
 

@@ -26,7 +26,7 @@ from posthouse.wire.srmp.parts import read_parts, write_parts
 from posthouse.wire.srmp.values import write_message_id
 from posthouse.wire.srmp.writer import write_envelope
 from tests.process.offices import wait_until
-from tests.process.test_binary_cable import START_S, inside, ip
+from tests.support.process.network_namespaces import START_S, inside, ip
 
 HERE = Path(__file__).parent
 PLACE = Place("234.7.7.7", 8123)

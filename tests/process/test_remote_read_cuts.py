@@ -18,8 +18,8 @@ from posthouse.client.errors import ClientConnectionError
 from tests.conftest import Dose
 from tests.process import shop
 from tests.process.remote_worker import HOST, QUEUE
-from tests.process.test_kill_client import wait_until_gone
-from tests.process.test_remote_read_kills import ORDERS, house
+from tests.support.process.gone_clients import wait_until_gone
+from tests.support.process.remote_read_server import ORDERS, house
 
 BODIES = [b"one", b"two".ljust(9000, b"."), b"three"]
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent yet is thrown away

@@ -11,8 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,45 +21,16 @@ from posthouse import IoTimeout
 from posthouse.client.errors import ClientConnectionError
 from tests.conftest import Dose
 from tests.process import shop, worker
-from tests.process.offices import free_port
 from tests.process.remote_worker import HOST, QUEUE, WINDOW
 from tests.process.shop import Names
-from tests.process.test_kill_client import wait_until_gone
-from tests.process.warm import WarmServer
+from tests.support.process.gone_clients import wait_until_gone
+from tests.support.process.remote_read_server import ORDERS, WORKER, house
 
-SETTINGS = """
-[queue_manager]
-name = "ALPHA"
-default_access = {{users = "full", anonymous = "full"}}
-[store]
-segment_size = "1MiB"
-[ping]
-answer = false
-[rpc]
-port = {port}
-minimum_authentication = "none"
-"""
-WORKER = "tests.process.remote_worker"
-ORDERS = rf".\{QUEUE}"
 KILL_WITHIN_S = 0.15
 PATIENCE_S = 60.0
 BATCH = 60
 LINES = 12  # that a reader has told before it is killed
 STOCK_MIN = 200  # messages that always wait, so that readers have work
-
-
-@contextmanager
-def house(folder: Path) -> Iterator[tuple[WarmServer, int]]:
-    """A server that is found at the same port after each restart."""
-    port = free_port()
-    with WarmServer(folder, WORKER) as server:
-        server.home.mkdir(mode=0o700)
-        (server.home / "posthouse.toml").write_text(SETTINGS.format(port=port), encoding="ascii")
-        server.start()
-        with posthouse.connect(server.home) as qm:
-            qm.create_queue(ORDERS)
-        yield server, port
-        server.stop()
 
 
 class Stock:

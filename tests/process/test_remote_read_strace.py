@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,9 @@ from posthouse.protocols.remote_read.stubs import Opnum
 from posthouse.rpc import pdu
 from tests.process.offices import free_port, wait_until
 from tests.process.remote_worker import HOST
-from tests.process.test_remote_read_kills import SETTINGS
-from tests.process.test_strace_door import (
+from tests.support.process.remote_read_server import SETTINGS
+from tests.support.process.strace_reads import READS, end
+from tests.support.process.strace_server import (
     BYTES,
     CALLS,
     FIRST_ZEROS,
@@ -28,10 +29,9 @@ from tests.process.test_strace_door import (
     START_S,
     unescaped,
 )
-from tests.store.faults.test_strace import Call, parsed
+from tests.support.strace_lines import Call, parsed
 
 RECEIVES, MOVES, PURGES = 20, 8, 4
-READS = ",read,recvfrom,recvmsg"
 PROMISES = (Opnum.END_RECEIVE, Opnum.MOVE_MESSAGE, Opnum.PURGE_QUEUE)
 
 
@@ -56,11 +56,6 @@ def traced(folder: Path) -> list[Call]:
         os.kill(pid, signal.SIGTERM)
         assert process.wait(START_S) == 0
     return parsed(PATH.sub(lambda found: f"<{unescaped(found[1]).decode()}>", trace.read_text()))
-
-
-def end(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def work(home: Path, port: int) -> None:

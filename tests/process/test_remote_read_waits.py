@@ -12,8 +12,8 @@ import posthouse
 from tests.conftest import Dose
 from tests.process.offices import wait_until
 from tests.process.rpc_house import House
-from tests.process.test_idle_waits import IDLE_MAX, QUIET_S, Waiting, idle_shares
 from tests.process.waiter import memory_mib, processor_s
+from tests.support.process.idle_share import IDLE_MAX, QUIET_S, Waiting, idle_shares
 
 CONNECTIONS, EACH = 200, 50
 WAITS = CONNECTIONS * EACH

@@ -14,7 +14,7 @@ from posthouse.directory.document.document import Document, MachinePart, SitePar
 from tests.conftest import Dose
 from tests.process import shop
 from tests.process.offices import ADMIN, JOURNAL, Office, wait_for_delivery
-from tests.process.test_binary_kills import (
+from tests.support.process.binary_traffic import (
     PLAIN,
     SEQUENCED,
     Traffic,

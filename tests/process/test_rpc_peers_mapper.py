@@ -14,7 +14,7 @@ import pytest
 
 import posthouse
 from tests.process.rpc_house import add_user
-from tests.process.test_binary_cable import START_S, Network, inside
+from tests.support.process.network_namespaces import START_S, Network, inside
 
 REMOTE_READ = "1a9134dd-7b39-45ba-ad88-44d01ca47f28"
 MAPPER = "e1af8308-5d1f-11c9-91a4-08002b14a0fa"

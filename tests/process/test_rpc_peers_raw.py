@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.raw_rpc_server import PASSWORD, USER
-from tests.process.test_binary_cable import Network, inside
+from tests.support.process.network_namespaces import Network, inside
 from tools.peers import PEERS
 
 SUITE = "samba.tests.dcerpc.raw_protocol.TestDCERPC_BIND.test_"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,36 +13,15 @@ from posthouse.protocols.remote_read.queue_format import queue_format_of
 from posthouse.rpc.ept import EPT
 from posthouse.rpc.syntax import SyntaxId
 from posthouse.wire.packet.remote_read import read_packet
-from tests.process.rpc_house import PASSWORD, USER, House, add_user
-from tools.peers import PEERS
+from tests.process.rpc_house import House, add_user
+from tests.support.process.samba_reader import samba
 
-SCRIPT = Path(__file__).with_name("samba_client.py")
-PYTHON = PEERS["samba"].probe[0]
 NDR, NDR64 = "8a885d04-1ceb-11c9-9fe8-08002b104860", "71710533-beba-4937-8319-b5dbef9ccc36"
 ALL = 0xFFFFFFFF
 LOGON_FAILURE, ACCESS_DENIED, PROCEDURE_OUT_OF_RANGE = 0xC000006D, 0xC0000022, 0xC002002E
 HANDLE = bytes(stubs.NO_TRANSACTION) + bytes(4)  # stands where the handle of an answer goes
 
 pytestmark = pytest.mark.peer("samba")
-
-
-def samba(
-    port: int, options: str, calls: list[Any], user: str = USER, password: str = PASSWORD
-) -> Any:
-    """What samba says of a conversation; without options it is nobody's."""
-    anonymous = options in ("", "ndr64")
-    binding = f"ncacn_ip_tcp:127.0.0.1[{','.join(filter(None, (str(port), options)))}]"
-    asked = {"binding": binding, "user": "" if anonymous else user, "password": password}
-    done = subprocess.run(
-        [PYTHON, str(SCRIPT)],
-        input=json.dumps({**asked, "calls": calls}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert not done.returncode, done.stderr  # it crashes where it is asked in the wrong way
-    return json.loads(done.stdout)
 
 
 class Stubs:

@@ -13,8 +13,8 @@ import posthouse
 from posthouse.client.remote.connecting import Authentication, Mechanism
 from tests.process.recording import Recording
 from tests.process.rpc_house import House, add_user
-from tests.process.test_rpc_peers_impacket import INTEGRITY, NONE, PRIVACY, Reader, body
-from tests.process.test_rpc_peers_samba import samba
+from tests.support.process.impacket_reader import INTEGRITY, NONE, PRIVACY, Reader, body
+from tests.support.process.samba_reader import samba
 
 pytestmark = pytest.mark.peer("tshark", "samba")
 

@@ -21,7 +21,7 @@ from posthouse.security.descriptors import SecurityDescriptor
 from posthouse.security.sids import EVERYONE
 from posthouse.wire.packet.message import serialize
 from tests.process.offices import Office, wait_until
-from tests.process.test_shared_directory_faults import MACHINE, NEWS, OWN_QUEUE, SETTINGS
+from tests.support.process.shared_directory import MACHINE, NEWS, OWN_QUEUE, SETTINGS
 
 HOME, STREAMS, LOST = (str(uuid.uuid4()) for _ in range(3))
 SITES = f"[[sites]]\nname = 'Home'\nguid = '{HOME}'\n"

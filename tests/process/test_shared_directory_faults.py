@@ -16,25 +16,9 @@ import pytest
 
 import posthouse
 from posthouse.model.errors import DsError, NoDs, QueueError
-from posthouse.wire.binary.change_notification import Notification, pack_notification
 from tests.process.offices import Office, wait_until
 from tests.process.warm import Loaded
-
-# Nothing is read of itself: what a test has done it has taken in.
-SETTINGS = """
-[directory]
-file = "{path}"
-refresh_s = 3600
-online_s = 3600
-lock_wait_s = 1
-notify_s = 0
-sites_update_s = 1
-site_gates_update_s = 1
-notify_interval_s = 0
-addresses = ["127.0.0.1:@PORT@"]
-"""
-MACHINE = "[[machines]]\nname = '{name}'\nguid = '{guid}'\n"
-OWN_QUEUE = "[[queues]]\npath = 'ALPHA\\{name}'\nguid = '{guid}'\n"
+from tests.support.process.shared_directory import MACHINE, NEWS, OWN_QUEUE, SETTINGS
 
 
 class Shared:
@@ -197,7 +181,6 @@ def text(words: str) -> bytes:
     return b"\2\1" + words.encode("utf-16-le")
 
 
-NEWS = pack_notification(Notification(2, b"q" * 16, "BETA"))
 NO_NEWS = [
     (b"\2", "without a change"),
     (b"\7\1" + NEWS[2:], "of version 7"),

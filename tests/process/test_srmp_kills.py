@@ -18,7 +18,7 @@ from tests.process import shop
 from tests.process.bad_line import BadLine
 from tests.process.offices import ADMIN, JOURNAL, wait_for_delivery
 from tests.process.srmp_offices import HttpOffice, joined_by_lines
-from tests.process.test_binary_kills import (
+from tests.support.process.binary_traffic import (
     PLAIN,
     SEQUENCED,
     Traffic,

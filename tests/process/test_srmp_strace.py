@@ -20,8 +20,15 @@ from benchmarks.srmp_client import FIRST_ID, request
 from tests.process.offices import free_port, wait_until
 from tests.process.srmp_offices import HOST, HttpOffice
 from tests.process.srmp_offices import SETTINGS as HTTP_SETTINGS
-from tests.process.test_strace_door import BYTES, CALLS, PATH, SOCKET_WRITES, START_S, unescaped
-from tests.store.faults.test_strace import Call, parsed
+from tests.support.process.strace_server import (
+    BYTES,
+    CALLS,
+    PATH,
+    SOCKET_WRITES,
+    START_S,
+    unescaped,
+)
+from tests.support.strace_lines import Call, parsed
 
 POSTS, TOGETHER, SENDS = 20, 8, 20
 IN, OUT = re.compile(rb"came-in-(\d{5})"), re.compile(rb"goes-out-(\d{5})")

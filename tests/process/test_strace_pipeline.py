@@ -15,7 +15,7 @@ from posthouse.client.admin_http import BulkHttp
 from posthouse.client.arrow_read import Wanted
 from posthouse.client.groups import Claim, GroupReader
 from tests.process.shop import ORDERS
-from tests.process.test_strace_door import account, traced
+from tests.support.process.strace_server import account, traced
 
 BATCHES, ROWS = 8, 50
 

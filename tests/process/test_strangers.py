@@ -34,7 +34,7 @@ from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.process.offices import Office, outgoing, wait_until
 from tests.process.serving import Serving
 from tests.security.key_ring import MemoryRing, certificate
-from tests.security.test_message_security import changed, with_flags
+from tests.support.packet_security import changed, with_flags
 
 MACHINE = """
 allowed_targets = ["10.9.0.0/16", "far.example", "far.example:1801", "[fe80::7]:1801"]

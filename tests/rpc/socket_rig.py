@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import wraps
-from typing import Any
 
 from posthouse.rpc import pdu
 from posthouse.rpc.security import Level
 from posthouse.rpc.server import Admission, Memory, RpcServer
 from posthouse.rpc.settings import RpcSettings
+from tests.support.loop_server import until
 
 from .toy import GUARDED, Accounts, Toy, item, request
-
-PATIENCE_S = 30.0
-
-
-def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Runs a test on an event loop of its own."""
-
-    @wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(test(*args, **kwargs))
-
-    return run
-
-
-async def turn() -> None:
-    """One round of the event loop."""
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    loop.call_soon(done.set_result, None)
-    await done
-
-
-async def until(true: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Lets the event loop turn until something is so."""
-    async with asyncio.timeout(patience_s):
-        while not true():
-            await turn()
 
 
 class House:

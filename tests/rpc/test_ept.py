@@ -16,7 +16,7 @@ from posthouse.rpc.ept import Element, Listed
 from posthouse.rpc.ndr import NULL_HANDLE, BadStub
 from posthouse.rpc.syntax import SyntaxId
 from posthouse.rpc.towers import TcpTower, pack_floors
-from tests.rpc.test_towers import OCTETS, REMOTE_READ, TOWER
+from tests.support.rpc_tower import OCTETS, REMOTE_READ, TOWER
 
 HANDLE = bytes(4) + bytes(range(16))
 UUID = bytes(range(16, 32))

@@ -12,8 +12,9 @@ from posthouse.rpc import pdu, statuses
 from posthouse.rpc.fragments import CALL_OVERHEAD
 from posthouse.rpc.server import SHORT, WRITE_BUFFER, RpcServer
 from posthouse.rpc.settings import RpcSettings
+from tests.support.loop_server import PATIENCE_S, on_loop, turn, until
 
-from .socket_rig import PATIENCE_S, hear_all, on_loop, serving, turn, until
+from .socket_rig import hear_all, serving
 from .toy import BREAK, ECHO, FIND, LARGE, OPEN, WAIT, WHO, Toy, request
 
 MIB = 1 << 20

@@ -9,9 +9,10 @@ from impacket.dcerpc.v5 import transport
 from impacket.dcerpc.v5.rpcrt import DCERPCException
 
 from posthouse.rpc.security import Level
+from tests.support.loop_server import on_loop
 
 from .login_book import DOMAIN, PASSWORD, USER
-from .socket_rig import House, on_loop, serving
+from .socket_rig import House, serving
 from .toy import ECHO, GUARDED, LARGE, THROW, TOY, WHO
 
 LEVELS = [Level.CONNECT, Level.INTEGRITY, Level.PRIVACY]

@@ -8,19 +8,9 @@ from hypothesis import strategies as st
 from impacket.dcerpc.v5 import epm
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.rpc.syntax import NDR, NDR64, SyntaxId, syntax
+from posthouse.rpc.syntax import NDR64, SyntaxId
 from posthouse.rpc.towers import TcpTower, pack_floors, read_floors, read_tcp_tower
-
-REMOTE_READ = syntax("1a9134dd-7b39-45ba-ad88-44d01ca47f28", 1)
-TOWER = TcpTower(REMOTE_READ, NDR, 2103, bytes([192, 0, 2, 7]))
-OCTETS = bytes.fromhex(
-    "0500"
-    "1300 0d dd34911a 397b ba45 ad8844d01ca47f28 0100  0200 0000"
-    "1300 0d 045d888a eb1c c911 9fe808002b104860 0200  0200 0000"
-    "0100 0b  0200 0000"
-    "0100 07  0200 0837"
-    "0100 09  0400 c0000207"
-)
+from tests.support.rpc_tower import OCTETS, REMOTE_READ, TOWER
 
 uuids = st.binary(min_size=16, max_size=16)
 ushorts = st.integers(0, 0xFFFF)

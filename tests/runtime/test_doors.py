@@ -25,7 +25,7 @@ from posthouse.runtime.doors import standard_doors
 from posthouse.runtime.home import local_offset_s
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place, Service, run
-from tests.protocols.srmp.test_connection import ENVELOPE, GUID
+from tests.support.srmp_posts import ENVELOPE, GUID
 
 CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
 Client = Callable[[aiohttp.ClientSession, dict[str, str]], Awaitable[None]]

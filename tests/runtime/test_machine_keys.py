@@ -14,8 +14,8 @@ from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.runtime.embedded import EmbeddedQueueManager
 from posthouse.runtime.serve import STOPPED, Outcome
 from posthouse.security.keys import KEY_SIGNATURE, unpack_provider_keys, unpack_public_key
-from tests.runtime.test_serve import Rig, Visit, end
 from tests.security.key_ring import certificate, private_key
+from tests.support.serve_rig import Rig, Visit, end
 
 SIGNING_FIELDS = ("signing_keys", "sealed_signing_keys")
 

@@ -13,7 +13,8 @@ import pytest
 
 from posthouse.runtime import loop as loop_module
 from posthouse.runtime.turns import SLOW_S, SlowTurn, TurnMeter, TurnTimes, name_of
-from tests.protocols.binary.socket_rig import Server, serving, turn, until
+from tests.protocols.binary.socket_rig import Server, serving
+from tests.support.loop_server import turn, until
 
 TO_BETA = r"DIRECT=TCP:127.0.0.1:{port}\private$\orders"
 

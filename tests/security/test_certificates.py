@@ -6,11 +6,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
     Encoding,
-    NoEncryption,
-    PrivateFormat,
-    pkcs12,
 )
 from cryptography.x509 import load_der_x509_certificate
 from cryptography.x509.oid import NameOID
@@ -30,24 +26,10 @@ from posthouse.security.certificates import (
 )
 from posthouse.security.keys import certificate_digest
 from tests.security.key_ring import BITS, UTC_S, certificate, private_key
+from tests.support.certificate_files import bundle, key_pem, pem
 
 SEAL = b"s" * 32
 NONCE = b"n" * NONCE_SIZE
-
-
-def pem(name: str) -> bytes:
-    return load_der_x509_certificate(certificate(name)).public_bytes(Encoding.PEM)
-
-
-def key_pem(name: str, password: bytes | None = None) -> bytes:
-    how = NoEncryption() if password is None else BestAvailableEncryption(password)
-    return private_key(name).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
-
-
-def bundle(name: str, password: bytes | None) -> bytes:
-    how = NoEncryption() if password is None else BestAvailableEncryption(password)
-    found = load_der_x509_certificate(certificate(name))
-    return pkcs12.serialize_key_and_certificates(b"x", private_key(name), found, None, how)
 
 
 def test_made_certificate_says_whose_it_is_and_how_long() -> None:

@@ -41,7 +41,8 @@ from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.optional import Provider, Security
 from posthouse.wire.packet.packet import Packet
 from tests.security.key_ring import MemoryRing, certificate, next_cleanup, private_key, provider_key
-from tests.security.test_signing import ADDRESS, SOURCE, sample
+from tests.support.packet_security import changed, security_of, with_flags
+from tests.support.signed_samples import ADDRESS, SOURCE, sample
 from tests.wire.strategies import messages
 
 ALICE = make_sid(5, 21, 1, 2, 3, 1000)
@@ -78,25 +79,6 @@ class Pair:
 
     def open(self, packet: bytes, now_ms: int = NOW) -> Verified:
         return self.receiver.open(packet, glance(packet), now_ms)
-
-
-def security_of(packet: bytes) -> Security:
-    security = Packet(packet).security
-    assert security is not None
-    return security
-
-
-def changed(packet: bytes, body: bytes | None = None, **fields: object) -> bytes:
-    """The packet with other items in its SecurityHeader."""
-    view = Packet(packet)
-    assert view.security is not None
-    assert view.properties is not None
-    security = view.security._replace(**fields)  # type: ignore[arg-type]
-    return with_protection(packet, view.glance, security, view.properties, body)
-
-
-def with_flags(packet: bytes, **flags: int) -> bytes:
-    return changed(packet, flags=security_of(packet).flags.replace(**flags))
 
 
 # -- signing and verifying

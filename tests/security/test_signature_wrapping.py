@@ -12,7 +12,7 @@ from posthouse.security.xml_signatures import DRAFT, verify
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.parts import read_parts, write_parts
 from posthouse.wire.srmp.writer import write_envelope
-from tests.security.test_xml_signatures import (
+from tests.support.xml_signatures import (
     BODY,
     GUID,
     GUID_TEXT,

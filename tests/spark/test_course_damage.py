@@ -16,7 +16,7 @@ from posthouse.spark.offsets import StreamOffset, offset_of
 from posthouse.spark.options import source_options
 from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice
-from tests.spark.test_course_crashes import Driver
+from tests.support.course_driver import Driver
 
 Options = Callable[..., dict[str, str]]
 BODIES = [b"%d" % number for number in range(9)]

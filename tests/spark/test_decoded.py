@@ -20,8 +20,8 @@ from posthouse.model.text import has_lone_surrogate
 from posthouse.spark.queries.decoding import decode_message, decode_text
 from posthouse.spark.rows import decoded
 from posthouse.spark.rows.variants import variant_of
-from tests.formats.test_vectors import FOLDER
 from tests.process.spark_office import SparkOffice, path_of
+from tests.support.format_vectors import FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

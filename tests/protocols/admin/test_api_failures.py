@@ -9,31 +9,17 @@ from typing import Any
 import pytest
 
 from posthouse.engine.manager import QueueManager
-from posthouse.formats.encode import nservicebus_headers, rebus_headers
+from posthouse.formats.encode import rebus_headers
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers import failed_messages
 from posthouse.protocols.handlers.messages import begin
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import ApiRig, at, with_api
+from tests.support.failed_messages import failed
 
 ERROR, ORDERS, BILLS = (rf".\private$\{name}" for name in ("error", "orders", "bills"))
 DEAD = r".\system$;deadletter"
-STACK = "System.Exception: x\n   at System.Throw()\n   at Shop.{0}.Run(Int32 x) in C:\\a.cs:line 3"
-
-
-def failed(queue: str = "orders@ALPHA", cause: str = "no stock", frame: str = "Stock") -> str:
-    """The extension of a message in an error queue of NServiceBus, as the API takes it."""
-    headers = {
-        "NServiceBus.MessageId": "1",
-        "NServiceBus.EnclosedMessageTypes": "Shop.OrderPlaced, Shop",
-        "NServiceBus.FailedQ": queue,
-        "NServiceBus.ExceptionInfo.ExceptionType": "System.InvalidOperationException",
-        "NServiceBus.ExceptionInfo.Message": cause,
-        "NServiceBus.ExceptionInfo.StackTrace": STACK.format(frame),
-        "NServiceBus.TimeOfFailure": "2026-11-17 10:11:12:131415 Z",
-    }
-    return b64encode(nservicebus_headers(headers)).decode()
 
 
 def rows(target: Any) -> tuple[str, int, str]:

@@ -9,9 +9,10 @@ from posthouse.engine.ledger.records import Change
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import format_guid
-from posthouse.protocols.binary.session import Session, SessionState
+from posthouse.protocols.binary.session import Session
 from posthouse.wire.binary.internal import connection_parameters, establish_connection
 from tests.protocols.binary.memory_net import Cable, Machine, Net
+from tests.support.stranger_cable import stranger
 
 ORDERS = r".\private$\orders"
 PLAIN = r".\private$\plain"
@@ -33,17 +34,6 @@ def beta(net: Net) -> Machine:
     made = net.machine("BETA", "10.0.0.2")
     made.create(ORDERS, transactional=True)
     return made
-
-
-def stranger(machine: Machine, claimed: bytes) -> Cable:
-    """A session from elsewhere, which nobody closes."""
-    cable = Cable(machine.net, machine, "10.6.6.6")
-    session = cable.session = machine.protocol.accept(cable, "10.6.6.6")
-    session.receive(establish_connection(claimed, machine.manager.machine.identifier, time_stamp=1))
-    session.receive(connection_parameters(500, 20_000, 64))
-    assert session.state is SessionState.OPEN
-    cable.sent.clear()
-    return cable
 
 
 @pytest.mark.parametrize("known", [False, True])

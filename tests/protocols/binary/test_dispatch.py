@@ -25,7 +25,7 @@ from tests.engine.letters import PostRig
 from tests.engine.settings import changed
 from tests.protocols.binary.memory_net import ADMIN, Machine, Net
 from tests.protocols.binary.session_rig import ack
-from tests.protocols.binary.test_session_sending import SendingEnd, bits, numbered
+from tests.support.sending_end import SendingEnd, bits, numbered
 
 STATE = OutgoingQueueState
 RECEIVE_ADMIN = QueueAccessType.RECEIVE_ADMIN

@@ -10,7 +10,7 @@ from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import ACK_RECEIVE, NACK_ACCESS_DENIED
 from posthouse.wire.packet.message import deserialize
-from tests.protocols.binary.test_routed import BODIES, SOUTH, Enterprise, entry_of, guid_of
+from tests.support.enterprise import BODIES, SOUTH, Enterprise, entry_of, guid_of
 
 BEYOND, STREAMS, ORDERS, LEDGER, SHOP = (bytes([number]) * 16 for number in range(16, 21))
 TO_ORDERS, TO_LEDGER, TO_SHOP = (f"PUBLIC={format_guid(one)}" for one in (ORDERS, LEDGER, SHOP))

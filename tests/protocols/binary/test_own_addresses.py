@@ -13,8 +13,9 @@ from fuzz.scanner_probes import STRANGER
 from posthouse.model.message import Message, MessageId
 from posthouse.model.names import parse_name
 from posthouse.wire.packet.message import serialize
-from tests.protocols.binary.socket_rig import serving, until
-from tests.protocols.binary.test_server import Stranger, on_loop
+from tests.protocols.binary.socket_rig import serving
+from tests.support.loop_server import on_loop, until
+from tests.support.stranger_socket import Stranger
 
 LATER = "127.0.0.9"
 

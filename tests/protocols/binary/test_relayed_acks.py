@@ -15,16 +15,8 @@ from posthouse.wire.binary.order_acks import (
     order_queue_of,
 )
 from tests.protocols.binary.memory_net import Machine
-from tests.protocols.binary.test_claims import stranger
-from tests.protocols.binary.test_routed import (
-    BODIES,
-    NORTH,
-    ORDERS,
-    SOUTH,
-    Enterprise,
-    entry_of,
-    guid_of,
-)
+from tests.support.enterprise import BODIES, NORTH, ORDERS, SOUTH, Enterprise, entry_of, guid_of
+from tests.support.stranger_cable import stranger
 
 EVIL = "10.6.6.6"
 

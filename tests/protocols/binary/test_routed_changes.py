@@ -13,7 +13,7 @@ from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS
 from posthouse.protocols.binary.resolving import get_next_hops
 from posthouse.protocols.binary.session import Role
 from tests.protocols.binary.memory_net import Machine
-from tests.protocols.binary.test_routed import (
+from tests.support.enterprise import (
     BODIES,
     NORTH,
     ORDERS,

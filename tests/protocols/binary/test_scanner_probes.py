@@ -21,8 +21,9 @@ from posthouse.protocols.binary.close_reasons import (
     WRONG_GUID,
 )
 from posthouse.protocols.binary.settings import BinarySettings
-from tests.protocols.binary.socket_rig import Server, serving, until
-from tests.protocols.binary.test_server import Stranger, on_loop
+from tests.protocols.binary.socket_rig import Server, serving
+from tests.support.loop_server import on_loop, until
+from tests.support.stranger_socket import Stranger
 
 SETTINGS = BinarySettings(initialization_ms=300, refusal_linger_ms=20)
 REASONS = {

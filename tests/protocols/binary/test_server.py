@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from collections.abc import Callable, Coroutine
-from functools import wraps
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -27,60 +26,12 @@ from posthouse.wire.binary.internal import (
 from posthouse.wire.binary.ping import ping_request, read_ping
 from posthouse.wire.packet.headers import BASE_HEADER, BaseFlags, BaseHeader
 from tests.conftest import Dose
-from tests.protocols.binary.socket_rig import Server, serving, turn, until
+from tests.protocols.binary.socket_rig import Server, serving
 from tests.protocols.closed_at_once import reset_first
+from tests.support.loop_server import on_loop, turn, until
+from tests.support.stranger_socket import STRANGER, Stranger, has_ipv6
 
-STRANGER = b"\x77" * 16
 MIB = 1 << 20
-
-
-def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Runs a test on an event loop of its own."""
-
-    @wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(test(*args, **kwargs))
-
-    return run
-
-
-def has_ipv6() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
-
-
-class Stranger:
-    """A client that does as it likes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    @classmethod
-    async def connect(cls, server: Server) -> Stranger:
-        return cls(*await asyncio.open_connection("127.0.0.1", server.port))
-
-    async def open(self, guid: bytes = STRANGER) -> None:
-        """The handshake, to its end."""
-        self.writer.write(establish_connection(guid, time_stamp=1))
-        answer = await self.reader.readexactly(ESTABLISH_CONNECTION_SIZE)
-        assert not read_establish_connection(answer).refused
-        self.writer.write(connection_parameters(500, 20_000, 64))
-        await self.reader.readexactly(CONNECTION_PARAMETERS_SIZE)
-
-    async def is_closed(self) -> bool:
-        """Whether the other side has closed, without a word."""
-        try:
-            return await self.reader.read(1) == b""
-        except ConnectionError:
-            return True
-
-    def close(self) -> None:
-        self.writer.transport.abort()
 
 
 # -- messages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.protocols.binary.session_rig import ack
-from tests.protocols.binary.test_session_sending import SendingEnd, bits, numbered
+from tests.support.sending_end import SendingEnd, bits, numbered
 
 
 def test_one_acknowledgment_for_both_copies_of_a_message() -> None:

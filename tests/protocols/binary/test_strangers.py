@@ -18,8 +18,8 @@ from posthouse.wire.binary.internal import (
 )
 from posthouse.wire.packet.message import serialize
 from tests.conftest import Dose
-from tests.protocols.binary.socket_rig import Server, clock, serving, until
-from tests.protocols.binary.test_server import on_loop
+from tests.protocols.binary.socket_rig import Server, serving
+from tests.support.loop_server import clock, on_loop, until
 
 ELSEWHERE = "127.0.0.9"
 STRANGER = b"stranger's GUID!"

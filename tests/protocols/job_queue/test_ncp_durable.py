@@ -24,8 +24,8 @@ from posthouse.wire.ncp.calls import NcpCall
 from tests.protocols.job_queue.rig import JOB_SERVER, NcpRig
 from tests.protocols.job_queue.walk import Walk, line_of
 from tests.store.faults.harness import check
-from tests.store.faults.test_no_answer_before_sync import HastyDriver
 from tests.store.faults.world import WatchedDriver, World
+from tests.support.hasty_driver import HastyDriver
 
 
 class DiskRig(World, NcpRig):

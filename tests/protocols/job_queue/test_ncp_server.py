@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import random
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +14,6 @@ import pytest
 
 from posthouse.client.ncp.calls import NcpCalls
 from posthouse.client.ncp.core import NcpLost
-from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.bindery import NWOT_JOB_QUEUE, NWOT_USER
@@ -31,34 +29,19 @@ from posthouse.protocols.ncp.server import (
     NcpServer,
 )
 from posthouse.protocols.ncp.settings import NcpSettings
-from posthouse.runtime.driver import Driver
-from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
-from posthouse.store.memory import MemoryStore
 from posthouse.wire.ncp import framing as ncp
-from tests.protocols.binary.socket_rig import clock, turn, until
+from tests.support.loop_server import LoopServer, turn, until
 
 T = TypeVar("T")
 HOST, PASSWORD = "127.0.0.1", "SECRET"
 
 
-class House:
+class House(LoopServer):
     """A queue manager with its NCP port, a user and a queue."""
 
     def __init__(self, settings: NcpSettings | None = None, limit: int = 1 << 30) -> None:
-        store = MemoryStore()
-        self.manager = QueueManager(
-            EngineSettings("ALPHA"),
-            State(),
-            store.read,
-            random.Random(5).randbytes,
-            store.read_many,
-        )
-        self.driver = Driver(self.manager, store, clock)
-        self.manager.start(*clock())
-        self.driver.end_turn()
-        self.desk = Loop(self.driver)
-        self.desk.start()
+        super().__init__("ALPHA", settings=EngineSettings("ALPHA"))
         self.node = NcpNode(
             self.desk,
             settings or NcpSettings(),

@@ -12,21 +12,14 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.settings import EngineSettings
-from posthouse.model.enumerations import QueueAccessType
-from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.pgm.server import Medium, PgmNode, may_send_raw
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.runtime.driver import Driver
-from posthouse.runtime.loop import Loop
-from posthouse.store.memory import MemoryStore
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.pgm.packets import NAK, ODATA, SPM, Tsi, pack_nak, read_pgm
-from tests.protocols.binary.socket_rig import ADMIN, clock, until
+from tests.support.loop_server import ADMIN, LoopServer, until
 
 GROUP = "239.113.7.1"
 PLACE = f"{GROUP}:8001"
@@ -48,23 +41,11 @@ def settings(encapsulation: Literal["udp", "raw"] = "udp", **changes: Any) -> Pg
     return replace(SETTINGS, encapsulation=encapsulation, **ports | changes)
 
 
-class House:
+class House(LoopServer):
     """A queue manager with PGM on the loopback, without any other door."""
 
     def __init__(self, name: str, address: str, settings: PgmSettings) -> None:
-        self.store = MemoryStore()
-        self.manager = QueueManager(
-            EngineSettings(name, ports=frozenset()),
-            State(),
-            self.store.read,
-            random.Random(name).randbytes,
-            self.store.read_many,
-        )
-        self.driver = Driver(self.manager, self.store, clock)
-        self.manager.start(*clock())
-        self.driver.end_turn()
-        self.desk = Loop(self.driver)
-        self.desk.start()
+        super().__init__(name)
         self.node = PgmNode(self.desk, settings, interface=address)
         self.driver.on_active = self.node.protocol.active
 
@@ -83,16 +64,6 @@ class House:
         assert isinstance(made, Queue)
         await until(lambda: bool(self.node.protocol.reception.places))
         return made
-
-    async def send(self, *bodies: bytes) -> None:
-        def run(manager: QueueManager) -> None:
-            opened = manager.queues.open_queue(NAME, QueueAccessType.SEND, ADMIN)
-            for body in bodies:
-                message = Message(body=body, delivery_guarantee=DeliveryGuarantee.EXPRESS)
-                manager.messages.enqueue_message_to_an_open_queue(opened, message)
-            manager.queues.close_queue(opened)
-
-        await self.call(run)
 
     async def bodies(self, queue: Queue) -> list[bytes]:
         numbers = [number for _, number in queue.state.order.forward()]
@@ -124,7 +95,7 @@ def test_messages_pass_between_two_on_one_machine() -> None:
         async with house("A", "127.0.0.2", both) as one, house("B", "127.0.0.3", both) as two:
             queue, own = await two.listens(), await one.listens()
             bodies = [b"%03d" % at + b"x" * (at * 131 % 4_000) for at in range(60)]
-            await one.send(*bodies)
+            await one.send(NAME, *bodies, express=True)
             for place, found in ((two, queue), (one, own)):
                 await until(lambda found=found: found.state.count == 60)  # type: ignore[misc]
                 assert await place.bodies(found) == bodies
@@ -137,12 +108,12 @@ def test_datagrams_that_get_lost_are_sent_again() -> None:
         both, chance = settings(), random.Random(1)
         async with house("A", "127.0.0.2", both) as one, house("B", "127.0.0.3", both) as two:
             queue = await two.listens()
-            await one.send(b"first")
+            await one.send(NAME, b"first", express=True)
             await until(lambda: queue.state.count == 1)
             payload = two.node.medium.payload
             two.node.medium.payload = lambda d: b"" if chance.random() < 0.1 else payload(d)  # type: ignore[method-assign]
             bodies = [b"%03d" % at + b"x" * 2_000 for at in range(40)]
-            await one.send(*bodies)
+            await one.send(NAME, *bodies, express=True)
             await until(lambda: queue.state.count == 41)
             assert await two.bodies(queue) == [b"first", *bodies]
             assert two.node.protocol.figures().received["repaired"] > 0
@@ -170,7 +141,7 @@ def test_a_pause_reads_nothing_and_loses_nothing() -> None:
         async with house("A", "127.0.0.2", both) as one, house("B", "127.0.0.3", both) as two:
             queue = await two.listens()
             two.node.pause()
-            await one.send(b"one")
+            await one.send(NAME, b"one", express=True)
             await until(lambda: one.node.protocol.figures().sent["data"] == 1)
             assert queue.state.count == 0
             two.node.resume()
@@ -189,7 +160,7 @@ def test_a_stop_says_fin_and_answers_until_then() -> None:
         ear.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
         ear.setblocking(False)
         async with house("A", "127.0.0.2", both) as one:
-            await one.send(b"one")
+            await one.send(NAME, b"one", express=True)
             await until(lambda: one.node.protocol.figures().sent["data"] == 1)
         packets = []
         while True:
@@ -209,7 +180,7 @@ def test_a_nak_on_the_port_for_it_is_confirmed() -> None:
     async def run() -> None:
         both = settings()
         async with house("A", "127.0.0.2", both) as one:
-            await one.send(b"one")
+            await one.send(NAME, b"one", express=True)
             await until(lambda: one.node.protocol.figures().sent["data"] == 1)
             (source,) = one.node.protocol.sources.values()
             number, tsi = source.window.leading, source.session.tsi
@@ -232,7 +203,7 @@ def test_messages_pass_over_ip_itself() -> None:
         async with house("A", "127.0.0.2", both) as one, house("B", "127.0.0.3", both) as two:
             assert str(one.node.medium) == "raw"
             queue = await two.listens()
-            await one.send(b"one", b"x" * 5_000)
+            await one.send(NAME, b"one", b"x" * 5_000, express=True)
             await until(lambda: queue.state.count == 2)
             assert await two.bodies(queue) == [b"one", b"x" * 5_000]
 

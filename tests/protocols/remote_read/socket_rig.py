@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.settings import EngineSettings
-from posthouse.model.message import Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.remote_read import stubs
@@ -32,36 +28,21 @@ from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import auth_type_of, initiator
 from posthouse.rpc.security import Level
 from posthouse.rpc.syntax import SyntaxId
-from posthouse.runtime.driver import Driver
-from posthouse.runtime.loop import Loop
 from posthouse.security.accounts import Door
 from posthouse.security.nt_hash import nt_hash
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.store.memory import MemoryStore
-from tests.protocols.binary.socket_rig import ADMIN, clock, until
+from tests.support.loop_server import ADMIN, LoopServer
 
 USER, PASSWORD = "root", "correct horse 7"
 QUEUE = r"DIRECT=OS:ALPHA\private$\orders"
 PATIENCE_S = 30.0
 
 
-class House:
+class House(LoopServer):
     """A queue manager that is read from afar."""
 
     def __init__(self, settings: RemoteReadSettings | None = None) -> None:
-        store = MemoryStore()
-        self.manager = QueueManager(
-            EngineSettings("ALPHA"),
-            State(),
-            store.read,
-            random.Random(5).randbytes,
-            store.read_many,
-        )
-        self.driver = Driver(self.manager, store, clock)
-        self.manager.start(*clock())
-        self.driver.end_turn()
-        self.desk = Loop(self.driver)
-        self.desk.start()
+        super().__init__("ALPHA", settings=EngineSettings("ALPHA"))
         self.bugs: list[Exception] = []
         self.node = RemoteReadNode(
             self.desk,
@@ -84,19 +65,6 @@ class House:
             USER, groups=(ADMINISTRATORS,), doors=(Door.RPC,), nt_hash=nt_hash(PASSWORD)
         )
         manager.queues.create_queue(r".\private$\orders", QueueProperties(), ADMIN)
-
-    async def send(self, *bodies: bytes) -> None:
-        def run(manager: QueueManager) -> None:
-            opened = manager.queues.open_queue(QUEUE, QueueAccessType.SEND, ADMIN)
-            for body in bodies:
-                manager.messages.enqueue_message_to_an_open_queue(opened, Message(body=body))
-            manager.queues.close_queue(opened)
-
-        await self.desk.run(run)
-
-    @property
-    def count(self) -> int:
-        return self.manager.queues._local(QUEUE).state.count
 
     async def stop(self) -> None:
         await self.epm.stop(1.0)
@@ -179,6 +147,3 @@ class Visitor:
 
     def close(self) -> None:
         self._writer.close()
-
-
-__all__ = ["House", "Visitor", "house", "until"]

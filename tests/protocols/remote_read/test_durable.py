@@ -21,8 +21,8 @@ from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, Opnum
 from posthouse.sim import SimDisk
 from tests.protocols.remote_read.rig import FOR_EVER, MOVE_ACCESS, NACK, Reader, RigCall, ServerRig
 from tests.store.faults.harness import check
-from tests.store.faults.test_no_answer_before_sync import HastyDriver
 from tests.store.faults.world import WatchedDriver, World
+from tests.support.hasty_driver import HastyDriver
 
 UOW = b"unit of work...."
 FRESH = r".\private$\fresh"

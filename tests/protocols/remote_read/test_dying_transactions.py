@@ -23,9 +23,9 @@ from posthouse.security.rights import QUEUE_GENERIC_ALL
 from posthouse.security.sids import ANONYMOUS
 from tests.conftest import Dose
 from tests.engine.machines import Died, Machine
-from tests.engine.test_remote_transactions import MESSAGES, POISON, Client, ClientDied, Reading
 from tests.protocols.remote_read.lines import MortalDesk, Net, Noticed, Server, SimSocket
 from tests.protocols.remote_read.rights import grant
+from tests.support.remote_transactions import MESSAGES, POISON, Client, ClientDied, Reading
 
 ORDERS = r"DIRECT=OS:BETA\private$\orders"
 

@@ -24,7 +24,8 @@ from posthouse.rpc.security import Level
 from posthouse.security.access import default_queue_descriptor
 from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
 from posthouse.security.sids import ADMINISTRATORS, ANONYMOUS
-from tests.protocols.remote_read.socket_rig import ADMIN, QUEUE, House, Visitor, house, until
+from tests.protocols.remote_read.socket_rig import QUEUE, House, Visitor, house
+from tests.support.loop_server import ADMIN, until
 
 ALL = 0xFFFFFFFF
 CANCELLED = 0xC00E0008
@@ -56,7 +57,7 @@ async def let_in(place: House) -> None:
 @pytest.mark.parametrize("level", [Level.CONNECT, Level.PACKET, Level.INTEGRITY, Level.PRIVACY])
 def test_messages_are_received_over_tcp_at_every_level(level):
     async def story(place: House) -> None:
-        await place.send(b"one", b"two")
+        await place.send(QUEUE, b"one", b"two")
         reader = await Visitor(place.port, level=level).connect()
         handle = await reader.open()
         for request, body in ((1, b"one"), (2, b"two")):
@@ -64,7 +65,7 @@ def test_messages_are_received_over_tcp_at_every_level(level):
             assert received.result == 0
             assert body in received.sections[0].buffer
             assert (await reader.call(9, handle, 2, request)).result == 0
-        assert place.count == 0
+        assert place.count("orders") == 0
         reader.close()
 
     run(story, RemoteReadSettings(minimum_authentication="connect"))
@@ -73,7 +74,7 @@ def test_messages_are_received_over_tcp_at_every_level(level):
 @pytest.mark.spec("MS-MQRR 3.1.4.2/17", "RPC/28")
 def test_without_a_login_both_the_setting_and_the_queue_have_to_allow_it():
     async def story(place: House) -> None:
-        await place.send(b"one")
+        await place.send(QUEUE, b"one")
         reader = await Visitor(place.port, level=Level.NONE).connect()
         with pytest.raises(Fault) as caught:
             await reader.open()
@@ -128,7 +129,7 @@ def test_a_wait_holds_up_nobody():
         assert (await reader.call(4, handle)).result == 0
         other = await Visitor(place.port).connect()
         assert (await other.call(0)).port == place.port
-        await place.send(b"late")
+        await place.send(QUEUE, b"late")
         received = stubs.decode_response(7, await reader.end(waiting))
         assert b"late" in received.sections[0].buffer
         reader.close()
@@ -140,7 +141,7 @@ def test_a_wait_holds_up_nobody():
 @pytest.mark.spec("RPC/16", "MS-MQRR 3.1.6.2/1", "MS-MQRR 3.1.6.2/2")
 def test_a_connection_that_is_gone_gives_back_what_it_had():
     async def story(place: House) -> None:
-        await place.send(b"one")
+        await place.send(QUEUE, b"one")
         reader = await Visitor(place.port).connect()
         handle = await reader.open()
         await reader.call(7, handle, *START, 0, 1, ALL, ALL)
@@ -158,14 +159,14 @@ def test_a_connection_that_is_gone_gives_back_what_it_had():
 @pytest.mark.spec("MS-MQRR 3.1.2.2/3", "MS-MQRR 3.1.5.1/1")
 def test_the_cleanup_timer_runs_by_the_clock():
     async def story(place: House) -> None:
-        await place.send(b"one", b"two")
+        await place.send(QUEUE, b"one", b"two")
         reader = await Visitor(place.port).connect()
         handle = await reader.open()
         for request in (1, 2):
             await reader.call(7, handle, *START, 0, request, ALL, ALL)
         await until(lambda: place.node.figures().cleaned_up == 2)
         assert (await reader.call(9, handle, 2, 1)).result == 0xC00E0007
-        assert place.count == 2
+        assert place.count("orders") == 2
         reader.close()
 
     run(story, RemoteReadSettings(cleanup_ms=20))
@@ -178,7 +179,7 @@ def test_a_client_that_reads_late_gets_everything_and_costs_little(level):
 
     async def story(place: House) -> None:
         await let_in(place)
-        await place.send(*[bytes([n]) * size for n in range(count)])
+        await place.send(QUEUE, *[bytes([n]) * size for n in range(count)])
         reader = await Visitor(place.port, level=level).connect()
         handle = await reader.open()
         calls = []

@@ -3,67 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posthouse.engine.ledger.state import State
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.settings import EngineSettings
-from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
-from posthouse.model.message import DeliveryGuarantee, Message
-from posthouse.model.names import parse_format_name, parse_name
-from posthouse.model.properties import QueueProperties
+from posthouse.model.enumerations import ConnectionStatus
+from posthouse.model.names import parse_format_name
 from posthouse.net.connections import Connections
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.runtime.driver import Driver
-from posthouse.runtime.loop import Loop
-from posthouse.security.access import Caller
 from posthouse.security.tls_certificates import make_tls_files
 from posthouse.store.memory import MemoryStore
 from tests.protocols.closed_at_once import reset_first
-from tests.protocols.srmp.test_connection import post
-
-ADMIN = Caller.administrator()
-PATIENCE_S = 30.0
+from tests.support.loop_server import PATIENCE_S, LoopServer, on_loop, until
+from tests.support.srmp_posts import post
 
 
-def clock() -> tuple[int, int]:
-    return time.monotonic_ns() // 1_000_000, int(time.time())
-
-
-def run_async(test: Callable[..., Any]) -> Callable[..., None]:
-    """Runs a test on an event loop of its own."""
-
-    @wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(test(*args, **kwargs))
-
-    return run
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Lets the event loop turn until something is so."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            done = loop.create_future()
-            loop.call_soon(done.set_result, None)
-            await done
-
-
-class Server:
+class Server(LoopServer):
     """A queue manager that listens on the loopback."""
 
     def __init__(
@@ -75,29 +39,14 @@ class Server:
         store: MemoryStore | None = None,
         **node: Any,
     ) -> None:
-        self.store = store or MemoryStore()
-        self.manager = QueueManager(
-            EngineSettings(name, ports=frozenset()),
-            State(),
-            self.store.read,
-            random.Random(name).randbytes,
-            self.store.read_many,
-        )
-        self.driver = Driver(self.manager, self.store, clock)
-        self.manager.start(*clock())
-        self.driver.end_turn()
-        self.desk = Loop(self.driver)
-        self.desk.start()
+        super().__init__(name, store)
         self.node = SrmpNode(self.desk, settings or SrmpSettings(), **node)
         self.protocol = self.node.protocol
         self.driver.on_active = self.protocol.active
-        self.doors = [SrmpServer(self.node, None, self._listening)]
+        self.doors = [SrmpServer(self.node, None, self.listening)]
         if tls is not None:
-            self.doors.append(SrmpServer(self.node, tls, self._listening))
+            self.doors.append(SrmpServer(self.node, tls, self.listening))
         self.ports: dict[str, int] = {}
-
-    def _listening(self, port: int) -> None:
-        self.desk.decide(lambda manager: manager.queues.add_own_port(port), lambda answer: None)
 
     async def start(self, host: str = "127.0.0.1") -> None:
         for door in self.doors:
@@ -108,26 +57,8 @@ class Server:
         await asyncio.gather(*(door.stop(deadline_s) for door in self.doors))
         await self.desk.stop()
 
-    async def create(self, name: str, **properties: Any) -> None:
-        path = rf".\private$\{name}"
-        made = QueueProperties(**properties)
-        await self.desk.run(lambda manager: manager.queues.create_queue(path, made, ADMIN))
-
     def url(self, name: str, scheme: str = "http", host: str = "127.0.0.1") -> str:
         return f"DIRECT={scheme.upper()}://{host}:{self.ports[scheme]}/msmq/private$/{name}"
-
-    async def send(self, to: str, *bodies: bytes) -> None:
-        def run(manager: QueueManager) -> None:
-            opened = manager.queues.open_queue(to, QueueAccessType.SEND, ADMIN)
-            for body in bodies:
-                message = Message(body=body, delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
-                manager.messages.enqueue_message_to_an_open_queue(opened, message)
-            manager.queues.close_queue(opened)
-
-        await self.desk.run(run)
-
-    def count(self, name: str) -> int:
-        return self.manager.queues.local_queue(parse_name(rf".\private$\{name}")).state.count
 
     def history(self, to: str) -> list[int]:
         queue = self.manager.queues.find_outgoing(parse_format_name(to))
@@ -180,7 +111,7 @@ class Tls:
 
 
 @pytest.mark.spec("MC-MQSRM 2.1.1/2")
-@run_async
+@on_loop
 async def test_messages_go_from_one_queue_manager_to_another() -> None:
     alpha, beta = Server("ALPHA"), Server("BETA")
     async with serving(alpha, beta):
@@ -191,7 +122,7 @@ async def test_messages_go_from_one_queue_manager_to_another() -> None:
     assert alpha.protocol.figures().posts == {"200": 50}
 
 
-@run_async
+@on_loop
 async def test_a_client_that_says_it_is_done_gets_its_answer() -> None:
     beta = Server("BETA")
     async with serving(beta):
@@ -205,7 +136,7 @@ async def test_a_client_that_says_it_is_done_gets_its_answer() -> None:
     assert beta.count("q") == 1
 
 
-@run_async
+@on_loop
 async def test_a_connection_that_is_closed_at_once_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -222,7 +153,7 @@ async def test_a_connection_that_is_closed_at_once_is_tried_again(
         ]
 
 
-@run_async
+@on_loop
 async def test_a_large_message_goes_both_ways_and_counts_in_the_account() -> None:
     memory = MemoryAccount()
     alpha, beta = Server("ALPHA"), Server("BETA", memory=memory)
@@ -233,7 +164,7 @@ async def test_a_large_message_goes_both_ways_and_counts_in_the_account() -> Non
         await until(lambda: memory.held == 0)
 
 
-@run_async
+@on_loop
 async def test_what_has_no_room_in_memory_is_closed() -> None:
     memory = MemoryAccount(limit=1 << 20)
     beta = Server("BETA", memory=memory)
@@ -249,7 +180,7 @@ async def test_what_has_no_room_in_memory_is_closed() -> None:
     assert beta.protocol.refusals
 
 
-@run_async
+@on_loop
 async def test_connections_are_limited() -> None:
     beta = Server("BETA", connections=Connections(1, 1))
     async with serving(beta):
@@ -263,7 +194,7 @@ async def test_connections_are_limited() -> None:
     assert sum(beta.protocol.refusals.values()) == 1
 
 
-@run_async
+@on_loop
 async def test_who_does_not_read_answers_gets_no_more_of_them() -> None:
     beta = Server("BETA")
     asked, stuck = 0, 0
@@ -294,7 +225,7 @@ async def test_who_does_not_read_answers_gets_no_more_of_them() -> None:
             await until(lambda: has_read() and beta.protocol.figures().requests["405"] > answered)
 
 
-@run_async
+@on_loop
 async def test_silent_connections_are_closed() -> None:
     beta = Server("BETA", SrmpSettings(idle_ms=50, request_ms=50))
     async with serving(beta):
@@ -307,7 +238,7 @@ async def test_silent_connections_are_closed() -> None:
         other.close()
 
 
-@run_async
+@on_loop
 async def test_a_stop_answers_what_has_come() -> None:
     beta = Server("BETA")
     await beta.start()
@@ -337,7 +268,7 @@ class HeldStore(MemoryStore):
         super().sync()
 
 
-@run_async
+@on_loop
 async def test_a_stop_waits_for_the_disk_as_long_as_it_may() -> None:
     store = HeldStore()
     beta = Server("BETA", store=store)
@@ -359,7 +290,7 @@ async def test_a_stop_waits_for_the_disk_as_long_as_it_may() -> None:
     writer.close()
 
 
-@run_async
+@on_loop
 async def test_a_connection_that_was_full_is_read_again() -> None:
     beta = Server("BETA", SrmpSettings(pending_max=1))
     async with serving(beta):
@@ -371,7 +302,7 @@ async def test_a_connection_that_was_full_is_read_again() -> None:
         writer.close()
 
 
-@run_async
+@on_loop
 async def test_nobody_there_is_a_failure_that_is_told() -> None:
     alpha, beta = Server("ALPHA"), Server("BETA")
     await beta.start()
@@ -391,7 +322,7 @@ async def test_nobody_there_is_a_failure_that_is_told() -> None:
 
 
 @pytest.mark.spec("MC-MQSRM 2.1.1/3")
-@run_async
+@on_loop
 async def test_messages_go_over_tls(tmp_path: Path) -> None:
     tls = Tls(tmp_path)
     alpha, beta = Server("ALPHA", trust=tls.client()), Server("BETA", tls=tls.server())
@@ -403,7 +334,7 @@ async def test_messages_go_over_tls(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("MC-MQSRM 2.1.1/3")
-@run_async
+@on_loop
 async def test_a_peer_that_is_not_trusted_gets_nothing(tmp_path: Path) -> None:
     tls = Tls(tmp_path)
     alpha, beta = Server("ALPHA"), Server("BETA", tls=tls.server())
@@ -416,7 +347,7 @@ async def test_a_peer_that_is_not_trusted_gets_nothing(tmp_path: Path) -> None:
         assert beta.count("q") == 0
 
 
-@run_async
+@on_loop
 async def test_a_certificate_for_another_host_is_not_trusted(tmp_path: Path) -> None:
     tls = Tls(tmp_path, "other.example")
     alpha, beta = Server("ALPHA", trust=tls.client()), Server("BETA", tls=tls.server())
@@ -427,7 +358,7 @@ async def test_a_certificate_for_another_host_is_not_trusted(tmp_path: Path) -> 
         assert alpha.history(to) == [ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE]
 
 
-@run_async
+@on_loop
 async def test_senders_without_a_certificate_are_turned_away_where_one_is_needed(
     tmp_path: Path,
 ) -> None:
@@ -495,7 +426,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-@run_async
+@on_loop
 async def test_tls_goes_through_a_proxy_that_sees_nothing_of_it(tmp_path: Path) -> None:
     tls, proxy = Tls(tmp_path), Proxy()
     settings = SrmpSettings(proxy=f"http://127.0.0.1:{await proxy.start()}")
@@ -508,7 +439,7 @@ async def test_tls_goes_through_a_proxy_that_sees_nothing_of_it(tmp_path: Path) 
     await proxy.stop()
 
 
-@run_async
+@on_loop
 async def test_a_proxy_that_says_no_is_a_failure_that_is_told(tmp_path: Path) -> None:
     tls, proxy = Tls(tmp_path), Proxy(b"407 Proxy Authentication Required")
     settings = SrmpSettings(proxy=f"http://127.0.0.1:{await proxy.start()}")

@@ -22,8 +22,8 @@ from tests.store.faults.group_steps import (
     lease,
 )
 from tests.store.faults.operations import STOCK, Call, Holds, Make, Operation, Scene, bodies
-from tests.store.faults.test_no_answer_before_sync import HastyDriver, outcome
 from tests.store.faults.world import WatchedDriver, World
+from tests.support.hasty_driver import HastyDriver, outcome
 
 # What looks, and what the engine itself calls.
 MACHINERY = {

@@ -27,7 +27,8 @@ from posthouse.store.losses import damaged_records
 from posthouse.store.settings import SET_ASIDE
 from tests.conftest import Dose
 from tests.store.faults.harness import is_convenience, play, records
-from tests.store.faults.test_flip import (
+from tests.store.faults.world import STORE, World
+from tests.support.flipped_bits import (
     SMALL,
     WORKGROUP,
     Store,
@@ -37,7 +38,6 @@ from tests.store.faults.test_flip import (
     read,
     refused_properly,
 )
-from tests.store.faults.world import STORE, World
 
 NEEDED = {CHANGE, CARRY, RELEASE, SEGMENTS}  # kinds that a log cannot do without
 ASIDE = replace(SMALL, damage=SET_ASIDE)

@@ -8,28 +8,17 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from tests.support.strace_lines import Call, parsed
+
 ROOT = Path(__file__).parents[3]
 CALLS = "pwritev,pwritev2,pwrite64,write,fdatasync,fsync,openat,ftruncate"
-LINE = re.compile(r"^(?P<pid>\d+)\s+(?P<call>\w+)\((?P<rest>.*)$")
-RESUMED = re.compile(r"^(?P<pid>\d+)\s+<\.\.\. (?P<call>\w+) resumed>(?P<rest>.*)$")
-DESCRIPTOR = re.compile(r"^\d+<(?P<path>[^>]*)>")
 
 
 # Space that is prepared, nobody is told of it: the first bytes of the whole write are zero.
 FIRST_ZEROS = re.compile(r'^[^"]*"\\0\\0\\0\\0')
-ON_RETURN = {"fdatasync", "fsync", "openat"}  # they count when they are done, a write at once
-
-
-class Call(NamedTuple):
-    """A system call and the file it was about."""
-
-    name: str
-    path: str
-    text: str
 
 
 def traced(home: Path, tmp_path: Path, *options: str) -> list[Call]:
@@ -44,34 +33,6 @@ def traced(home: Path, tmp_path: Path, *options: str) -> list[Call]:
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.count(b"answer ") > 30
     return parsed(trace.read_text(errors="replace"))
-
-
-def parsed(text: str) -> list[Call]:
-    """The calls of a trace, in the order in which they begin or, if that counts, return."""
-    begun: dict[str, str] = {}
-    calls: list[Call] = []
-    for line in text.splitlines():
-        resumed, match = RESUMED.match(line), LINE.match(line)
-        if resumed:
-            rest = begun.pop(resumed["pid"], "") + resumed["rest"]
-            if resumed["call"] in ON_RETURN:
-                calls.append(call(resumed["call"], rest))
-        elif match and match["rest"].endswith("<unfinished ...>"):
-            begun[match["pid"]] = match["rest"].removesuffix("<unfinished ...>")
-            if match["call"] not in ON_RETURN:
-                calls.append(call(match["call"], begun[match["pid"]]))
-        elif match:
-            calls.append(call(match["call"], match["rest"]))
-    return calls
-
-
-def call(name: str, rest: str) -> Call:
-    """A call and the file it was about; of an open, the file that was opened."""
-    found = DESCRIPTOR.match(rest)
-    if name == "openat":
-        result = DESCRIPTOR.match(rest.rpartition(" = ")[2])
-        return Call(name, result["path"] if result else "", rest)
-    return Call(name, found["path"] if found else "", rest)
 
 
 def unsynced_answers(calls: list[Call], store: str) -> tuple[list[str], Counter[str]]:

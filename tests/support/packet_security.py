@@ -1,0 +1,26 @@
+"""Reads and changes the security of a packet."""
+
+from __future__ import annotations
+
+from posthouse.security.rewriting import with_protection
+from posthouse.wire.packet.optional import Security
+from posthouse.wire.packet.packet import Packet
+
+
+def security_of(packet: bytes) -> Security:
+    security = Packet(packet).security
+    assert security is not None
+    return security
+
+
+def changed(packet: bytes, body: bytes | None = None, **fields: object) -> bytes:
+    """The packet with other items in its SecurityHeader."""
+    view = Packet(packet)
+    assert view.security is not None
+    assert view.properties is not None
+    security = view.security._replace(**fields)  # type: ignore[arg-type]
+    return with_protection(packet, view.glance, security, view.properties, body)
+
+
+def with_flags(packet: bytes, **flags: int) -> bytes:
+    return changed(packet, flags=security_of(packet).flags.replace(**flags))
