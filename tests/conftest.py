@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[1]
+HOME = str(Path.home())
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
 REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 
@@ -69,19 +70,20 @@ def dose() -> Dose:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for all tests of a worker, as a user gets it, with few partitions.
 
-    Tasks are tried three times. Java starts in the root, whatever folder a test is in: its workers
-    import the tests from there.
+    Tasks are tried three times. Java starts in the root and with the user's home, whatever folders
+    the first test has: its workers import the tests from there, and its picture of Spark fits.
     """
     from posthouse.spark import session
 
-    fast_java.pictured()
     folder = tmp_path_factory.mktemp("spark")
     chosen = {
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.warehouse.dir": folder / "warehouse",
         "spark.local.dir": folder / "local",
     }
-    with contextlib.chdir(ROOT):
+    with contextlib.chdir(ROOT), pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HOME", HOME)
+        fast_java.pictured()
         made = session("tests", "local[2,3]", **chosen)
     yield made
     made.stop()
