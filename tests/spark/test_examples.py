@@ -76,7 +76,7 @@ def test_every_example_is_in_the_list() -> None:
 def test_the_python_of_the_page_works_as_printed(
     spark: SparkSession, office: SparkOffice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    office.create("orders", "urgent")
+    office.create("orders", "urgent", "error")
     orders = office.qm.queue(path_of("orders"))
     for priority in range(8):
         orders.send(
