@@ -38,6 +38,13 @@ GAPS = st.lists(st.integers(1, 3), min_size=1, max_size=40)
 LENGTHS = st.lists(st.integers(1, CHUNK + 40), min_size=1, max_size=5)
 
 
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.create("orders")
+    return rig
+
+
 def entries(lane: Lane) -> list[tuple[int, int]]:
     return list(lane.after(0))
 

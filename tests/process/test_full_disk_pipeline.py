@@ -16,6 +16,7 @@ from posthouse.client.groups import Claim, GroupReader
 from posthouse.model.errors import InsufficientResources
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice, path_of
+from tests.support.process.small_disk import disk as disk
 
 QUEUE, BODY, ROWS = "orders", 20_000, 50
 BATCHES_MAX = 200  # far more than fit

@@ -31,6 +31,7 @@ from tests.support.process.impacket_reader import (
     sections,
     starting,
 )
+from tests.support.process.impacket_reader import queue as queue
 
 LEVELS = pytest.mark.parametrize("level", [NONE, INTEGRITY, PRIVACY], ids=["none", "sign", "seal"])
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from posthouse.engine.ledger.records import (
     NEVER,
     Row,
@@ -40,10 +38,3 @@ def told(rig: Rig) -> tuple[Any, ...]:
         rig.manager.machine.next_ordinal,
         rig.manager.machine.next_lookup_id,
     )
-
-
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create("orders")
-    return rig
