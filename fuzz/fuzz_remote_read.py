@@ -3,7 +3,7 @@
 from typing import Any
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.protocols.remote_read.queue_format import (
+from posthouse.protocols.queue_format import (
     DlId,
     MulticastId,
     ObjectId,

@@ -33,7 +33,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
-from posthouse.protocols.remote_read.queue_format import QueueFormat
+from posthouse.protocols.queue_format import QueueFormat
 from posthouse.protocols.remote_read.stubs import Ack, Opnum, Received, Section, ServerPort
 from posthouse.rpc import statuses
 from posthouse.rpc.interface import Fault

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from posthouse.model.names import parse_format_name
-from posthouse.protocols.remote_read.queue_format import queue_format_of
+from posthouse.protocols.queue_format import queue_format_of
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     REMOTE_READ,

@@ -105,6 +105,29 @@ def test_the_places_of_messages_that_are_gone_are_freed() -> None:
     assert len(store.ledger.positions.numbers()) < 40
 
 
+def test_who_asks_gets_back_the_space_that_is_tolerated_otherwise() -> None:
+    """TIDY of management: also while messages wait, and once only."""
+    disk = SimDisk()
+    rig = opened(disk, replace(SETTINGS, garbage_segments=100))
+    store = rig.store
+    assert isinstance(store, LogStore)
+    numbers = fill(rig, 60)
+    rig.end(*numbers[:-1])
+    settled(rig)
+    before = segments(disk)
+    settled(rig)
+    assert segments(disk) == before
+    assert len(before) > 1
+    store.tidy_thoroughly()
+    settled(rig)
+    assert len(segments(disk)) == 1
+    assert rig.state.table.get(numbers[-1]) is not None
+    check(disk, rig)
+    rig.end(*fill(rig, 60))
+    settled(rig)
+    assert len(segments(disk)) > 1
+
+
 def test_survivors_keep_sender_packet_row_and_extra() -> None:
     disk = SimDisk()
     rig = opened(disk)

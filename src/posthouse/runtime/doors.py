@@ -8,6 +8,7 @@ from pathlib import Path
 
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
 from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
+from posthouse.protocols.management.protocol import ANNOTATION, Management
 from posthouse.protocols.metrics.exposition import AskMetrics
 from posthouse.protocols.metrics.memory import memory_metrics
 from posthouse.protocols.metrics.ncp import ncp_metrics
@@ -111,7 +112,21 @@ def remote_read_node(service: Service) -> RemoteReadNode | None:
         kerberos=kerberos_service(service),
     )
     node.remote.logins.told = _login_writer(service, "rpc")
+    if section.management:
+        _add_management(service, node)
     return node
+
+
+def _add_management(service: Service, node: RemoteReadNode) -> None:
+    """[MS-MQMR] on the port and with the logins of remote read."""
+    management = Management(
+        service.desk,
+        node.remote.logins,
+        service.settings.rpc.minimum_level,
+        service.version,
+        service.started.store.tidy_thoroughly,
+    )
+    node.add(management.interface, ANNOTATION, management.calls)
 
 
 def kerberos_service(service: Service) -> KerberosService | None:

@@ -330,6 +330,11 @@ class LogStore:
         """Damage met while compacting, which has stopped; everything else goes on."""
         return self._upkeep.damage if self._upkeep else None
 
+    def tidy_thoroughly(self) -> None:
+        """An operator's: gives back all space that ended messages have, in the next steps."""
+        if self._upkeep is not None:
+            self._upkeep.tidy_thoroughly()
+
     def tidy(self) -> bool:
         """One step: an index, some express messages, a checkpoint, some of a compaction."""
         writer, upkeep = self._writer, self._upkeep

@@ -64,6 +64,7 @@ class Upkeep:
         self._leaving: list[Leaving] = []
         self._bytes_at_checkpoint = -behind_checkpoint(found)
         self._looked_at = -1
+        self._asked = False  # an operator wants what can be given back, little as it may be
         self._checkpoint_bytes = self._size_of_checkpoints()
         self._shrinking = False  # the checkpoint under way is to be the only one
         self._bytes_at_step = -1  # what had been written when the last step was done
@@ -74,7 +75,7 @@ class Upkeep:
         idle = not len(self.state.table) and self.writer.bytes_written == self._bytes_at_step
         if idle and not self.compactor.thorough:
             self._looked_at = -1
-        self.compactor.thorough = idle
+        self.compactor.thorough = idle or self._asked
         more = (
             self._write_index()
             or self._remove_files()
@@ -86,6 +87,11 @@ class Upkeep:
         )
         self._bytes_at_step = self.writer.bytes_written
         return more or (not idle and self._is_worth_idling())
+
+    def tidy_thoroughly(self) -> None:
+        """The next steps give back what space they can, also while messages wait."""
+        self._asked = self.checkpoint_wanted = True
+        self._looked_at = -1
 
     def _is_worth_idling(self) -> bool:
         """Nothing waits: if nothing is written until the next step either, it gives space back.
@@ -250,6 +256,7 @@ class Upkeep:
         active = self.writer.active
         assert active is not None
         self.writer.seal_early = self.compactor.is_worth_sealing(active)
+        self._asked = self._asked and self.writer.seal_early
         return False
 
     def _read_record(self, place: Place) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.protocols.remote_read.queue_format import ObjectId
+from posthouse.protocols.queue_format import ObjectId
 from posthouse.protocols.remote_read.stubs import (
     CancelReceive,
     CloseCursor,

@@ -8,7 +8,7 @@ from posthouse.model.errors import ERROR_CODES, STATUS_CODES, QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.names import DirectName, parse_name
 from posthouse.model.properties import QueueManagerState
-from posthouse.protocols.remote_read.queue_format import QueueFormat, queue_format_of
+from posthouse.protocols.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.receiving import result_of
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import Opnum

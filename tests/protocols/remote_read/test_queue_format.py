@@ -19,7 +19,7 @@ from posthouse.model.names import (
     Suffix,
     parse_format_name,
 )
-from posthouse.protocols.remote_read.queue_format import (
+from posthouse.protocols.queue_format import (
     DlId,
     MulticastId,
     ObjectId,

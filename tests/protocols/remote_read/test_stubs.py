@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.protocols.remote_read.queue_format import DlId
+from posthouse.protocols.queue_format import DlId
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     TOKEN_SIZE_MAX,

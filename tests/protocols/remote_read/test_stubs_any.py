@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.remote_read.queue_format import DlId, MulticastId, ObjectId
+from posthouse.protocols.queue_format import DlId, MulticastId, ObjectId
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     QueueFormat,

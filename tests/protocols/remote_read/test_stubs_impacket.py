@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from impacket.dcerpc.v5.dtypes import NULL
 
-from posthouse.protocols.remote_read.queue_format import DlId, MulticastId, ObjectId
+from posthouse.protocols.queue_format import DlId, MulticastId, ObjectId
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     QueueFormat,

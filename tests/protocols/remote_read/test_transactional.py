@@ -12,7 +12,7 @@ from posthouse.protocols.remote_read.actions import (
     LOOKUP_RECEIVE_PREV,
     PEEK_CURRENT,
 )
-from posthouse.protocols.remote_read.queue_format import QueueFormat
+from posthouse.protocols.queue_format import QueueFormat
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, TOKEN_SIZE_MAX, Opnum
 from posthouse.rpc import statuses

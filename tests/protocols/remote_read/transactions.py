@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.protocols.remote_read.queue_format import QueueFormat
+from posthouse.protocols.queue_format import QueueFormat
 from posthouse.protocols.remote_read.stubs import Opnum
 from posthouse.security.enlistment import EnlistmentToken, pack_token
 from posthouse.security.peer_calls import PeerCall, Reply, Verb, check_reply, sign_call

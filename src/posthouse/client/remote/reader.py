@@ -43,7 +43,7 @@ from posthouse.model.errors import (
     RemoteProtocolError,
 )
 from posthouse.model.names import FormatName
-from posthouse.protocols.remote_read.queue_format import QueueFormat, queue_format_of
+from posthouse.protocols.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     NO_TRANSACTION,

@@ -161,6 +161,10 @@ class TransferFacade:
         """An operator's: connects now."""
         self.outgoing.retry(queue)
 
+    def resend(self, queue: Queue) -> None:
+        """Resend Transactional Sequence, an operator's: what is not acknowledged goes once more."""
+        self.outgoing.resend(queue)
+
     def set_state(self, queue: Queue, state: OutgoingQueueState) -> None:
         """The protocol's state of an outgoing queue."""
         self.outgoing.set_state(queue, state)

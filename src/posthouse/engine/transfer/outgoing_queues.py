@@ -249,6 +249,14 @@ class Transfer(IncomingSequences):
         self._outgoing_of(queue).retry_time = self.core.utc
         self.core.effects.active.add(queue.number)
 
+    def resend(self, queue: Queue) -> None:
+        """Sends again what waits for its order acknowledgment; the next session does so anyway."""
+        sender = self._outgoing_of(queue).sender
+        if sender is None:
+            self.retry(queue)
+        else:
+            sender.resend()
+
     def connection_attempted(self, queue: Queue, attempt: ConnectionAttempt) -> None:
         """Adds an entry to ConnectionHistory; the oldest goes when there are too many."""
         self._outgoing_of(queue).connection_history.append(attempt)

@@ -6,20 +6,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from posthouse.engine.transfer.remote_reads import end_association, return_message, run_down
 from posthouse.model.errors import (
-    AccessDenied,
-    IllegalUser,
     InsufficientResources,
     InvalidParameter,
     OperationCancelled,
 )
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.memory import ANSWERS
-from posthouse.protocols.remote_read.queue_format import name_of
+from posthouse.protocols.queue_format import name_of
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     OpenedQueueForMove,
@@ -27,10 +24,10 @@ from posthouse.protocols.remote_read.stubs import (
     Opnum,
 )
 from posthouse.protocols.remote_read.stubs import OpenedQueue as Opened
+from posthouse.protocols.rpc_callers import caller_of
 from posthouse.rpc import statuses
 from posthouse.rpc.association import Group
 from posthouse.rpc.interface import Call, Fault
-from posthouse.security.access import Caller
 
 if TYPE_CHECKING:
     from posthouse.protocols.remote_read.pending import PendingRequestEntry
@@ -49,7 +46,6 @@ _ACCESS: Final = {
 _SHARE: Final = {0: QueueShareMode.DENY_NONE, 1: QueueShareMode.DENY_RECEIVE}
 _OPENED: Final = METHODS[Opnum.OPEN_QUEUE].response
 _OPENED_FOR_MOVE: Final = METHODS[Opnum.OPEN_QUEUE_FOR_MOVE].response
-_ANONYMOUS: Final = Caller.anonymous()
 
 
 def ignore(answer: Answer) -> None:
@@ -164,16 +160,6 @@ class Client:
 
     def _end(self, manager: QueueManager) -> None:
         end_association(manager, self._group)
-
-
-def caller_of(logins: Logins, call: Call) -> Caller:
-    """Who asks; without a proof of identity anonymous, whatever else is claimed (decision 7)."""
-    if call.identity is None:
-        return _ANONYMOUS
-    try:
-        return logins.caller(call.identity.account)
-    except IllegalUser as error:  # it was there at the login
-        raise AccessDenied(error.cause) from None
 
 
 class OpeningCall:

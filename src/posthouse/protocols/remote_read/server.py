@@ -18,6 +18,7 @@ from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
 from posthouse.rpc.ept import EPT
+from posthouse.rpc.interface import Interface
 from posthouse.rpc.kerberos import KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.rpc.providers import Acceptors
@@ -50,6 +51,14 @@ class NodeFigures(NamedTuple):
     refused: Mapping[str, int]  # connections, by reason
 
 
+class Neighbour(NamedTuple):
+    """An interface that shares the port of remote read, and its logins."""
+
+    interface: Interface
+    about: str  # what the endpoint mapper prints beside it
+    calls: Mapping[str, int]  # by method
+
+
 class RemoteReadNode:
     """The protocol with its clock, its accounts and the map of its port."""
 
@@ -73,19 +82,26 @@ class RemoteReadNode:
         self.mapper = EndpointMapper(self._entries)
         self.mapper_port = 0
         self.servers: list[RpcServer] = []
+        self._neighbours: list[Neighbour] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
     def _entries(self) -> list[Entry]:
         """What there is to be found: remote read, and the mapper itself where it has a port."""
-        ports = (REMOTE_READ, self.remote.port, ANNOTATION), (EPT, self.mapper_port, MAPPER)
+        ports = [(REMOTE_READ, self.remote.port, ANNOTATION), (EPT, self.mapper_port, MAPPER)]
+        ports += [(one.interface.syntax, self.remote.port, one.about) for one in self._neighbours]
         return [Entry(*entry) for entry in ports if entry[1]]
+
+    def add(self, interface: Interface, about: str, calls: Mapping[str, int]) -> None:
+        """Another interface on the port of remote read; to be added before the port is opened."""
+        self._neighbours.append(Neighbour(interface, about, calls))
 
     def server(self, name: str, connections: Connections | None) -> RpcServer:
         """A port with the mapper on it, and on the one named `rpc` with remote read, too."""
         interfaces = [self.mapper.interface]
         if name == "rpc":
-            interfaces.insert(0, self.remote.interface)
+            neighbours = [one.interface for one in self._neighbours]
+            interfaces = [self.remote.interface, *neighbours, *interfaces]
         made = RpcServer(
             interfaces,
             self.authenticator,
@@ -104,6 +120,9 @@ class RemoteReadNode:
         remote = self.remote.figures
         faults: Counter[str] = Counter()
         refused: Counter[str] = Counter()
+        calls = dict(remote.calls)
+        for neighbour in self._neighbours:
+            calls.update(neighbour.calls)
         for server in self.servers:
             faults.update({f"0x{status:08X}": n for status, n in server.counts.faults.items()})
             refused.update(server.refused)
@@ -115,7 +134,7 @@ class RemoteReadNode:
             remote.pending,
             remote.cleaned_up,
             self.remote.logins.refusals,
-            remote.calls,
+            calls,
             faults,
             refused,
         )

@@ -45,6 +45,13 @@ class RemoteReadSettings(RpcSettings, frozen=True):
             "port 11 higher, and so on."
         ),
     ] = None
+    management: Annotated[
+        bool,
+        meaning(
+            "Answers management calls on this endpoint, too: administrators of other machines "
+            "can list, count, pause and resume queues."
+        ),
+    ] = True
     # Decision 7
     minimum_authentication: Annotated[
         MinimumAuthentication,

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, Any, Final, NamedTuple
 
-from posthouse.protocols.remote_read.queue_format import QueueFormat as QueueFormat
-from posthouse.protocols.remote_read.queue_format import queue_format
+from posthouse.protocols.queue_format import QueueFormat as QueueFormat
+from posthouse.protocols.queue_format import queue_format
 from posthouse.rpc.ndr import (
     FIRST_REFERENT,
     REFERENT_STEP,

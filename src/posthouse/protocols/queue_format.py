@@ -1,17 +1,18 @@
 """QUEUE_FORMAT: the name of a queue as a parameter of RPC methods ([MS-MQMQ] 2.2.7).
 
-Two steps, because they fail differently: bytes that are no QUEUE_FORMAT are `BadStub`; one that
-this interface does not take, or that names nothing, is MQ_ERROR_INVALID_PARAMETER of the method.
+Two steps, because they fail differently: bytes that are no QUEUE_FORMAT are `BadStub`; one that an
+interface does not take, or that names nothing, is MQ_ERROR_INVALID_PARAMETER of the method.
 """
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from posthouse.model.errors import IllegalFormatName, InvalidParameter
 from posthouse.model.names import (
     READ_ONLY_SUFFIXES,
+    ConnectorName,
     DirectName,
     DistributionListName,
     FormatName,
@@ -72,6 +73,11 @@ class QueueFormat(NamedTuple):
 
 _GUIDS = frozenset({FormatType.PUBLIC, FormatType.MACHINE, FormatType.CONNECTOR})
 _TEXTS = frozenset({FormatType.DIRECT, FormatType.SUBQUEUE})
+_BY_GUID: Final[dict[int, type[PublicName | MachineName | ConnectorName]]] = {
+    FormatType.PUBLIC: PublicName,
+    FormatType.MACHINE: MachineName,
+    FormatType.CONNECTOR: ConnectorName,
+}
 
 
 class QueueFormatPart:
@@ -158,8 +164,21 @@ def _write_text(writer: Writer, text: str | None) -> None:
 def name_of(value: QueueFormat) -> ReadableName:
     """The queue meant, where this interface takes such names ([MS-MQRR] 2.2.3, 3.1.4.2).
 
-    Raises `InvalidParameter` for any other. Choice: the flag of system queues need not fit the
-    suffix, since the suffix says all of it; but no other flag may be set.
+    Raises `InvalidParameter` for any other.
+    """
+    name = any_name_of(value)
+    if not isinstance(name, ReadableName):
+        raise InvalidParameter(f"queue formats of type {value.type} are not for reading")
+    if isinstance(name, DirectName) and name.protocol not in PROTOCOLS:
+        raise InvalidParameter(f"{name} cannot be read: only TCP and OS names can")
+    return name
+
+
+def any_name_of(value: QueueFormat) -> SingleName:
+    """The queue meant, here or elsewhere; raises `InvalidParameter` where it names none.
+
+    Choice: the flag of system queues need not fit the suffix, since the suffix says all of it; but
+    no other flag may be set.
     """
     try:
         suffix = Suffix(value.suffix_and_flags & 0x0F)
@@ -170,16 +189,18 @@ def name_of(value: QueueFormat) -> ReadableName:
         raise InvalidParameter(f"the queue format names no queue: {error}") from None
 
 
-def _name_of(kind: int, suffix: Suffix, arm: Arm) -> ReadableName:
+def _name_of(kind: int, suffix: Suffix, arm: Arm) -> SingleName:
     if isinstance(arm, str):
         return _direct_name(kind, suffix, arm)
     if isinstance(arm, ObjectId):
         return PrivateName(arm.lineage, arm.uniquifier, suffix)
-    if kind == FormatType.PUBLIC and isinstance(arm, bytes):
-        return PublicName(arm, suffix)
-    if kind == FormatType.MACHINE and isinstance(arm, bytes):
-        return MachineName(arm, suffix)
-    raise InvalidParameter(f"queue formats of type {kind} are not for reading, or it has no text")
+    if isinstance(arm, MulticastId):
+        return MulticastName(str(IPv4Address(arm.address)), arm.port)
+    if isinstance(arm, DlId):
+        return DistributionListName(arm.guid, arm.domain or "")
+    if isinstance(arm, bytes) and kind in _BY_GUID:
+        return _BY_GUID[kind](arm, suffix)
+    raise InvalidParameter(f"a queue format of type {kind} that names no queue")
 
 
 def _direct_name(kind: int, suffix: Suffix, text: str) -> DirectName:
@@ -187,8 +208,6 @@ def _direct_name(kind: int, suffix: Suffix, text: str) -> DirectName:
     if not text.lower().endswith(suffix.text):
         text += suffix.text
     name = direct_from_wire(text)
-    if name.protocol not in PROTOCOLS:
-        raise InvalidParameter(f"{name} cannot be read: only TCP and OS names can")
     if name.type != kind or (suffix is Suffix.SUBQUEUE and not name.subqueue):
         raise InvalidParameter(f"{name} is no queue of type {kind} with suffix {suffix}")
     return name

@@ -1,0 +1,22 @@
+"""Who calls a method over RPC, for every interface of this queue manager."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from posthouse.engine.accounts.logins import Logins
+from posthouse.model.errors import AccessDenied, IllegalUser
+from posthouse.rpc.interface import Call
+from posthouse.security.access import Caller
+
+_ANONYMOUS: Final = Caller.anonymous()
+
+
+def caller_of(logins: Logins, call: Call) -> Caller:
+    """Who asks; without a proof of identity anonymous, whatever else is claimed (decision 7)."""
+    if call.identity is None:
+        return _ANONYMOUS
+    try:
+        return logins.caller(call.identity.account)
+    except IllegalUser as error:  # it was there at the login
+        raise AccessDenied(error.cause) from None
