@@ -12,6 +12,7 @@ from typing import Any
 
 import posthouse
 from posthouse.engine.settings import EngineSettings
+from posthouse.protocols.management.protocol import ANNOTATION, Management
 from posthouse.protocols.remote_read.server import (
     EndpointMapperServer,
     RemoteReadNode,
@@ -42,6 +43,10 @@ class ReadServing(Serving):
             ServerNames(NAME, NAME.lower()),
             bug=self.faults.append,
         )
+        management = Management(
+            desk, self.reads.remote.logins, self.reads.settings.minimum_level, "test", lambda: None
+        )
+        self.reads.add(management.interface, ANNOTATION, management.calls)
         rpc, epm = RemoteReadServer(self.reads), EndpointMapperServer(self.reads)
         self.rpc_port = int((await rpc.start("127.0.0.1", 0)).rpartition(":")[2])
         self.epm_port = int((await epm.start("127.0.0.1", 0)).rpartition(":")[2])

@@ -29,6 +29,7 @@ from posthouse.client.remote.connecting import (
     Place,
 )
 from posthouse.client.remote.consuming import WINDOW_MAX
+from posthouse.client.remote.managing import RemoteManagement
 from posthouse.client.remote.parts import RemoteParts, join_transaction, keep_transaction
 from posthouse.client.remote.queue import ReadableQueue
 from posthouse.client.remote.reader import QueueReader, RemoteReader
@@ -102,7 +103,8 @@ def msmq(
         through = _Through(via, own=False)
     identify = identity_of_a_program if through is None else through.identity
     reader = RemoteReader(place, login, timeout_s=timeout, reconnect_s=reconnect, identify=identify)
-    reading = _Reading(reader, prefetch, peer or host)
+    management = RemoteManagement(place, login, timeout_s=timeout)
+    reading = _Reading(reader, management, prefetch, peer or host)
     return RemoteQueueManager(host, binary_port, through, timeout, reading)
 
 
@@ -155,8 +157,11 @@ class _Through:
 class _Reading:
     """How queues there are read."""
 
-    def __init__(self, reader: RemoteReader, prefetch: int, peer: str) -> None:
+    def __init__(
+        self, reader: RemoteReader, management: RemoteManagement, prefetch: int, peer: str
+    ) -> None:
         self.reader = reader
+        self.management = management
         self.prefetch = prefetch
         self.through: _Through | None = None
         self._peer = peer
@@ -215,6 +220,7 @@ class RemoteQueueManager:
         for queue in list(self._queues.values()):
             queue._stop_reading_ahead()
         self._reading.reader.close()
+        self._reading.management.close()
         if self._sender is not None:
             self._sender.close()
         if self._through is not None:

@@ -1,4 +1,4 @@
-"""How a reader reaches the RemoteRead interface of another computer ([MS-MQRR] 2.1, 3.2.4.1).
+"""How a client reaches an RPC interface of another computer's MSMQ ([MS-MQRR] 2.1, 3.2.4.1).
 
 By a port that the caller knows, else by the endpoint mapper there; where nobody maps, by the port
 that the documents give, whose R_GetServerPort has the last word.
@@ -24,6 +24,7 @@ from posthouse.model.errors import (
     UnsupportedOperation,
     error_for,
 )
+from posthouse.protocols.management.stubs import MANAGEMENT
 from posthouse.protocols.remote_read.stubs import REMOTE_READ, ServerPort, decode_response
 from posthouse.rpc import ept, statuses
 from posthouse.rpc.client import BindRefused, ClientConnection
@@ -57,6 +58,18 @@ class Place(NamedTuple):
     epm_port: int = EPM_PORT
 
 
+class Wanted(NamedTuple):
+    """An interface, and what people call it."""
+
+    interface: SyntaxId
+    what: str
+
+
+READING: Final = Wanted(REMOTE_READ, "remote read")
+MANAGING: Final = Wanted(MANAGEMENT, "management")
+_MAPPING: Final = Wanted(ept.EPT, "an endpoint mapper")
+
+
 class Login(NamedTuple):
     """Who asks, and how that is proved."""
 
@@ -75,39 +88,54 @@ def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
     deadline = time.monotonic() + timeout_s
     port = place.rpc_port
     if port is None:
-        port = _mapped_port(place, deadline)
+        port = mapped_port(place, READING, deadline)
     if port is None:
         link = _by_the_usual_port(place, login, deadline)
     else:
-        link = _linked(place, port, login, deadline)
+        link = linked(place, port, READING, login, deadline)
     link.timeout_s = timeout_s  # from now on for each call
     return link
 
 
-def _mapped_port(place: Place, deadline: float) -> int | None:
+def connect_to_manage(place: Place, login: Login, timeout_s: float) -> RpcLink:
+    """A link to the management interface there ([MS-MQMR] 2.1).
+
+    Where nobody maps, it is looked for on the port of remote read: MSMQ has them in one process.
+    """
+    deadline = time.monotonic() + timeout_s
+    port = place.rpc_port
+    if port is None:
+        port = mapped_port(place, MANAGING, deadline)
+    link = linked(place, RPC_PORT if port is None else port, MANAGING, login, deadline)
+    link.timeout_s = timeout_s
+    return link
+
+
+def mapped_port(place: Place, wanted: Wanted, deadline: float) -> int | None:
     """What the endpoint mapper says; None: there is none, or none that answers."""
     host, soon = place.host, min(deadline, time.monotonic() + MAPPER_S)
+    asked = ept.map_request(wanted.interface)
     try:
-        link = _bound(host, place.epm_port, ept.EPT, Login(level=Level.NONE), soon)
+        link = _bound(host, place.epm_port, _MAPPING, Login(level=Level.NONE), soon)
     except OSError:
         return None
     try:
-        response = ept.MAP_RESPONSE.decode(link.call(ept.EPT_MAP, ept.map_request(REMOTE_READ)))
+        response = ept.MAP_RESPONSE.decode(link.call(ept.EPT_MAP, asked))
     except (CallTimeout, ClientConnectionError):
         return None
     except Fault as fault:
         raise refused(fault.status, f"the endpoint mapper of {host}", "ept_map") from None
     finally:
         link.close()
-    ports = ept.tcp_ports(response, REMOTE_READ)
+    ports = ept.tcp_ports(response, wanted.interface)
     if response.status or not ports:
-        raise _not_spoken(f"the endpoint mapper of {host} knows no remote read")
+        raise _not_spoken(f"the endpoint mapper of {host} does not list {wanted.what}")
     return ports[0]
 
 
 def _by_the_usual_port(place: Place, login: Login, deadline: float) -> RpcLink:
     """3.2.4.1: R_GetServerPort tells on which port to go on."""
-    link = _linked(place, RPC_PORT, login, deadline)
+    link = linked(place, RPC_PORT, READING, login, deadline)
     try:
         port = _server_port(link, place.host)
     except BaseException:
@@ -116,7 +144,7 @@ def _by_the_usual_port(place: Place, login: Login, deadline: float) -> RpcLink:
     if port == RPC_PORT or not 0 < port < 1 << 16:
         return link
     link.close()
-    return _linked(place, port, login, deadline)
+    return linked(place, port, READING, login, deadline)
 
 
 def _server_port(link: RpcLink, host: str) -> int:
@@ -129,31 +157,32 @@ def _server_port(link: RpcLink, host: str) -> int:
     return answer.port
 
 
-def _linked(place: Place, port: int, login: Login, deadline: float) -> RpcLink:
+def linked(place: Place, port: int, wanted: Wanted, login: Login, deadline: float) -> RpcLink:
+    """A link to an interface on a port; raises what is in the way, with a remedy."""
     try:
-        return _bound(place.host, port, REMOTE_READ, login, deadline)
+        return _bound(place.host, port, wanted, login, deadline)
     except OSError as error:
         if isinstance(error, ClientConnectionError):
             raise
         reason = error.strerror or str(error) or "it did not answer in time"
         raise ServerUnreachable(
-            f"nobody serves remote read at {place.host}:{port}: {reason}",
+            f"nobody serves {wanted.what} at {place.host}:{port}: {reason}",
             "Look whether Message Queuing runs there and whether a firewall is on the way; where "
             "it listens elsewhere, name the port (rpc_port, --rpc-port).",
         ) from None
 
 
-def _bound(host: str, port: int, interface: SyntaxId, login: Login, deadline: float) -> RpcLink:
+def _bound(host: str, port: int, wanted: Wanted, login: Login, deadline: float) -> RpcLink:
     timeout_s = max(deadline - time.monotonic(), 0.001)
     try:
-        return RpcLink((host, port), _connection(host, interface, login), timeout_s)
+        return RpcLink((host, port), _connection(host, wanted.interface, login), timeout_s)
     except BindRefused as error:
-        raise _bind_refused(error, f"{host}:{port}", login) from None
+        raise _bind_refused(error, f"{host}:{port}", wanted, login) from None
     except LoginRefused as error:
         raise _login_refused(f"{host}:{port}", login, str(error)) from None
     except RemoteProtocolError as error:
         raise ServerUnreachable(
-            f"what answers at {host}:{port} is not remote read: {error}",
+            f"what answers at {host}:{port} is not {wanted.what}: {error}",
             "Name the port of the RPC endpoint (rpc_port, --rpc-port).",
         ) from None
 
@@ -190,9 +219,9 @@ def _not_spoken(cause: str) -> QueueError:
     )
 
 
-def _bind_refused(error: BindRefused, where: str, login: Login) -> QueueError:
+def _bind_refused(error: BindRefused, where: str, wanted: Wanted, login: Login) -> QueueError:
     if error.is_unknown_interface:
-        return _not_spoken(f"{where} does not have the interface of remote read")
+        return _not_spoken(f"{where} does not have the interface of {wanted.what}")
     if error.nak and error.reason == statuses.NAK_AUTHENTICATION_TYPE:
         return AccessDenied(
             f"{where} does not take logins by {login.mechanism}",

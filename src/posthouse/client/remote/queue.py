@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, NoReturn, Protocol, Self
+from typing import Final, Protocol, Self
 
 from posthouse.client.handles import Seek
 from posthouse.client.message import Message
@@ -21,6 +21,7 @@ from posthouse.client.remote.consuming import (
     receive_many,
 )
 from posthouse.client.remote.lookups import peek_each, receive_each
+from posthouse.client.remote.managing import RemoteManagement
 from posthouse.client.remote.parts import wait_in_slices
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import (
@@ -51,6 +52,10 @@ class Reading(Protocol):
     @property
     def reader(self) -> RemoteReader:
         """The connection to its computer."""
+
+    @property
+    def management(self) -> RemoteManagement:
+        """The management interface of its computer."""
 
     @property
     def prefetch(self) -> int:
@@ -188,12 +193,12 @@ class ReadableQueue:
         """Ends what other threads wait for here, with `OperationCancelled`; says how many."""
         return sum(queue.cancel() for queue in list(self._used.values()))
 
-    def count(self) -> NoReturn:
-        """Remote read does not tell."""
-        raise UnsupportedOperation(
-            f"remote read does not tell how many messages are in {self.name}",
-            "Count them: sum(1 for _ in queue.browse(body_max=0)).",
-        )
+    def count(self) -> int:
+        """How many messages are in the queue, by the management interface there ([MS-MQMR]).
+
+        Windows tells administrators of the machine only; Posthouse tells who may receive, too.
+        """
+        return self._reading.management.count(parse_format_name(self.name))
 
     # -- moving and removing
 

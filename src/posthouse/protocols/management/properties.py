@@ -64,13 +64,16 @@ def _private_queues(manager: QueueManager, version: str) -> Variant:
 
 def _directory_server(manager: QueueManager, version: str) -> Variant:
     """The host of a directory server's address; a directory of our own, or a file, has none."""
-    source = manager.directory.source
-    scheme, found, rest = source.partition("://")
-    if not found or not scheme.startswith("ldap"):
-        return NULL
+    host = _ldap_host(manager.directory.source)
+    return text(rf"\\{host}") if host else NULL
+
+
+def _ldap_host(source: str) -> str:
+    scheme, _, rest = source.partition("://")
+    if not scheme.startswith("ldap"):
+        return ""
     host = rest.partition("/")[0]
-    bare = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return text(rf"\\{bare}")
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _connected(manager: QueueManager, version: str) -> Variant:
