@@ -27,7 +27,6 @@ from posthouse.rpc.security import Level
 from tests.client.managed_peer import ManagedPeer
 from tests.client.read_peer import Break
 from tests.client.read_serving import PASSWORD, USER, ReadServing, SecretServing, read_serving
-from tests.client.serving import NAME
 
 ORDERS = parse_format_name(r"DIRECT=OS:winhost\private$\orders")
 GET_INFO = METHODS[ManagementOpnum.GET_INFO]
@@ -67,7 +66,7 @@ def test_messages_of_a_remote_queue_are_counted(server: ReadServing) -> None:
         grant = {"who": USER, "rights": ["receive"]}
         here.call("POST", "/queues/.%5Cprivate$%5Ccounted/access/grant", grant)
         with posthouse.msmq(
-            NAME, user=USER, password=PASSWORD, rpc_port=server.rpc_port, via=here
+            "127.0.0.1", user=USER, password=PASSWORD, rpc_port=server.rpc_port, via=here
         ) as there:
             far = there.queue(r"private$\counted")
             assert far.count() == 0

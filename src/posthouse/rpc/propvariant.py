@@ -65,7 +65,7 @@ class _Head(NamedTuple):
     vt: int
     value: object = None
     pointer: bool = False
-    count: int = 0
+    elements: int = 0
 
 
 # -- reading
@@ -113,7 +113,7 @@ def _read_arm(reader: Reader, vt: int) -> _Head:
     count, pointer = reader.u32(), reader.pointer()
     if count and not pointer:
         raise BadStub(f"{count} elements behind a NULL pointer")
-    return _Head(vt, pointer=pointer, count=count)
+    return _Head(vt, pointer=pointer, elements=count)
 
 
 def _read_rest(reader: Reader, head: _Head, depth: int) -> object:
