@@ -60,6 +60,14 @@ def text(value: str) -> Variant:
 # -- what may be asked
 
 
+@pytest.mark.spec("MS-MQMR 3.1.4/3")
+def test_there_are_two_methods_and_their_calls_are_counted(rig: ManagedRig) -> None:
+    assert rig.interface.methods.keys() == {0, 1}
+    rig.machine(4)
+    rig.act(MACHINE, "TIDY")
+    assert rig.management.calls == {"R_QMMgmtGetInfo": 1, "R_QMMgmtAction": 1}
+
+
 @pytest.mark.spec("MS-MQMR 2.2.3.1/1", "MS-MQMR 2.2.3.2/1", "MS-MQMR 3.1.4.1/3")
 @pytest.mark.spec("MS-MQMR 3.1.4.1/4")
 def test_every_property_is_answered_with_its_type_or_null(rig: ManagedRig) -> None:
