@@ -19,7 +19,7 @@ from posthouse.protocols.management.stubs import (
 from posthouse.rpc.ndr import BadStub, Stub
 from posthouse.rpc.propvariant import DEPTH_MAX, Variant
 from tests.protocols.management.vectors import REQUESTS, RESPONSES, Vector
-from tests.protocols.remote_read.test_stubs_any import FORMATS, GUIDS, I32, TEXT, U8, U16, U32, U64
+from tests.support.ndr_strategies import FORMATS, GUIDS, I32, TEXT, U8, U16, U32, U64
 
 GET_INFO, ACTION = ManagementOpnum.GET_INFO, ManagementOpnum.ACTION
 BOTH = pytest.mark.parametrize("ndr64", [False, True], ids=["NDR", "NDR64"])

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from posthouse.model.names import PathName, parse_name
+from posthouse.protocols.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read import actions, stubs
 from posthouse.protocols.remote_read.protocol import RemoteRead
-from posthouse.protocols.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, Opnum
 from posthouse.rpc.association import Association, AssociationGroups

@@ -12,8 +12,8 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.remote_read import stubs
 from posthouse.protocols.queue_format import queue_format_of
+from posthouse.protocols.remote_read import stubs
 from posthouse.protocols.remote_read.server import (
     EndpointMapperServer,
     RemoteReadNode,

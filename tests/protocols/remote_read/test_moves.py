@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from posthouse.model.names import parse_name
-from posthouse.protocols.remote_read.actions import LOOKUP_PEEK_CURRENT
 from posthouse.protocols.queue_format import queue_format_of
+from posthouse.protocols.remote_read.actions import LOOKUP_PEEK_CURRENT
 from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
 from tests.protocols.remote_read.rig import (
     ACCESS_DENIED,

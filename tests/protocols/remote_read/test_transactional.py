@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.engine.ledger.books import books_of
+from posthouse.protocols.queue_format import QueueFormat
 from posthouse.protocols.remote_read.actions import (
     ACTIONS,
     LOOKUP_RECEIVE_CURRENT,
@@ -12,7 +13,6 @@ from posthouse.protocols.remote_read.actions import (
     LOOKUP_RECEIVE_PREV,
     PEEK_CURRENT,
 )
-from posthouse.protocols.queue_format import QueueFormat
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION, TOKEN_SIZE_MAX, Opnum
 from posthouse.rpc import statuses
