@@ -20,11 +20,7 @@ SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=3000)
 
 
 def run(*arguments: str) -> int:
-    app = typer.Typer()
-    doctor.register(app)
-    with pytest.raises(SystemExit) as end:
-        app(args=list(arguments))
-    return int(end.value.code or 0)
+    return main.run(["doctor", *arguments])
 
 
 @pytest.fixture

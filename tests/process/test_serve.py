@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -90,7 +91,7 @@ def test_a_wrong_setting_is_refused_with_file_and_nearest_name(tmp_path: Path) -
     config.write_text("[store]\nsegmnt_size = '1MiB'\nopen_files = 0\n")
     with Serving(tmp_path) as serving:
         assert serving.wait() == 2
-        first, second = serving.errors.read_text().splitlines()
+        first, second = json.loads(serving.errors.read_text())["error"]["cause"].splitlines()
         assert first.startswith(f"{config}: [store] segmnt_size: there is no such setting")
         assert "segment_size" in first
         assert "whole number, 16 to 100,000" in second

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from posthouse.cli.output import complain
+from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.exit_codes import WRONG_USAGE
 
 # Beside src/ in a checkout: the comparisons need SQLite, LMDB and time, not every installation.
 CHECKOUT = Path(__file__).parents[3]
@@ -39,9 +40,11 @@ def bench(
     Example: posthouse bench --quick
     """
     if not (CHECKOUT / "benchmarks" / "__main__.py").is_file():
-        complain("The benchmarks come with the source checkout, and this installation is none.")
-        complain("Clone the repository and run: make bench")
-        raise typer.Exit(2)
+        raise CommandFailed(
+            "The benchmarks are not part of the installed package",
+            "Clone the repository and run: make bench",
+            exit_code=WRONG_USAGE,
+        )
     switches = [
         *(["--quick"] if quick else []),
         *(["--json"] if json else []),

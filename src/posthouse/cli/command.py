@@ -14,13 +14,12 @@ import typer
 
 from posthouse.cli.connection import Remote
 from posthouse.cli.name_hints import MISNAMED, full_name, name_hints
-from posthouse.cli.output import complain, safe
+from posthouse.cli.output import safe
 from posthouse.cli.verbs import VerbGroup
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.guids import format_guid, parse_guid
 
 P = ParamSpec("P")
-REFUSED = 1
 
 Home = Annotated[
     Path | None,
@@ -107,8 +106,7 @@ def confirm(question: Callable[[], str], yes: bool) -> None:
     if yes or not sys.stdin.isatty():
         return
     if not typer.confirm(safe(question()), err=True):
-        complain("Nothing was changed.")
-        raise typer.Exit(REFUSED)
+        raise typer.Abort
 
 
 def words(text: str, allowed: Collection[str], what: str) -> list[str]:

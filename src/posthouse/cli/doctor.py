@@ -13,7 +13,8 @@ import msgspec
 import typer
 
 from posthouse.cli.command import Home
-from posthouse.cli.output import complain, print_json, say
+from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.output import print_json, say
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.net.control_socket import default_home
 from posthouse.runtime.home import STORE, lock_home
@@ -170,8 +171,7 @@ def _accept(directory: Path, segment: str, json: bool) -> None:
     try:
         loss = accept_loss(disk, int(number), datetime.now(UTC).isoformat(timespec="seconds"))
     except NotPossible as error:
-        complain(f"Nothing was changed: {error}.")
-        raise typer.Exit(DAMAGED) from None
+        raise CommandFailed(f"Nothing was changed: {error}", exit_code=DAMAGED) from None
     finally:
         disk.close()
     if json:

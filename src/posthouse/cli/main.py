@@ -51,6 +51,14 @@ def _open_closed_streams() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
+def _tell_lost_output(error: OSError) -> None:
+    """What was printed last did not reach its file."""
+    from posthouse.cli.error_output import failure_of, wants_json
+
+    failure = failure_of(OSError(error.errno, error.strerror or str(error), "standard output"))
+    failure.tell(json=wants_json(sys.argv[1:]))
+
+
 def main() -> None:
     """The entry point of the `posthouse` program."""
     _open_closed_streams()
@@ -62,7 +70,7 @@ def main() -> None:
         sys.stdout.flush()
     except OSError as error:  # and at the end of the process nothing is to be written either
         if not code and not isinstance(error, BrokenPipeError):
-            sys.stderr.write(f"standard output: {error.strerror or error}\n")
+            _tell_lost_output(error)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or REFUSED
     sys.exit(code)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from rich.text import Text
 
 LINE_LENGTH_MAX = 10_000
 NAMES_WIDTH_MAX = 40
+_notes_as_json: ContextVar[bool] = ContextVar("notes_as_json", default=False)
 # Controls, invisible and direction-changing characters, lone surrogates, line separators.
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -36,8 +39,24 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """One line on standard error."""
-    sys.stderr.write(safe(text) + "\n")
+    """One line on standard error; of JSON where the command line asks for JSON."""
+    line = json_line({"note": text}) if _notes_as_json.get() else safe(text)
+    sys.stderr.write(line + "\n")
+
+
+def json_error(error: Mapping[str, Any]) -> None:
+    """The error that ends a command, as one line of JSON on standard error."""
+    sys.stderr.write(json_line({"error": error}) + "\n")
+
+
+@contextmanager
+def notes_as_json(wanted: bool) -> Iterator[None]:
+    """Whether `complain` prints JSON for a while."""
+    before = _notes_as_json.set(wanted)
+    try:
+        yield
+    finally:
+        _notes_as_json.reset(before)
 
 
 def print_json(value: Any) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from posthouse import __version__
-from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED, WRONG_USAGE
-from posthouse.cli.output import complain, say
+from posthouse.cli.error_output import EXPECTED, failure_of, wants_json
+from posthouse.cli.exit_codes import DONE
+from posthouse.cli.output import notes_as_json, say
 from posthouse.cli.verbs import VerbGroup
-from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
-from posthouse.model.errors import QueueError, RemoteProtocolError
 
 # The modules, in the order of the help, and the commands in each.
 NOUNS = {
@@ -47,14 +45,6 @@ NOUNS = {
     "demo.command": ("demo",),
     "completion": ("completion",),
 }
-
-# Of click, or of the copy that typer brings along.
-UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
-
-TRUSTED = (
-    "Set SSL_CERT_FILE to a PEM file with its certificate or that of its authority, and use a host "
-    "name that is in the certificate."
-)
 
 
 @cache
@@ -117,60 +107,12 @@ def posthouse(
 
 def run(command: Any, arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
-    try:
-        outcome = command(args=list(arguments), prog_name="posthouse", standalone_mode=False)
-        return outcome if isinstance(outcome, int) else DONE
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else DONE
-    except UsageError as error:
-        _tell_usage(error)
-        return WRONG_USAGE
-    except typer.Abort:
-        complain("Nothing was changed.")
-        return REFUSED
-    except QueueError as error:
-        for words in (str(error), *getattr(error, "__notes__", ())):
-            complain(words)
-        return REFUSED
-    except RemoteProtocolError as error:
-        complain(f"Not a valid packet: {error}")
-        return REFUSED
-    except CertificateNotTrusted as error:
-        complain(f"Not reachable: {error.cause}. {TRUSTED}")
-        return NOT_REACHABLE
-    except ClientConnectionError as error:
-        complain(f"Not reachable: {error}")
-        return NOT_REACHABLE
-    except (ConnectionError, TimeoutError) as error:
-        complain(f"Not reachable: {error}. Is the queue manager running?")
-        return NOT_REACHABLE
-    except UnicodeError as error:
-        complain(f"An argument or the input is no valid UTF-8: {error}")
-        return WRONG_USAGE
-    except OSError as error:
-        complain(f"{error.filename or 'input/output'}: {error.strerror or error}")
-        misnamed = isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)
-        return WRONG_USAGE if misnamed else REFUSED
-
-
-def _tell_usage(error: Any) -> None:
-    """What is wrong with a command line, in lines of ours: it may hold anything."""
-    for line in error.format_message().splitlines():
-        complain(line.replace("\t", "  "))
-    for hint in _verbs(error):
-        complain(hint)
-    if error.ctx is not None:
-        complain(f"See: {error.ctx.command_path} --help")
-
-
-def _verbs(error: Any) -> Iterator[str]:
-    """Commands that have the unknown first word as their verb, such as `queue list` for `list`."""
-    found = re.fullmatch(r"No such command '([a-z-]+)'\.", error.format_message())
-    if found is None or error.ctx is None or error.ctx.parent is not None:
-        return
-    from posthouse.cli.commands_page import commands
-
-    verb = re.compile(f"posthouse [a-z]+ {found[1]}")
-    names = [name for name, _ in commands(program(), "posthouse") if verb.fullmatch(name)]
-    if names:
-        yield f"Commands of that name: {', '.join(names)}."
+    json = wants_json(arguments)
+    with notes_as_json(json):
+        try:
+            outcome = command(args=list(arguments), prog_name="posthouse", standalone_mode=False)
+            return outcome if isinstance(outcome, int) else DONE
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else DONE
+        except EXPECTED as error:
+            return failure_of(error).tell(json=json)

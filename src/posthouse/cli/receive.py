@@ -11,9 +11,10 @@ import typer
 from msgspec import UNSET
 
 from posthouse.api.types import LOOKUP_ID_MAX, WAIT_MAX_MS
-from posthouse.cli.command import REFUSED, talking
+from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.durations import duration
+from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.messages.output import (
     Handler,
@@ -26,7 +27,6 @@ from posthouse.cli.messages.output import (
     leaving,
 )
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
 from posthouse.client.msmq import RemoteQueue
@@ -239,8 +239,10 @@ def _hand_over(
     except KeyboardInterrupt:
         if follow:
             return
-        complain(f"Interrupted after {done:,} messages; the others are where they were.")
-        raise typer.Exit(REFUSED) from None
+        raise CommandFailed(
+            f"Interrupted after {done:,} messages; the others are where they were",
+            name="INTERRUPTED",
+        ) from None
     finally:
         if isinstance(messages, Generator):
             messages.close()  # what was written is ended, the others go back

@@ -10,13 +10,12 @@ from typing import Annotated
 import typer
 
 from posthouse import __version__
-from posthouse.cli.output import complain, print_json, print_pairs, say
+from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.output import print_json, print_pairs, say
 from posthouse.cli.start_errors import opening
 from posthouse.net.control_socket import default_home
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import NotStarted, Options, run
-
-REFUSED = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -85,10 +84,9 @@ def serve(
         with opening(place, "Not started"):
             outcome = run(options, standard_doors)
     except NotStarted as error:
-        complain(f"Not started: {error}.")
-        raise typer.Exit(REFUSED) from None
+        raise CommandFailed(f"Not started: {error}", name="NOT_STARTED") from None
     if outcome.cause:
-        complain(outcome.cause)
+        raise CommandFailed(outcome.cause, exit_code=outcome.code, name="STOPPED")
     raise typer.Exit(outcome.code)
 
 

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
-from posthouse.cli.command import REFUSED
-from posthouse.cli.output import complain
+from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.exit_codes import WRONG_USAGE
 from posthouse.runtime.settings.file import SettingsError
 from posthouse.store.errors import FormatUnknown, StoreDamaged, StoreError
 
-WRONG_USAGE = 2
+_NAME = "HOME_NOT_OPENED"
 
 
 @contextmanager
@@ -22,18 +20,15 @@ def opening(home: Path, outcome: str) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        for problem in str(error).splitlines():
-            complain(problem)
-        raise typer.Exit(WRONG_USAGE) from None
+        raise CommandFailed(str(error), exit_code=WRONG_USAGE, name="WRONG_SETTINGS") from None
     except StoreError as error:
-        complain(f"{outcome}: {_explained(error, home)}")
-        raise typer.Exit(REFUSED) from None
+        raise CommandFailed(f"{outcome}: {_explained(error, home)}", name=_NAME) from None
     except PermissionError as error:
-        complain(
-            f"{outcome}: {error.filename or home}: {error.strerror}. Run as the owner of the "
-            "home, or name one of your own with --home."
-        )
-        raise typer.Exit(REFUSED) from None
+        raise CommandFailed(
+            f"{outcome}: {error.filename or home}: {error.strerror}",
+            "Run as the owner of the home, or name one of your own with --home.",
+            name=_NAME,
+        ) from None
 
 
 def _explained(error: StoreError, home: Path) -> str:

@@ -21,6 +21,8 @@ from posthouse.cli.demo.demonstration import Audience, Report, demonstrate
 from posthouse.cli.demo.naming import Named
 from posthouse.cli.demo.pipeline import REMEDY, Piped, spark_is_there
 from posthouse.cli.demo.posting import Posted
+from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.exit_codes import WRONG_USAGE
 from posthouse.cli.output import complain, print_json, print_table, safe, say
 
 STEPS = ("sending", "delivering", "receiving", "posting", "Spark")
@@ -52,8 +54,9 @@ def demo(
     Example: posthouse demo --orders 2000
     """
     if home is not None and home.exists() and any(home.iterdir()):
-        complain(f"{home} is not empty. Name a new folder, or leave --home out.")
-        raise typer.Exit(2)
+        raise CommandFailed(
+            f"{home} is not empty", "Name a new folder, or leave --home out.", exit_code=WRONG_USAGE
+        )
     spark = _spark(spark)
     place = (home or Path(tempfile.mkdtemp(prefix="posthouse-demo-"))).absolute()
     try:
@@ -78,8 +81,9 @@ def demo(
 def _spark(wanted: bool | None) -> bool:
     there = spark_is_there()
     if wanted and not there:
-        complain(f"Spark is not installed. Install it with: {REMEDY}")
-        raise typer.Exit(2)
+        raise CommandFailed(
+            "Spark is not installed", f"Install it with: {REMEDY}", exit_code=WRONG_USAGE
+        )
     if wanted is None and not there:
         complain(f"The pipeline is left out, since Spark is not installed: {REMEDY}")
     return there if wanted is None else wanted

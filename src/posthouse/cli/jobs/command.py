@@ -29,10 +29,12 @@ from posthouse.api.jobs import (
 from posthouse.api.types import Done
 from posthouse.cli.command import Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.jobs import queue as job_queue
 from posthouse.cli.jobs import server as job_server
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain, print_json, print_pairs, print_table, say
+from posthouse.cli.output import print_json, print_pairs, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.model.completion_codes import NO_Q_JOB
 from posthouse.model.errors import QmsError
@@ -40,7 +42,7 @@ from posthouse.model.job_types import job_type_name, parse_job_type
 
 PAGE: Final = 1000
 LOOK_S: Final = 0.3
-REFUSED: Final = 1
+
 
 Queue = job_queue.Queue
 Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The job's number.")]
@@ -374,8 +376,10 @@ def _tell_end(remote: Remote, queue: str, number: int) -> None:
     """The newest end of a job of that number; it is the one that was watched."""
     found = [one for one in ended(remote, queue) if one.number == number]
     if not found:
-        complain(f"There is no job {number} in {queue}, and nothing is known of its end.")
-        raise typer.Exit(REFUSED)
+        raise CommandFailed(
+            f"There is no job {number} in {queue}, and no record of its end",
+            f"List the jobs: posthouse job list {queue}.",
+        )
     one = found[-1]
     if remote.json:
         print_json(one)

@@ -20,6 +20,7 @@ from posthouse.api.types import Done
 from posthouse.cli.command import group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import duration
+from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import complain, print_json, safe, say
 from posthouse.cli.user import PASSWORD_LENGTH_MAX
 from posthouse.model.bindery import (
@@ -233,8 +234,10 @@ def spark(
 
     url = remote.url or remote.ask(StatusJson, "GET", path_of("status")).url
     if not url:
-        complain("The queue manager has no admin endpoint, and Spark's tasks need one.")
-        raise typer.Exit(1)
+        raise CommandFailed(
+            "The queue manager has no admin endpoint, which the tasks of Spark connect to",
+            "Set [admin] port in posthouse.toml and start it again.",
+        )
     place, runner, settings = master or "local[*]", None, _settings(conf)
     if programs:
         try:
@@ -388,6 +391,6 @@ def _serve(remote: Remote, server: QueueServer) -> None:
     else:
         say(f"Finished {finished:,} {'job' if finished == 1 else 'jobs'}; {failed:,} failed.")
     if error:
-        complain(f"The server has ended: {error}.")
-    if error or failed:
+        raise CommandFailed(f"The server has ended: {error}", name="JOB_SERVER_ENDED")
+    if failed:
         raise typer.Exit(FAILED)

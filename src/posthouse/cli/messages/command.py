@@ -19,6 +19,7 @@ from posthouse.api.types import (
 )
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.messages import files as message_files
 from posthouse.cli.messages.choice import LookupIds, Source, Where, chosen, found_messages
@@ -32,7 +33,6 @@ from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
 
 ROWS_SHOWN = 1000
-REFUSED = 1
 MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
 
 Destination = Annotated[

@@ -24,6 +24,7 @@ from posthouse.api.types import (
     TokenCreatedJson,
 )
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import complain
 from posthouse.cli.progress import spinner
 from posthouse.cli.token import expiry
@@ -32,7 +33,6 @@ from posthouse.model.errors import ServiceNotAvailable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REFUSED: Final = 1
 STANDARD_ERROR: Final = 2
 TOKEN_LIFE: Final = "30d"
 
@@ -94,8 +94,7 @@ def need_spark() -> None:
     try:
         require_spark()
     except ImportError as error:
-        complain(str(error))
-        raise typer.Exit(REFUSED) from None
+        raise CommandFailed(str(error), name="SPARK_NOT_INSTALLED") from None
 
 
 @contextmanager
@@ -133,8 +132,7 @@ def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSes
     try:
         return session(name, master, **conf)
     except JavaNotFound as error:
-        complain(str(error))
-        raise typer.Exit(REFUSED) from None
+        raise CommandFailed(str(error), name="JAVA_NOT_FOUND") from None
     except (Py4JError, PySparkException) as error:
         where = f"on {master}" if master else "here"
         remedy = "Check --master, and that the cluster runs and can be reached from here."

@@ -13,6 +13,7 @@ import typer
 
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, json_line, print_json, print_table, safe, say
 from posthouse.cli.pipelines.access import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from posthouse.spark.rows.values import Values
 
 TOP: Final = 10
-REFUSED: Final = 1
 REPORT: Final = "report.html"
 STANDARD: Final = "-"
 
@@ -140,8 +140,7 @@ def _tell_resent(remote: Remote, done: Resent, dry_run: bool) -> None:
         if done.gone:
             say(f"{done.gone:,} were gone meanwhile.")
     if done.refused:
-        complain(f"{done.refused:,} were refused: {done.error}")
-        raise typer.Exit(REFUSED)
+        raise CommandFailed(f"{done.refused:,} messages were refused: {done.error}")
 
 
 def _tell_dead_letters(remote: Remote, found: DeadLetters, out: Path | None) -> None:

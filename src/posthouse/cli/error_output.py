@@ -1,0 +1,158 @@
+"""How a command that failed ends: one line for people or one of JSON, and an exit code.
+
+With `--json` every line on standard error is JSON: `{"error": {...}}` ends a command that failed,
+`{"note": "..."}` is what else it has to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import typer
+
+from posthouse.cli.exit_codes import NOT_REACHABLE, REFUSED, WRONG_USAGE
+from posthouse.cli.output import complain, json_error
+from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
+from posthouse.model.errors import QueueError, RemoteProtocolError
+
+# Of click, or of the copy that typer brings along.
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
+
+TRUSTED = (
+    "Set SSL_CERT_FILE to a PEM file with its certificate or that of its authority, and use a host "
+    "name that is in the certificate."
+)
+CHECK_RUNNING = "Check that it runs: posthouse status."
+
+
+class CommandFailed(Exception):
+    """A command cannot do its work: why, what to do, and its exit code."""
+
+    def __init__(
+        self, cause: str, remedy: str = "", exit_code: int = REFUSED, name: str = "REFUSED"
+    ) -> None:
+        super().__init__(cause)
+        self.cause, self.remedy = cause, remedy
+        self.exit_code, self.name = exit_code, name
+
+
+class Failure(NamedTuple):
+    """What is printed of an error, and the exit code."""
+
+    name: str
+    cause: str
+    remedy: str
+    exit_code: int
+    code: int | None = None
+    hints: tuple[str, ...] = ()
+    text: str = ""
+
+    def tell(self, *, json: bool) -> int:
+        """Print it on standard error; returns the exit code."""
+        if json:
+            json_error(
+                {
+                    "name": self.name,
+                    "code": self.code,
+                    "cause": self.cause,
+                    "remedy": self.remedy,
+                    "hints": self.hints,
+                    "exit_code": self.exit_code,
+                }
+            )
+            return self.exit_code
+        for line in (*(self.text or self._sentence()).splitlines(), *self.hints):
+            complain(line.replace("\t", "  "))
+        return self.exit_code
+
+    def _sentence(self) -> str:
+        return f"{self.cause.rstrip('. ')}. {self.remedy}".rstrip()
+
+
+# What ends a command with a line on standard error. Everything else is a fault of the program.
+EXPECTED = (
+    UsageError,
+    typer.Abort,
+    CommandFailed,
+    QueueError,
+    RemoteProtocolError,
+    ConnectionError,
+    TimeoutError,
+    UnicodeError,
+    OSError,
+)
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the options of a command line ask for JSON."""
+    words = list(arguments)
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What an error that ends a command comes down to."""
+    match error:
+        case UsageError():
+            return _usage(error)
+        case typer.Abort():
+            return Failure("CANCELLED", "Nothing was changed", "", REFUSED)
+        case CommandFailed():
+            return Failure(error.name, error.cause, error.remedy, error.exit_code)
+        case QueueError():
+            hints = tuple(getattr(error, "__notes__", ()))
+            words = (error.name, error.cause, error.remedy)
+            return Failure(*words, REFUSED, error.code, hints, str(error))
+        case RemoteProtocolError():
+            cause = f"Not a valid packet: {error}"
+            return Failure("NOT_A_VALID_PACKET", cause, "", REFUSED, text=cause)
+        case CertificateNotTrusted():
+            return _unreachable(error.cause, TRUSTED)
+        case ClientConnectionError():
+            return _unreachable(error.cause, error.remedy)
+        case ConnectionError() | TimeoutError():
+            return _unreachable(str(error), CHECK_RUNNING)
+        case UnicodeError():
+            cause = f"an argument or the input is not valid UTF-8: {error}"
+            return Failure("WRONG_USAGE", cause, "Convert it to UTF-8.", WRONG_USAGE)
+        case OSError():
+            return _input_output(error)
+    raise error
+
+
+def _unreachable(cause: str, remedy: str) -> Failure:
+    text = f"Not reachable: {cause.rstrip('. ')}. {remedy}"
+    return Failure("NOT_REACHABLE", cause, remedy, NOT_REACHABLE, text=text)
+
+
+def _input_output(error: OSError) -> Failure:
+    cause = f"{error.filename or 'input/output'}: {error.strerror or error}"
+    misnamed = isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)
+    if misnamed:
+        return Failure("WRONG_USAGE", cause, "Check the path.", WRONG_USAGE)
+    return Failure("INPUT_OUTPUT", cause, "", REFUSED, text=cause)
+
+
+def _usage(error: Any) -> Failure:
+    """What is wrong with a command line; it may hold anything."""
+    cause = error.format_message()
+    see = f"See: {error.ctx.command_path} --help" if error.ctx is not None else ""
+    return Failure(
+        "WRONG_USAGE", cause, see, WRONG_USAGE, hints=(*_verbs(error), *filter(None, [see])),
+        text=cause,
+    )  # fmt: skip
+
+
+def _verbs(error: Any) -> Iterator[str]:
+    """Commands that have the unknown first word as their verb, such as `queue list` for `list`."""
+    found = re.fullmatch(r"No such command '([a-z-]+)'\.", error.format_message())
+    if found is None or error.ctx is None or error.ctx.parent is not None:
+        return
+    from posthouse.cli.commands_page import commands
+    from posthouse.cli.main import program
+
+    verb = re.compile(f"posthouse [a-z]+ {found[1]}")
+    names = [name for name, _ in commands(program(), "posthouse") if verb.fullmatch(name)]
+    if names:
+        yield f"Commands of that name: {', '.join(names)}."
