@@ -8,8 +8,8 @@ import pytest
 
 from posthouse.client.message import body_of
 from posthouse.model.names import parse_format_name
-from posthouse.protocols.remote_read import stubs
 from posthouse.protocols.queue_format import queue_format_of
+from posthouse.protocols.remote_read import stubs
 from posthouse.rpc.ept import EPT
 from posthouse.rpc.syntax import SyntaxId
 from posthouse.wire.packet.remote_read import read_packet

@@ -25,8 +25,9 @@ bodies) is printed with control characters escaped, so that no message can steer
 | 3 | not reachable |
 
 A refusal reads like `MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): ...`. With `--json` every line on
-standard error is JSON, too. A command that failed ends with `{{"error": {{"name": ..., "code": ...,
-"cause": ..., "remedy": ..., "hints": [...], "exit_code": ...}}}}`; other lines are `{{"note": ...}}`.
+standard error is JSON, too. A command that failed ends with `{{"error": {{"name": ..., "code":
+..., "cause": ..., "remedy": ..., "hints": [...], "exit_code": ...}}}}`; other lines are `{{"note":
+...}}`.
 `name` and `code` are those of MSMQ for what the queue manager refuses. Elsewhere `code` is null and
 `name` is `WRONG_USAGE`, `NOT_REACHABLE`, `CANCELLED`, `INPUT_OUTPUT`, `NOT_STARTED` or a similar
 word.
