@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
+from posthouse.protocols.http.rooms import Loan
 from posthouse.protocols.memory import (
     LARGEST,
     SLOW_BYTES,
@@ -18,7 +19,6 @@ from posthouse.protocols.memory import (
     UNREAD,
     Buffer,
     Holder,
-    Loan,
     MemoryAccount,
 )
 
@@ -479,21 +479,52 @@ def test_what_is_begun_never_exceeds_half_nor_an_address_its_quarter(
         assert bench.closed == []
 
 
-def test_an_answer_is_on_the_account_until_it_ends() -> None:
+def test_an_answer_is_on_the_account_until_it_is_sent() -> None:
     bench = Bench()
-    holder = bench.session("10.0.0.9")
-    loan, other = Loan(bench.account, holder), Loan(bench.account, bench.session("10.0.0.9"))
+    holder, another = bench.session("10.0.0.9"), bench.session("10.0.0.9")
+    loan, other = Loan(bench.account, holder), Loan(bench.account, another)
     loan.change(20 * MIB)
     loan.change(-5 * MIB)
     assert bench.account.bytes[Buffer.FETCHED] == 15 * MIB
+    assert not other.take(11 * MIB)
     with pytest.raises(InsufficientResources):
         other.change(11 * MIB)
     other.change(SMALL_REQUEST)
-    other.end()
-    loan.end()
-    loan.end()
+    other.send(0, in_any_case=False)
+    loan.send(12 * MIB, in_any_case=False)
+    assert bench.account.bytes[Buffer.FETCHED] == 0
+    assert bench.account.bytes[Buffer.SEND] == bench.account.held == 12 * MIB
+    holder.leave()
     assert bench.account.held == 0
     other.change(11 * MIB)
+
+
+def test_what_was_fetched_becomes_an_answer_before_others_are_let_in() -> None:
+    """They would have its room, and an answer that is ready would be refused."""
+    bench = Bench()
+    holder, waits = bench.session("10.0.0.9"), bench.session("10.0.0.9")
+    loan = Loan(bench.account, holder)
+    loan.change(20 * MIB)
+    waits.resume = lambda: waits.may_answer(10 * MIB) and waits.take(Buffer.FETCHED, 10 * MIB)
+    assert not waits.may_answer(10 * MIB)
+    loan.send(20 * MIB, in_any_case=False)
+    assert (holder.bytes[Buffer.SEND], waits.held) == (20 * MIB, 0)
+    loan.send(21 * MIB, in_any_case=True)
+    assert bench.account.held == 21 * MIB
+
+
+def test_an_answer_that_is_larger_than_what_was_fetched_may_be_refused() -> None:
+    bench = Bench()
+    holder = bench.session("10.0.0.9")
+    loan, other = Loan(bench.account, holder), bench.session("10.0.0.9")
+    loan.change(20 * MIB)
+    other.take(Buffer.SEND, MIB)
+    with pytest.raises(InsufficientResources):
+        loan.send(25 * MIB, in_any_case=False)
+    assert bench.account.bytes[Buffer.FETCHED] == 20 * MIB
+    other.leave()
+    loan.send(60 * MIB, in_any_case=False)  # of any size, where the address has nothing else
+    assert bench.account.held == 60 * MIB
 
 
 def test_an_answer_for_nobody_is_not_counted() -> None:
@@ -504,7 +535,7 @@ def test_an_answer_for_nobody_is_not_counted() -> None:
     holder.leave()
     loan.change(-MIB)
     loan.change(MIB)
-    loan.end()
+    loan.send(MIB, in_any_case=False)
     assert bench.account.held == 0
 
 

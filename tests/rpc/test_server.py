@@ -1,7 +1,6 @@
 """The runtime on real sockets: limits, memory, slow clients, the stop."""
 
 import asyncio
-import gc
 from weakref import ref
 
 import pytest
@@ -12,6 +11,7 @@ from posthouse.rpc import pdu, statuses
 from posthouse.rpc.fragments import CALL_OVERHEAD
 from posthouse.rpc.server import SHORT, WRITE_BUFFER, RpcServer
 from posthouse.rpc.settings import RpcSettings
+from tests.support.circles import circles, without_collector
 from tests.support.loop_server import PATIENCE_S, on_loop, turn, until
 
 from .socket_rig import hear_all, serving
@@ -418,12 +418,13 @@ async def test_nothing_is_left_of_a_connection() -> None:
         stranger = await house.bound()
         stranger.say(request(ECHO, bytes(1000), flags=pdu.FIRST_FRAG), request(WAIT, call_id=8))
         await until(lambda: house.server.calls == 1)
-        links = [ref(link) for link in house.server.links]
-        stranger.close()
-        await until(lambda: not house.server.links)
-        await turn()
-        gc.collect()
-        assert [link() for link in links] == [None]
+        with without_collector():
+            links = [ref(link) for link in house.server.links]
+            stranger.close()
+            await until(lambda: not house.server.links)
+            await turn()
+            assert [link() for link in links] == [None]
+            assert circles() & {"ServerConnection", "ServerCall", "Link"} == set()
 
 
 # -- the stop

@@ -4,7 +4,7 @@ Three kinds of wrong: the caller's fault is a `QueueError`, the peer's fault a
 `RemoteProtocolError`, our own an assertion.
 """
 
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from posthouse.model.completion_codes import SEEN_BY_CLIENTS
 from posthouse.model.error_table import ERROR_CODES as ERROR_CODES
@@ -12,6 +12,7 @@ from posthouse.model.error_table import STATUS_CODES as STATUS_CODES
 from posthouse.model.error_table import ErrorCode as ErrorCode
 from posthouse.model.error_table import explain as explain
 
+E = TypeVar("E", bound=Exception)
 _CLASS_OF_CODE: "dict[int, type[QueueError]]" = {}
 
 
@@ -35,6 +36,15 @@ class QueueError(Exception):
 
     def __str__(self) -> str:
         return f"{self.name} (0x{self.code:08X}): {self.cause.rstrip('. ')}. {self.remedy}"
+
+
+def without_frames(error: E) -> E:
+    """The error alone: its frames would keep what they hold, connections and all, as a circle.
+
+    The error that it was made from has frames of its own.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class IllegalProperty(QueueError):

@@ -47,6 +47,14 @@ SEND, FETCHED = Buffer.SEND.value, Buffer.FETCHED.value
 ANSWERS, UPLOADS = Buffer.ANSWERS.value, Buffer.ARROW.value
 
 
+def _ignore_reason(reason: str) -> None:
+    pass
+
+
+def _nothing() -> None:
+    pass
+
+
 class Holder:
     """What one session holds. Doors keep one for each connection."""
 
@@ -203,6 +211,14 @@ class Holder:
             self._written += size
         self._account.gave(self, kind, size)
 
+    def turn(self, kind: int, other: int, size: int) -> None:
+        """Bytes that were held for one purpose are held for another one: nobody waits for them."""
+        assert 0 <= size <= self.bytes[kind]
+        self.bytes[kind] -= size
+        self.bytes[other] += size
+        self._written += size if other == SEND else 0
+        self._account.turned(kind, other, size)
+
     def is_slow(self, now_ms: int) -> bool:
         """A large packet that came to less than 64 KiB since the last look, 10 s ago or more."""
         if now_ms - self._looked_ms < SLOW_MS:
@@ -234,33 +250,8 @@ class Holder:
             if size:
                 self.give(kind, size)
         self.gone = True
+        self.close, self.resume = _ignore_reason, _nothing  # or it keeps its session, as a circle
         self._account.left(self)
-
-
-class Loan:
-    """What one request has fetched for its answer; `end` gives all of it back."""
-
-    def __init__(self, account: MemoryAccount, holder: Holder) -> None:
-        self._account = account
-        self._holder = holder
-        self._size = 0
-
-    def change(self, size: int) -> None:
-        """So many bytes more, which may be refused, or fewer."""
-        holder = self._holder
-        if holder.gone:  # what runs on for nobody is not counted
-            return
-        if size > 0:
-            if not self._account.may_hold(holder, size):
-                raise self._account.refusal("answer", "Ask for less, or try again.")
-            holder.take(FETCHED, size)
-        elif size < 0:
-            holder.give(FETCHED, -size)
-        self._size += size
-
-    def end(self) -> None:
-        """The answer is there, or nobody wants it any more."""
-        self.change(-self._size)
 
 
 class MemoryAccount:
@@ -324,15 +315,15 @@ class MemoryAccount:
         others = self.begun[holder.address] - (holder.announced > 0)
         return not others or self._fits_address(holder, more)
 
-    def may_hold(self, holder: Holder, size: int) -> bool:
-        """Whether a holder may have this many bytes more for an answer."""
-        if size <= SMALL_REQUEST:
+    def may_hold(self, holder: Holder, size: int, instead: int = 0) -> bool:
+        """Whether a holder may have this many bytes for an answer, `instead` of what it has."""
+        if size <= max(SMALL_REQUEST, instead):
             return True
-        # Who holds nothing may ask for anything: the largest answer has a limit of its own.
-        alone = not self._of_address.get(holder.address, 0)
+        # Who holds nothing else may ask for anything: the largest answer has a limit of its own.
+        alone = self._of_address.get(holder.address, 0) <= instead
         is_large = 4 * size > self.limit
-        fits = self._fits(holder, size, alone=is_large)
-        return fits and (alone or self._fits_address(holder, size))
+        fits = self._fits(holder, size, alone=is_large, instead=instead)
+        return fits and (alone or self._fits_address(holder, size - instead))
 
     def room_for(self, holder: Holder) -> int:
         """Bytes that a holder may have for an answer now, for sure; a small answer always."""
@@ -350,11 +341,11 @@ class MemoryAccount:
         """Whether a packet could never come to its end: at 80 % its session would be closed."""
         return size > SMALL_REQUEST and 10 * size >= 7 * self.limit
 
-    def _fits(self, holder: Holder, more: int, *, alone: bool = False) -> bool:
+    def _fits(self, holder: Holder, size: int, *, alone: bool = False, instead: int = 0) -> bool:
         """Half of all is for what was announced; what is larger than that may come alone."""
-        kept = self._kept(self._promised, holder)
-        fits = 2 * (self.used + more + kept) <= self.limit
-        fits = fits or (alone and not (self.short or self.reserved or kept))
+        kept, others = self._kept(self._promised, holder), self.used - instead
+        fits = 2 * (others + size + kept) <= self.limit
+        fits = fits or (alone and not (2 * others > self.limit or self.reserved or kept))
         self._crowded = self._crowded or not fits
         return fits
 
@@ -417,6 +408,11 @@ class MemoryAccount:
             self._let_in_all()
         else:
             self._let_in(holder.address)
+
+    def turned(self, kind: int, other: int, size: int) -> None:
+        """A holder has bytes for another purpose."""
+        self.bytes[kind] -= size
+        self.bytes[other] += size
 
     def _note(self, address: str, grown: int) -> None:
         left = self._of_address.get(address, 0) + grown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
@@ -36,6 +37,11 @@ _EVENTS: Final = {
     pdu.ORPHANED: ConnectionEvent.ORPHANED,
     pdu.SHUTDOWN: ConnectionEvent.SHUTDOWN,
 }
+
+
+def _count_bug(counts: Counts, bug: Callable[[Exception], None], error: Exception) -> None:
+    counts.bugs += 1
+    bug(error)
 
 
 class ServerConnection:
@@ -74,7 +80,7 @@ class ServerConnection:
         self._close = close
         self._now = now
         self._unsent = unsent  # bytes that were given to `send` and are not gone yet
-        self._bug = bug
+        self._failed = partial(_count_bug, self.counts, bug)
         self._contexts = self.binding.contexts
         self._login: Login | None = None  # of requests that name none
         self._is_signed = False  # and whether it takes no such requests
@@ -494,10 +500,6 @@ class ServerConnection:
             self._drains.look()
 
     # -- the end
-
-    def _failed(self, error: Exception) -> None:
-        self.counts.bugs += 1
-        self._bug(error)
 
     def _end(self) -> None:
         """Takes nothing more, says what is to be said, and closes."""

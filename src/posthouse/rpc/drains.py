@@ -8,6 +8,10 @@ from collections.abc import Callable
 from posthouse.rpc.interface import BACKLOG_MAX
 
 
+def _nothing_is_left() -> int:
+    return 0
+
+
 class Drains:
     """Who waits at one connection; each is called back once, in turn.
 
@@ -44,4 +48,5 @@ class Drains:
     def end(self) -> None:
         """The client is gone: everybody hears of that."""
         self._is_over = True
+        self._backlog = _nothing_is_left  # lets go of the connection, or both stay as a circle
         self.look()

@@ -16,7 +16,12 @@ from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
 from posthouse.engine.ledger.effects import Ask, Effects, Event, Read, Wake
 from posthouse.engine.ledger.steps import Work
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
+from posthouse.model.errors import (
+    QueueError,
+    RemoteProtocolError,
+    ServiceNotAvailable,
+    without_frames,
+)
 from posthouse.model.message import Message
 from posthouse.protocols.desk import Answer as Answer
 from posthouse.protocols.desk import Call as Call
@@ -99,7 +104,7 @@ class Driver:
                 return
             value, error = None, self.manager.machine.refused(need)
         except QueueError as refusal:
-            value, error = None, _without_frames(self.manager.machine.refused(refusal))
+            value, error = None, without_frames(self.manager.machine.refused(refusal))
         except RemoteProtocolError:
             raise  # bytes of a peer, looked at before they are taken in
         except BaseException:
@@ -251,15 +256,6 @@ class Driver:
         self.manager.stop()
         self.end_turn()
         self.sync()
-
-
-def _without_frames(error: QueueError) -> QueueError:
-    """Frames would keep what they hold, connections and all, as a circle.
-
-    The error that a refusal was made from has frames of its own.
-    """
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
 
 
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,12 +13,15 @@ import aiohttp
 import pytest
 
 from posthouse.model.message import Message
+from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
+from posthouse.protocols.handlers.scanning import Found
 from posthouse.protocols.http import rooms
 from posthouse.protocols.http.connection import PIPELINED_MAX
-from posthouse.protocols.memory import SEND, Holder
+from posthouse.protocols.memory import FETCHED, SEND, Holder
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
+from tests.support.circles import circles, without_collector
 
 BODY = 300_000
 LIMIT = 64 << 20
@@ -98,7 +102,7 @@ def test_a_request_that_waits_too_long_is_refused_and_takes_nothing(
 def waits_for_room() -> bool:
     """Whether some request of this process waits for memory."""
     names = {getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
-    return any(name.startswith("Rooms.room") for name in names)
+    return "room_for" in names
 
 
 @pytest.mark.parametrize("name", ["receive", "receive one"])  # a GET would be sent again
@@ -121,6 +125,86 @@ def test_a_request_whose_client_has_gone_does_not_wait_on(tmp_path: Path, name: 
         other.leave()
         assert (rig.admin.memory.used, fetched) == (0, [])
         assert len((await rig.get(f"{at()}/messages")).json["messages"]) == 1
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("name", ["find", "receive"])
+def test_a_request_whose_client_has_gone_leaves_nothing(tmp_path: Path, name: str) -> None:
+    """Circles of requests would stay for long: the collector puts aside what it has seen twice."""
+
+    async def work(rig: ApiRig) -> None:
+        other, lookup_id, _ = await filled(rig)
+        asked: asyncio.Future[Any] = asyncio.ensure_future(ASKED[name](rig, lookup_id))
+        while not rig.admin.memory.delayed:
+            await rig.run(lambda manager: None)
+        for connection in list(rig.server.open):
+            connection.transport.abort()
+            del connection
+        asked.cancel()
+        with suppress(asyncio.CancelledError, aiohttp.ClientError):
+            await asked
+        del asked
+        while rig.server.open or waits_for_room():
+            await rig.run(lambda manager: None)
+        await rig.run(lambda manager: None)
+        assert circles() & {"Conversation", "Holder", "RequestHandler", "BaseRequest"} == set()
+        other.leave()
+        assert rig.admin.memory.used == 0
+        statuses = [
+            (await rig.get("/api/v1/messages", where="label = 'large'")).status for _ in range(5)
+        ]
+        assert statuses == [200] * 5  # the search that was given up does not count
+
+    with without_collector():
+        with_api(tmp_path, work)
+
+
+def test_what_runs_on_for_nobody_is_on_the_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages are made into JSON beside the loop, and need their memory until that is done."""
+    begun, may_end = threading.Event(), threading.Event()
+    made = Found.json
+
+    def slowly(self: Found) -> MessageJson:
+        begun.set()
+        assert may_end.wait(60)
+        return made(self)
+
+    async def work(rig: ApiRig) -> None:
+        other, _, _ = await filled(rig)
+        other.leave()
+        monkeypatch.setattr(Found, "json", slowly)
+        asked: asyncio.Future[Any] = asyncio.ensure_future(rig.get(f"{at()}/messages"))
+        while not begun.is_set():
+            await rig.run(lambda manager: None)
+        assert rig.admin.memory.bytes[FETCHED] > BODY
+        asked.cancel()
+        with suppress(asyncio.CancelledError):
+            await asked
+        while any(connection.busy for connection in rig.server.open):
+            await rig.run(lambda manager: None)
+        assert rig.admin.memory.bytes[FETCHED] > BODY
+        may_end.set()
+        while rig.admin.memory.used:
+            await rig.run(lambda manager: None)
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("name", ["list", "find", "show"])
+def test_answers_that_need_all_memory_come_one_after_the_other(tmp_path: Path, name: str) -> None:
+    """There is room for a whole answer before its messages are fetched, so none is refused."""
+
+    async def work(rig: ApiRig) -> None:
+        other, lookup_id, _ = await filled(rig)
+        other.leave()
+        rig.admin.memory.limit = 8 * BODY
+        replies = await asyncio.gather(*(ASKED[name](rig, lookup_id) for _ in range(4)))
+        assert [reply.status for reply in replies] == [200] * 4
+        assert rig.admin.memory.refused == 0
+        assert rig.admin.memory.delayed
 
     with_api(tmp_path, work)
 

@@ -18,6 +18,7 @@ from posthouse.protocols.memory import Buffer
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.packet.message import serialize
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
+from tests.support.circles import circles, without_collector
 
 UPGRADE = {"Host": "localhost", "Connection": "keep-alive, Upgrade", "Upgrade": "posthouse/1"}
 
@@ -408,5 +409,25 @@ def test_a_stop_answers_what_was_asked_and_closes(tmp_path: Path) -> None:
         await rig.server.stop(5.0)
         assert await peer.ended()
         rig.admin.enter()
+
+    with_api(tmp_path, work)
+
+
+def test_nothing_is_left_of_a_session(tmp_path: Path) -> None:
+    """Nor of the queues that it had open."""
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        assert isinstance(
+            await peer.ask(payloads.Open(ORDERS, QueueAccessType.RECEIVE), 2), payloads.Opened
+        )
+        with without_collector():
+            peer.writer.close()
+            while rig.admin.traffic.sessions:
+                await rig.run(lambda manager: None)
+            await rig.run(lambda manager: None)
+            assert circles() & {"ClientSession", "Connection", "OpenQueueDescriptor"} == set()
 
     with_api(tmp_path, work)

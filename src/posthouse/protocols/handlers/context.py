@@ -73,6 +73,9 @@ class Inflow(Protocol):
 class AnswerMemory(Protocol):
     """The memory that one request has for what it fetches."""
 
+    def take(self, size: int) -> bool:
+        """Whether there was memory for these bytes now; then it has them."""
+
     def change(self, size: int) -> None:
         """More bytes, which may be refused, or fewer."""
 
@@ -82,6 +85,10 @@ class AnswerMemory(Protocol):
 
 class Unbounded:
     """`AnswerMemory` without an account, for doors that have none."""
+
+    def take(self, size: int) -> bool:
+        """There always is."""
+        return True
 
     def change(self, size: int) -> None:
         """Counts nothing."""

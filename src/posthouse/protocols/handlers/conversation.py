@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from posthouse.engine.manager import QueueManager
-from posthouse.model.errors import OperationCancelled, QueueError
+from posthouse.model.errors import OperationCancelled, QueueError, without_frames
 from posthouse.protocols.desk import Answer, Desk, Release
 
 T = TypeVar("T")
@@ -92,13 +92,18 @@ class Conversation(Generic[T]):
         try:
             step = move()
         except StopIteration as end:
-            self.ended = True
-            self._finish(end.value, None)
+            self._end(end.value, None)
         except Exception as error:
-            self.ended = True
-            self._finish(None, error)
+            self._end(None, error)
+            without_frames(error)
         else:
             self._take(step)
+
+    def _end(self, value: T | None, error: Exception | None) -> None:
+        """Lets go of what it was for: in a circle that would stay for long."""
+        self.ended = True
+        finish, self._finish = self._finish, _finished
+        finish(value, error)
 
     def _take(self, step: Step) -> None:
         if self._cancelled and self._looks:
@@ -173,6 +178,10 @@ class Conversation(Generic[T]):
 
     def _throw(self, error: Exception) -> None:
         self._advance(lambda: self._steps.throw(error))
+
+
+def _finished(value: object, error: Exception | None) -> None:
+    """Whoever asked has been told already."""
 
 
 def _cancelling(waiting: Wait) -> Callable[[QueueManager], object]:

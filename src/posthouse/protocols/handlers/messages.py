@@ -42,6 +42,7 @@ from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_json import message_json, message_of, readable
 from posthouse.protocols.handlers.scanning import (
     GONE,
+    JSON_FACTOR,
     SCAN_MAX,
     STEP_BYTES,
     Found,
@@ -50,7 +51,6 @@ from posthouse.protocols.handlers.scanning import (
     peekable_queues,
     search,
 )
-from posthouse.protocols.memory import SMALL_REQUEST
 
 _MEANING = {entry.code: entry for entry in MESSAGE_CLASSES}
 
@@ -97,23 +97,23 @@ def without_body(message: MessageJson) -> MessageJson:
 def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> Steps[MessageJson]:
     """Shows one message by its lookup id, and leaves it where it is."""
 
-    def look(manager: QueueManager, room: int) -> Read | int:
+    def look(manager: QueueManager, *, has_room: bool) -> Read | int:
         with opened(manager, params.queue, QueueAccessType.PEEK, context) as descriptor:
             places.append(_place_of(descriptor))
-            size = manager.messages.size_by_lookup_identifier(
+            size = JSON_FACTOR * manager.messages.size_by_lookup_identifier(
                 descriptor, params.lookup_id, peek=True
             )
-            if size > max(room, SMALL_REQUEST):
+            if not (has_room or context.memory.take(size)):
                 return size
             return manager.messages.read_message_by_lookup_identifier(
                 descriptor, params.lookup_id, MessageSeekAction.CURRENT, peek=True
             )
 
     places: list[_QueueOfRead] = []
-    answer = yield Decide(lambda manager: look(manager, 0))
+    answer = yield Decide(lambda manager: look(manager, has_room=False))
     if isinstance(size := answer.value, int):
         yield context.memory.room(size)
-        answer = yield Decide(lambda manager: look(manager, size))
+        answer = yield Decide(lambda manager: look(manager, has_room=True))
     (message,) = _messages(answer, places[0])
     if params.decode:
         answer = yield context.services.offload(lambda: content_of(message))
@@ -292,9 +292,9 @@ def receive_messages(
     """
     receive = _Receive(context, params.queue, body)
     answer = yield Decide(receive.now)
-    if isinstance(answer.value, int):
-        receive.room = answer.value
-        yield context.memory.room(receive.room)
+    if isinstance(size := answer.value, int):
+        yield context.memory.room(JSON_FACTOR * size)
+        receive.room = size
         answer = yield Decide(receive.now)
     if not answer.value and body.timeout_ms and body.lookup_id is None:
         try:
@@ -320,7 +320,7 @@ class _Receive:
         self.queue = queue
         self.body = body
         self.place = _QueueOfRead(queue)
-        self.room = 0  # bytes on the account for what is received; 0: none was asked for
+        self.room = 0  # bytes of messages for which there is memory; 0: it was not asked for
         self._owner = object()  # of the descriptor that a wait keeps open
         self._descriptor: OpenQueueDescriptor | None = None
 
@@ -330,7 +330,7 @@ class _Receive:
             self.place = _place_of(descriptor)
             lookup_id = self.body.lookup_id
             size = self._size(manager, descriptor)
-            if size > SMALL_REQUEST and not self.room:
+            if not (self.room or self.context.memory.take(JSON_FACTOR * size)):
                 return size
             if lookup_id is not None:
                 return [
@@ -347,7 +347,7 @@ class _Receive:
         return manager.messages.bytes_ahead(descriptor, self.body.count, STEP_BYTES)
 
     def _first(self, manager: QueueManager, descriptor: OpenQueueDescriptor) -> list[Read]:
-        reads, size, room = list[Read](), 0, self.room or SMALL_REQUEST
+        reads, size, room = list[Read](), 0, self.room or STEP_BYTES
         while len(reads) < self.body.count and size < min(STEP_BYTES, room):
             found = manager.messages.first(descriptor.target())
             if found is None:

@@ -22,7 +22,6 @@ from posthouse.protocols.handlers.context import Context, opened
 from posthouse.protocols.handlers.conversation import Decide, Steps
 from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_json import message_json
-from posthouse.protocols.memory import SMALL_REQUEST
 from posthouse.security.rights import PEEK_MESSAGE
 
 STEP_MESSAGES: Final = 500
@@ -30,7 +29,7 @@ FIRST_MESSAGES: Final = 50  # of a search: compared at once, for most queues are
 STEP_BYTES: Final = 4 << 20  # of packets that one step fetches
 STEP_ROWS: Final = 4_000  # that one step looks at
 SCAN_MAX: Final = 100_000  # messages that one request reads
-JSON_FACTOR: Final = 3  # of the memory that a message takes as JSON: its bytes, a text, base64
+JSON_FACTOR: Final = 4  # of the memory that a message takes until its JSON is sent
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
 
 Wanted = Callable[[Row], bool]
@@ -81,47 +80,58 @@ class Scan:
     def step(self, count: int = STEP_MESSAGES) -> Steps[list[Found]]:
         """Up to `count` messages more; fewer than there are when they are large.
 
-        They are on the account until `given_back`. Before many bytes are fetched there has to be
-        memory for them.
+        Before they are fetched there has to be memory for all that is made of them; it is on the
+        account until it is `kept` for an answer or given back.
         """
-        answer = yield Decide(lambda manager: self._look(manager, count, SMALL_REQUEST))
+        answer = yield Decide(lambda manager: self._look(manager, count))
         if isinstance(answer.value, int):
-            self.room = size = answer.value
-            yield self.context.memory.room(size)
-            answer = yield Decide(lambda manager: self._look(manager, count, size, again=True))
+            size = answer.value
+            yield self.context.memory.room(JSON_FACTOR * size)
+            self.room = JSON_FACTOR * size
+            answer = yield Decide(lambda manager: self._look(manager, count, size))
         assert isinstance(answer.value, list)
         batch = [
             Found(read, packet, self.queue, self._code_page)
             for read, packet in zip(answer.value, answer.packets, strict=True)
         ]
-        size = sum(len(found.packet) for found in batch)
-        self.context.memory.change(size - self.room)
-        self.room = size
+        self.kept(room := JSON_FACTOR * sum(len(found.packet) for found in batch))
+        self.room = room
         return batch
 
-    def given_back(self) -> None:
-        """The packets of the last step are not needed."""
-        size, self.room = self.room, 0
-        self.context.memory.change(-size)
+    def kept(self, size: int) -> None:
+        """So much of the memory of the last step is needed for the answer."""
+        room, self.room = self.room, 0
+        self.context.memory.change(size - room)
 
-    def _look(
-        self, manager: QueueManager, count: int, room: int, *, again: bool = False
-    ) -> list[Read] | int:
-        """The next messages; their size instead, where that is more than there is room for."""
+    def given_back(self) -> None:
+        """What was made of the last step is not needed."""
+        self.kept(0)
+
+    def _look(self, manager: QueueManager, count: int, room: int | None = None) -> list[Read] | int:
+        """The next messages; their size instead, where there is no room for them now.
+
+        With `room` there is memory for as many bytes of them.
+        """
         with opened(manager, self.queue, self._access, self.context) as descriptor:
             queue = descriptor.target()
             self.queue, self._code_page = queue.name, queue.code_page
             chosen, place, done = self._chosen(manager, queue, count)
-            if again:
+            if room is not None:
                 chosen, place, done = _within(chosen, room, place, done)
-            size = sum(row.size for _, _, row in chosen)
-            if size > room and not again:
+            elif not self._takes(size := sum(row.size for _, _, row in chosen)):
                 return size
             reads = list[Read]()
             for self.place, number, row in chosen:
                 reads.append(manager.messages.read_of(number, row))
             self.place, self.done = place, done
             return reads
+
+    def _takes(self, size: int) -> bool:
+        room = JSON_FACTOR * size
+        if not self.context.memory.take(room):
+            return False
+        self.room = room
+        return True
 
     def _chosen(
         self, manager: QueueManager, queue: Queue, count: int
@@ -222,11 +232,12 @@ def _fetched(
     """Those that match, with the memory that they take as JSON on the account."""
     try:
         messages = yield from examined(scan.context, batch, where, decoding)
-    finally:
+    except BaseException:
         scan.given_back()
+        raise
     pairs = zip(batch, messages, strict=False)
     kept = (len(found.packet) for found, one in pairs if one is not None)
-    scan.context.memory.change(JSON_FACTOR * sum(kept) + decoded_size(messages))
+    scan.kept(JSON_FACTOR * sum(kept) + decoded_size(messages))
     return messages
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from posthouse.api.route import ARROW
-from posthouse.model.errors import OperationCancelled
-from posthouse.protocols.handlers.conversation import Outside, Resume
-from posthouse.protocols.http.rooms import room_for
+from posthouse.protocols.handlers.conversation import Outside
+from posthouse.protocols.http.rooms import Awaited, room_for
 from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
 
 HEADERS: Final = {
@@ -43,7 +42,7 @@ class Streaming:
         self._holder = holder
         self._memory = memory
         self._closing = closing
-        self._running: set[asyncio.Task[None]] = set()
+        self._awaited = Awaited()
 
     def has_room(self, size: int) -> bool:
         """Whether there is memory for so many bytes now."""
@@ -51,11 +50,15 @@ class Streaming:
 
     def room(self, size: int) -> Outside:
         """Waits until there is memory for so many bytes."""
-        return self._step(partial(self._wait, size))
+        return self._awaited.step(partial(self._wait, size))
 
     def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
         """Writes; ends when the peer has taken most of it in."""
-        return self._step(partial(self._write, pieces, room))
+        return self._awaited.step(partial(self._write, pieces, room))
+
+    def leave(self) -> None:
+        """Whoever asked has gone: nothing waits for memory."""
+        self._awaited.cancel()
 
     def finished(self, *, whole: bool) -> web.StreamResponse:
         """The response for aiohttp, which ends it. One that broke off never ends cleanly."""
@@ -64,24 +67,6 @@ class Streaming:
         if not whole and transport is not None:
             transport.abort()
         return self.response
-
-    def _step(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Outside:
-        async def run(resume: Resume) -> None:
-            try:
-                await work()
-            except ConnectionError:
-                resume(None, OperationCancelled("whoever asked has gone"))
-            except Exception as error:
-                resume(None, error)
-            else:
-                resume(None, None)
-
-        def start(resume: Resume) -> None:
-            task = asyncio.get_running_loop().create_task(run(resume))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-
-        return Outside(start)
 
     async def _wait(self, size: int) -> None:
         remedy = "Read with fewer tasks at a time, or raise [limits] memory."

@@ -346,6 +346,7 @@ class Connection(asyncio.BufferedProtocol):
             done(status, content)
 
         api = self.admin.api
+        rooms.begin()
         call = api.call(
             caller,
             Role(role),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
+from posthouse.model.errors import without_frames
 from posthouse.protocols.arrow.ipc_frames import Frame, IpcFrames
-from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.conversation import Outside
 from posthouse.protocols.handlers.refusals import BadRequest
-from posthouse.protocols.http.rooms import granted
+from posthouse.protocols.http.rooms import Awaited, granted
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
 
 UPLOAD_BYTES: Final = 256 << 10  # of each upload, with what aiohttp has read ahead of it
@@ -46,30 +46,20 @@ class Incoming:
         self._worked_on = 0
         self._begun = False  # a large message is on its way
         self._reading: asyncio.Task[Frame | None] | None = None
-        self._running: set[asyncio.Task[None]] = set()
+        self._awaited = Awaited()
 
     def next(self) -> Outside:
         """A step for the next message of the stream; None at its end."""
+        return self._awaited.step(self._next)
 
-        async def run(resume: Resume) -> None:
-            reading = self._reading or asyncio.ensure_future(self._read())
-            self._reading = None
-            try:
-                frame = await reading
-            except Exception as error:
-                resume(None, error)
-                return
-            if frame is not None:
-                self._worked_on = len(frame.data)
-                self._reading = asyncio.ensure_future(self._read())
-            resume(frame, None)
-
-        return Outside(lambda resume: self._spawn(run(resume)))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+    async def _next(self) -> Frame | None:
+        reading = self._reading or asyncio.ensure_future(self._read())
+        self._reading = None
+        frame = await reading
+        if frame is not None:
+            self._worked_on = len(frame.data)
+            self._reading = asyncio.ensure_future(self._read())
+        return frame
 
     def done(self) -> None:
         """The message that `next` gave is worked up: its memory is free."""
@@ -80,16 +70,11 @@ class Incoming:
 
     def begin_portion(self) -> Outside:
         """A step that waits its turn to make packets: all uploads together have few of them."""
+        return self._awaited.step(self._begin_portion)
 
-        def start(resume: Resume) -> None:
-            async def run() -> None:
-                await self._portions.acquire()
-                self._portion = True
-                resume(None, None)
-
-            self._spawn(run())
-
-        return Outside(start)
+    async def _begin_portion(self) -> None:
+        await self._portions.acquire()
+        self._portion = True
 
     def end_portion(self) -> None:
         """The packets are in the log, or given up."""
@@ -99,6 +84,7 @@ class Incoming:
 
     def close(self) -> None:
         """Nobody wants the rest."""
+        self._awaited.cancel()
         reading, self._reading = self._reading, None
         self._frames, self._ready = IpcFrames(), []  # nor what has come of it
         if reading is not None and not reading.cancel() and not reading.cancelled():
@@ -112,7 +98,8 @@ class Incoming:
                     data = await self._piece()
             except TimeoutError:
                 raise BadRequest("the body did not come in time") from None
-            except (web.RequestPayloadError, web.PayloadAccessError, ConnectionError):
+            except (web.RequestPayloadError, web.PayloadAccessError, ConnectionError) as error:
+                without_frames(error)  # the body keeps it, and would be kept by it as a circle
                 raise BadRequest("the body broke off, or its chunks are malformed") from None
             if not data:
                 raise BadRequest("the stream breaks off before its end")

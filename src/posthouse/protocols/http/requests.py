@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from posthouse.api.route import ARROW
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import QueueError, without_frames
 from posthouse.protocols.desk import Answer, Call, Turns
 from posthouse.protocols.handlers.conversation import Conversation
 from posthouse.protocols.handlers.dispatch import Api, media_of, takes_stream
@@ -33,7 +33,7 @@ from posthouse.protocols.http.passwords import PasswordLogins
 from posthouse.protocols.http.request_streams import PORTIONS_MAX, UPLOAD_BYTES, Incoming
 from posthouse.protocols.http.rooms import Rooms
 from posthouse.protocols.http.wrong_tokens import WrongTokens
-from posthouse.protocols.memory import RECEIVE, SEND, UPLOADS, Holder, MemoryAccount
+from posthouse.protocols.memory import RECEIVE, UPLOADS, Holder, MemoryAccount
 from posthouse.protocols.metrics.exposition import CONTENT_TYPE, Traffic
 from posthouse.wire.gathered import Gathered
 
@@ -211,6 +211,7 @@ class HttpFace:
         """The API's answer; both bodies are on the account for memory until it is written."""
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
         rooms = Rooms(self._memory, holder)
+        flow = Streaming(request, holder, self._memory, closing=self.closing)
         incoming: Incoming | None = None
         try:
             method = "GET" if request.method == "HEAD" else request.method
@@ -218,7 +219,6 @@ class HttpFace:
                 body, incoming = b"", await self._incoming(request, holder)
             else:
                 body = await self._body(request, holder, media_of(method, path)[0])
-            flow = Streaming(request, holder, self._memory, closing=self.closing)
             status, content = await self._ask(
                 identity,
                 method,
@@ -229,15 +229,12 @@ class HttpFace:
                 incoming,
                 request.remote or "",
             )
-            rooms.end()
             if flow.response is not None:
                 holder.leave()
                 return flow.finished(whole=status < 300)
-            size = SENT_COPIES * len(content)
-            if method == "GET" and not self._memory.may_hold(holder, size):
-                raise self._memory.refusal("answer", "Ask for less, or try again.")
-            holder.take(SEND, size)
+            rooms.send(SENT_COPIES * len(content), in_any_case=method != "GET")
         except BaseException:
+            flow.leave()
             rooms.leave()
             raise
         finally:
@@ -270,7 +267,8 @@ class HttpFace:
                         raise too_large
         except TimeoutError:
             raise BadRequest("the body did not come in time") from None
-        except (web.RequestPayloadError, web.PayloadAccessError):
+        except (web.RequestPayloadError, web.PayloadAccessError) as error:
+            without_frames(error)  # the body keeps it, and would be kept by it as a circle
             raise BadRequest("the body broke off, or its chunks are malformed") from None
         holder.finished()
         return body.take()
@@ -305,10 +303,12 @@ class HttpFace:
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
 
         def done(status: int, content: bytes) -> None:
+            rooms.finished()
             if not answered.done():
                 answered.set_result((status, content))
 
         caller, role = identity.caller, identity.role
+        rooms.begin()
         conversation = self._api.call(
             caller, role, method, target, body, done, rooms, outflow, inflow, None, address
         )

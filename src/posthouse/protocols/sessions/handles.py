@@ -80,6 +80,10 @@ class Handles(Generic[T]):
         """The handle stands for nothing any more."""
         self._of.pop(handle, None)
 
+    def clear(self) -> None:
+        """None of the handles stands for anything."""
+        self._of = {}
+
     def drop_all(self, values: set[T]) -> None:
         """The same for all handles of these values."""
         self._of = {handle: value for handle, value in self._of.items() if value not in values}

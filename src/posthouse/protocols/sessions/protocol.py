@@ -55,6 +55,14 @@ def _drop(value: object) -> None:
     pass
 
 
+def _no_room() -> int:
+    return 0
+
+
+def _has_none(size: int) -> bool:
+    return False
+
+
 def _at_once(call: Callable[[], None]) -> None:
     call()
 
@@ -323,10 +331,15 @@ class ClientSession:
         self.waits.clear()
 
     def detach(self) -> None:
-        """Lets go of the connection: or both would stay, with all their buffers, as a circle."""
+        """Lets go of the connection: or both would stay, with all their buffers, as a circle.
+
+        Open queues, whose owner it is, are let go of for the same reason.
+        """
         self._send, self._soon, self._pause, self._counted = _drop, _drop, _drop, _nothing
-        self._close, self._has_room, self.api = _nothing, lambda size: False, None
-        self._room = lambda: 0
+        self._close, self._has_room, self.api = _nothing, _has_none, None
+        self._room = _no_room
+        for handles in (self.queues, self.transactions, self.cursors):
+            handles.clear()
 
     def _leave(self, manager: QueueManager) -> None:
         if self.named is not None:
