@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -398,6 +399,16 @@ def test_express_messages_of_an_old_checkpoint_stay_lost_when_later_books_forgot
     old.define(*state.books_define())
     assert old.drop_express() == {16: 1}
     assert order_in(old, 16) == [1]
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_the_collector_does_not_take_the_definitions_for_new_ones(loaded: bool) -> None:
+    """It would go through all of them again after each one that is added."""
+    state = State.load(State().dump()) if loaded else State()
+    for number in range(10):
+        state.define(TABLE_QUEUE, b"%d" % number, b"value")
+    gc.collect()
+    assert gc.is_tracked(state.definitions)
 
 
 def test_a_change_is_applied_settles_first() -> None:

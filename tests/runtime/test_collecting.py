@@ -106,7 +106,7 @@ def test_a_step_that_copies_much_is_not_interrupted_by_collections() -> None:
     gc.set_threshold(100, 5, 2)
     gc.callbacks.append(note)
     try:
-        with collecting.without_collections():
+        with collecting.without_collections(lambda: 0):
             made = [[number] for number in range(collecting.LONG_COLLECTION + 1_000)]
         assert begun == []
         assert gc.isenabled()
@@ -123,7 +123,38 @@ def test_a_step_that_copies_much_is_not_interrupted_by_collections() -> None:
 def test_a_small_step_puts_nothing_aside() -> None:
     gc.collect()
     before = gc.get_freeze_count()
-    with collecting.without_collections():
+    with collecting.without_collections(lambda: 0):
         made = [[number] for number in range(100)]
     assert made
     assert gc.get_freeze_count() == before
+
+
+def test_a_copy_of_the_state_is_put_aside() -> None:
+    """It has few objects and very large tables, through which each collection would go again."""
+    gc.collect()
+    copies = iter((7, 8))
+    before = gc.get_freeze_count()
+    try:
+        with collecting.without_collections(lambda: next(copies)):
+            made = {(number, b"key"): b"value" for number in range(100)}
+        assert made
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
+
+
+def test_a_collection_of_everything_does_not_put_off_the_next_ones() -> None:
+    """Python waits until there are a quarter more objects than the last one left."""
+    code = (
+        "import gc\n"
+        "from posthouse.runtime.collecting import *\n"
+        "before = [[] for _ in range(400_000)]\n"
+        "collect_in_small_steps()\n"
+        "looked = []\n"
+        "gc.callbacks.append(lambda phase, info: looked.append(\n"
+        "    len(gc.get_objects())) if phase == 'start' and info['generation'] == 2 else None)\n"
+        "kept = [[] for _ in range(90_000)]\n"
+        "print(len(looked) > 1, max(looked) < 4 * LONG_COLLECTION)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]

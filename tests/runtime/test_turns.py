@@ -168,7 +168,8 @@ def test_bytes_of_peers_wait_for_the_next_turn_and_come_in_order(
 
 
 def test_very_many_answers_leave_over_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)  # one answer a round
+    for name in ("CROWDED_S", "ENOUGH_S", "LEAST_S"):
+        monkeypatch.setattr(loop_module, name, 0.0)  # one answer a round
 
     async def run() -> None:
         async with serving() as beta:
@@ -187,8 +188,32 @@ def test_very_many_answers_leave_over_several_rounds(monkeypatch: pytest.MonkeyP
     asyncio.run(run())
 
 
+def test_a_turn_that_has_lasted_long_lets_answers_out_when_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not in the middle: what they lead to would make it longer still."""
+    for name in ("CROWDED_S", "ENOUGH_S", "LEAST_S"):
+        monkeypatch.setattr(loop_module, name, 0.0)
+
+    async def run() -> None:
+        async with serving() as beta:
+            desk, turns = beta.desk, list[int]()
+
+            def go_on(answer: object) -> None:
+                turns.append(desk.turns)
+                desk.decide(lambda manager: None, lambda answer: None)
+
+            for _ in range(10):
+                desk.decide(lambda manager: None, go_on)
+            await until(lambda: len(turns) == 10)
+            assert len(set(turns)) == 10
+
+    asyncio.run(run())
+
+
 def test_a_stop_lets_out_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)
+    for name in ("CROWDED_S", "ENOUGH_S", "LEAST_S"):
+        monkeypatch.setattr(loop_module, name, 0.0)
 
     async def run() -> None:
         answered: list[int] = []

@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from posthouse.sim import SimDisk
 from posthouse.store.checkpoint import (
     Checkpointer,
+    CheckpointHead,
     Picture,
     checkpoint_names,
     read_checkpoint,
     read_head,
+    take_picture,
 )
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.log import LogStore
@@ -62,6 +64,22 @@ def test_a_start_from_a_checkpoint_reads_only_what_is_behind_it() -> None:
     again.check_packets()
     newest = read_head(crashed, checkpoints(crashed)[0])
     assert newest.position > rig.store.synced // 2
+
+
+def test_a_picture_stays_as_it_was_taken_while_it_is_written() -> None:
+    """Only its tables are copied: what they hold may be replaced, and not changed."""
+    _, rig = busy()
+    taken = rig.store.pictures
+    assert taken
+    picture = take_picture(rig.state, rig.store.ledger, CheckpointHead(1, 2, 3, bytes(16)))
+    before = list(picture.frames())
+    for turn in range(60):
+        rig.define(b"key%d" % (turn % 7), b"another value %d" % turn)
+        rig.end(rig.send())
+        rig.keep()
+        rig.tidy()
+    assert rig.store.pictures > taken
+    assert list(picture.frames()) == before
 
 
 def test_every_file_that_is_no_log_can_be_missing() -> None:

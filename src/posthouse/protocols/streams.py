@@ -229,6 +229,10 @@ class Stream(asyncio.BufferedProtocol, ABC):
         """What the owner holds has become less."""
         self._count()
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Does something when a turn has time for it, as for the bytes of peers."""
+        self._node.turns.later(work)
+
     # -- memory
 
     def _unsent(self) -> int:

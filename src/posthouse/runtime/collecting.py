@@ -6,8 +6,8 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-COLLECT_AFTER = (4_000, 5, 2)  # objects, then collections of the younger ones
-LONG_COLLECTION = 20_000  # objects; what has stayed through one of so many is not looked at again
+COLLECT_AFTER = (2_000, 3, 1)  # objects, then collections of the younger ones
+LONG_COLLECTION = 8_000  # objects; what has stayed through one of so many is not looked at again
 LOOK_S = 10.0  # without a turn the loop is at rest
 REST_S = 3600.0  # between two collections of everything
 
@@ -21,12 +21,22 @@ def collect_in_small_steps() -> None:
     later waits for `collect_all`.
     """
     gc.collect()
-    gc.freeze()
+    put_aside()
     gc.set_threshold(*COLLECT_AFTER)
-    gc.callbacks.append(_put_aside)
+    gc.callbacks.append(_look_at_size)
 
 
-def _put_aside(phase: str, info: dict[str, int]) -> None:
+def put_aside() -> None:
+    """What there is now is not looked at again, nor does it count as what the last one left.
+
+    Python puts off a collection of the oldest objects until there are a quarter more of them than
+    the last one left: after one of everything that would be very many.
+    """
+    gc.freeze()
+    gc.collect()  # of nothing
+
+
+def _look_at_size(phase: str, info: dict[str, int]) -> None:
     if phase == "stop" and info["generation"] == 2 and _stayed() > LONG_COLLECTION:
         gc.freeze()
 
@@ -37,18 +47,19 @@ def _stayed() -> int:
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
-    """For a step that makes many objects at once, which are not cycles: a copy of the state.
+def without_collections(copies: Callable[[], int]) -> Iterator[None]:
+    """For a step that may make very much at once, which is not a cycle: a copy of the state.
 
-    Collections in the middle of it would take twice the time of the copy. What it made is put
-    aside; it goes when nothing refers to it.
+    Collections in the middle of it would take twice the time of the copy, and each one after it
+    would go through its tables again. So what has been copied is put aside, as is a great number
+    of other objects; it goes when nothing refers to it.
     """
-    was_enabled = gc.isenabled()
+    was_enabled, before = gc.isenabled(), copies()
     gc.disable()
     try:
         yield
     finally:
-        if gc.get_count()[0] > LONG_COLLECTION:
+        if copies() != before or gc.get_count()[0] > LONG_COLLECTION:
             gc.freeze()
         if was_enabled:
             gc.enable()
@@ -58,7 +69,7 @@ def collect_all() -> None:
     """Looks at everything, also at what was put aside; for a moment when nothing else is done."""
     gc.unfreeze()
     gc.collect()
-    gc.freeze()
+    put_aside()
 
 
 class CollectAtRest:

@@ -42,6 +42,8 @@ TRIAL_EVERY = 256  # syncs in the thread, where the wait for the interpreter cou
 TRIAL_SYNCS = 16  # on the loop tell how quick the disk is
 CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
 CROWDED_S = 0.01  # a turn that has lasted as long takes no more bytes of peers
+ENOUGH_S = 0.02  # up to which a turn that ends lets answers out, ...
+LEAST_S = 0.005  # ... or for as long, where it has lasted longer
 _AVERAGE_OF = 8
 _TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
 _UPKEEP_EVERY_S = 0.005  # looking for something to do costs as much as a small turn
@@ -176,6 +178,7 @@ class Loop:
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop, driver.sync)
         self._open = False  # a turn has begun and not ended
+        self._ending = False  # its answers leave, and none of them has begun the next one
         # What waits for the next turn: of anybody, and of those who are known by a login.
         self._later: tuple[Waiting, Waiting] = deque(), deque()
         self._syncing = False  # in the writer thread
@@ -293,7 +296,7 @@ class Loop:
         except BaseException as error:
             self._fail(error)
             raise
-        self._open = True
+        self._open, self._ending = True, False
         self._begun_s = time.perf_counter()
         self._meter.did("what was due", self._begun_s - begun)
         self.turns += 1
@@ -307,7 +310,9 @@ class Loop:
                 self._tidy_once()
             self._untidy = True
             begun_s = self._begun_s  # of this turn: answers may begin the next one
+            self._ending = True
             self._after_turn()
+            self._ending = False
             self._busy_s += time.perf_counter() - begun_s
             self._meter.end(goes_on=self._open)
 
@@ -330,6 +335,7 @@ class Loop:
         else:
             self._syncing = True
             self._writer.begin(self._synced)
+            self._release()
 
     def _synced(self, seconds: float, error: BaseException | None) -> None:
         """The thread's sync has ended; the next begins at once if anything has come meanwhile."""
@@ -354,10 +360,13 @@ class Loop:
     def _release(self, *, all_of_it: bool = False) -> None:
         """A door that breaks over its answer does not keep the others from theirs.
 
-        Of very many answers the rest follows in the next round of the event loop.
+        Of very many answers the rest follows in the next round of the event loop, or when the turn
+        ends: what an answer leads to, more bytes of a peer perhaps, counts as a part of the turn.
         """
+        if self._is_long and not all_of_it:
+            return
         begun = time.perf_counter()
-        latest = math.inf if all_of_it else begun + CROWDED_S
+        latest = math.inf if all_of_it else self._latest_release(begun)
         while True:
             try:
                 self.driver.release(lambda: time.perf_counter() > latest)
@@ -370,6 +379,11 @@ class Loop:
                 self._loop.call_exception_handler(
                     {"message": "a door could not take its answer", "exception": error}
                 )
+
+    def _latest_release(self, now_s: float) -> float:
+        if self._ending:
+            return max(self._begun_s + ENOUGH_S, now_s + LEAST_S)
+        return (self._begun_s if self._open else now_s) + CROWDED_S
 
     def _release_rest(self) -> None:
         self._releasing = False
@@ -403,7 +417,8 @@ class Loop:
         self._postponed = False
         self._tidied_at = self._loop.time()
         begun = time.perf_counter()
-        with without_collections():
+        store = self.driver.store
+        with without_collections(lambda: store.pictures):
             self._untidy = self._unfinished = self.driver.tidy()
         self.on_upkeep()
         self._meter.did("upkeep of the store", time.perf_counter() - begun)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
@@ -100,6 +101,10 @@ class Wire:
         if self._held and not self._paused:
             held, self._held = self._held, []
             self._hand_over(b"".join(held))
+
+    def later(self, work: Callable[[], None]) -> None:
+        """At once."""
+        work()
 
     def relieved(self) -> None:
         """Nothing is counted here."""

@@ -38,6 +38,10 @@ class Store(Protocol):
     def unsynced_bytes(self) -> int:
         """How much a sync has to write: whether it is worth a thread."""
 
+    @property
+    def pictures(self) -> int:
+        """How often the whole state was copied, for a checkpoint."""
+
     def recover(self) -> Recovered:
         """Opens the store: newest checkpoint and the records behind it. Called once, first.
 

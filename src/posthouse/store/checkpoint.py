@@ -8,7 +8,7 @@ the log is synced up to its position; so it also proves that the log was.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from errno import EDQUOT, ENOSPC
 from itertools import islice
 from threading import Thread
@@ -38,6 +38,7 @@ PLACES = 2  # of positions
 REST = 3  # a Snapshot without its pages
 ACCOUNTS = 4
 _FRAME_PAGES = 128
+_ARRAY_32 = struct.Struct(">BI")
 
 
 class CheckpointHead(NamedTuple):
@@ -55,17 +56,23 @@ class Accounts(msgspec.Struct):
     """The ledger without its positions."""
 
     segments: list[Account]
-    definitions: list[tuple[Key, list[int], int, bool]]
+    definitions: list[tuple[Key, tuple[int, ...], int, bool]]
     copied_from: list[int]
 
 
 class Picture(NamedTuple):
-    """A checkpoint to be written: copies, taken between two appends."""
+    """A checkpoint to be written: copies, taken between two appends.
+
+    Nobody is served while they are taken. There may be very many definitions, so of them only the
+    tables are copied: what is in these does not change, and is put together while it is written.
+    """
 
     head: CheckpointHead
-    state: Snapshot
+    state: Snapshot  # without definitions
     places: dict[int, bytes]
-    accounts: Accounts
+    accounts: Accounts  # without definitions
+    values: dict[Key, bytes]
+    holders: dict[Key, Definition]
 
     def frames(self) -> Iterator[bytes]:
         """The body, piece by piece."""
@@ -73,8 +80,16 @@ class Picture(NamedTuple):
             yield frame(PAGES, _encode(pages))
         for places in in_bites(self.places):
             yield frame(PLACES, _encode(places))
-        yield frame(REST, _encode(msgspec.structs.replace(self.state, pages={})))
-        yield frame(ACCOUNTS, _encode(self.accounts))
+        values = _array(self.values, ((*key, value) for key, value in self.values.items()))
+        yield frame(REST, _encode(replaced(self.state, pages={}, definitions=values)))
+        holders = _array(self.holders, ((key, *known) for key, known in self.holders.items()))
+        yield frame(ACCOUNTS, _encode(replaced(self.accounts, definitions=holders)))
+
+
+def _array(of: Sized, items: Iterable[tuple[object, ...]]) -> msgspec.Raw:
+    """MessagePack of many things, one after the other: a list of them would be looked at by the
+    collector of cycles, while nobody is served."""
+    return msgspec.Raw(b"".join([_ARRAY_32.pack(0xDD, len(of)), *map(_encode, items)]))
 
 
 def in_bites(pages: dict[int, bytes]) -> Iterator[dict[int, bytes]]:
@@ -98,6 +113,7 @@ class Checkpoint(NamedTuple):
     accounts: Accounts
 
 
+replaced = msgspec.structs.replace
 _encode = msgspec.msgpack.Encoder().encode
 _decode_pages = msgspec.msgpack.Decoder(dict[int, bytearray]).decode
 _decode_rest = msgspec.msgpack.Decoder(Snapshot).decode
@@ -121,15 +137,16 @@ def checkpoint_names(names: list[str]) -> list[str]:
 
 def take_picture(state: State, ledger: Ledger, head: CheckpointHead) -> Picture:
     """Copies of state and ledger; they must agree with the log up to the head's position."""
-    accounts = Accounts(
-        segments=ledger.accounts(),
-        definitions=[
-            (key, list(known.segments), known.weight, known.deleted)
-            for key, known in ledger.definitions.items()
-        ],
-        copied_from=sorted(ledger.copied_from),
+    return Picture(
+        head,
+        state.snapshot(with_definitions=False),
+        ledger.positions.dump(),
+        Accounts(
+            segments=ledger.accounts(), definitions=[], copied_from=sorted(ledger.copied_from)
+        ),
+        dict(state.definitions),
+        dict(ledger.definitions),
     )
-    return Picture(head, state.snapshot(), ledger.positions.dump(), accounts)
 
 
 def write_picture(disk: Disk, picture: Picture, name: str) -> None:
@@ -226,8 +243,7 @@ def load_accounts(ledger: Ledger, accounts: Accounts) -> None:
             segment.needs = dict(account.needs)
             segment.keeps = dict(account.keeps)
     for key, segments, weight, deleted in accounts.definitions:
-        known = ledger.definitions[key] = Definition()
-        known.segments, known.weight, known.deleted = segments, weight, deleted
+        ledger.definitions[key] = Definition(segments, weight, deleted)
     ledger.copied_from = set(accounts.copied_from)
 
 

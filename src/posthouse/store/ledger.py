@@ -31,15 +31,15 @@ CHANGE_WEIGHT = HEADER_SIZE + 12
 Key = tuple[int, bytes]
 
 
-class Definition:
-    """Which segments hold a definition of one key, the newest last."""
+class Definition(NamedTuple):
+    """Which segments hold a definition of one key, the newest last.
 
-    __slots__ = ("deleted", "segments", "weight")
+    It is replaced and never changed: checkpoints that are being written share it.
+    """
 
-    def __init__(self) -> None:
-        self.segments: list[int] = []
-        self.weight = 0
-        self.deleted = False
+    segments: tuple[int, ...]
+    weight: int
+    deleted: bool
 
 
 class Account(NamedTuple):
@@ -200,21 +200,20 @@ class Ledger:
             self._die(place.segment, 0, segment, 1)
 
     def _define(self, key: Key, value: bytes | None, segment: Segment) -> None:
-        known = self.definitions.get(key)
-        if known is None:
-            if value is None:
-                return
-            known = self.definitions[key] = Definition()
-        if known.segments:
+        known, here = self.definitions.get(key), (segment.number,)
+        if known is not None:
             self._weigh(known, -known.weight)
-        if value is None and known.segments in ([], [segment.number]):
+        elif value is None:
+            return
+        if value is None and known is not None and known.segments == here:
             del self.definitions[key]  # both lie here and go together
             return
-        if not known.segments or known.segments[-1] != segment.number:
-            known.segments.append(segment.number)
-        known.deleted = value is None
-        known.weight = DEFINE_WEIGHT + len(key[1]) + len(value or b"")
-        self._weigh(known, known.weight)
+        segments = here if known is None else known.segments
+        if segments[-1] != segment.number:
+            segments += here
+        weight = DEFINE_WEIGHT + len(key[1]) + len(value or b"")
+        known = self.definitions[key] = Definition(segments, weight, value is None)
+        self._weigh(known, weight)
 
     def _weigh(self, known: Definition, weight: int) -> None:
         holder = self.segments.get(known.segments[-1])
@@ -236,13 +235,14 @@ class Ledger:
 
     def _forget(self, key: Key, number: int) -> None:
         known = self.definitions[key]
-        newest = known.segments[-1]
-        known.segments = [segment for segment in known.segments if segment != number]
-        if not known.segments:
+        left = tuple([segment for segment in known.segments if segment != number])
+        if not left:
             del self.definitions[key]
-        elif known.deleted and known.segments == [newest]:
+        elif known.deleted and left == known.segments[-1:]:
             self._weigh(known, -known.weight)  # nothing is left for the tombstone to keep down
             del self.definitions[key]
+        else:
+            self.definitions[key] = Definition(left, known.weight, known.deleted)
 
     def weight(self, segment: Segment) -> int:
         """Bytes that compacting a segment would have to write again, at most."""

@@ -335,6 +335,11 @@ class LogStore:
         if self._upkeep is not None:
             self._upkeep.tidy_thoroughly()
 
+    @property
+    def pictures(self) -> int:
+        """How often the whole state was copied, for a checkpoint."""
+        return self._upkeep.pictures if self._upkeep else 0
+
     def tidy(self) -> bool:
         """One step: an index, some express messages, a checkpoint, some of a compaction."""
         writer, upkeep = self._writer, self._upkeep

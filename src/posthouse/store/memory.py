@@ -65,6 +65,11 @@ class MemoryStore:
         """Nothing has to go anywhere."""
         return 0
 
+    @property
+    def pictures(self) -> int:
+        """None that anybody keeps."""
+        return 0
+
     def recover(self) -> Recovered:
         """Replays the log."""
         log = self.log

@@ -57,6 +57,7 @@ class Upkeep:
         self.checkpoints = Checkpointer(disk)
         self.checkpoints.position = found.checkpoint_position
         self.checkpoint_wanted = False
+        self.pictures = 0  # that were taken
         self.compactor = Compactor(
             state, found.ledger, settings, self._load_index, self._read_record, disk.free_space
         )
@@ -193,6 +194,7 @@ class Upkeep:
         rows = len(self.state.table) + len(self.state.definitions)
         small = rows * ROW_ESTIMATE <= self.settings.checkpoint_inline
         self.checkpoints.begin(take_picture(self.state, self.ledger, head), inline=small)
+        self.pictures += 1
         self._bytes_at_checkpoint = self.writer.bytes_written
         self.checkpoint_wanted = self._shrinking = False
         self.compactor.blocked_bytes = 0

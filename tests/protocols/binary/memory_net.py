@@ -164,6 +164,10 @@ class Cable:
     def resume(self) -> None:
         self.paused = False
 
+    def later(self, work: Callable[[], None]) -> None:
+        """At once."""
+        work()
+
     def relieved(self) -> None:
         """Nobody counts memory here."""
 

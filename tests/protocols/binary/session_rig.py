@@ -81,6 +81,10 @@ class Line:
     def resume(self) -> None:
         self.reading = True
 
+    def later(self, work: Callable[[], None]) -> None:
+        """At once."""
+        work()
+
     def relieved(self) -> None:
         self.relieved_of += 1
 

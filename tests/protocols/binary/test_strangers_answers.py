@@ -3,6 +3,8 @@ limited number for those that call and go away, and real senders get their ackno
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from posthouse.directory import objects
@@ -375,6 +377,24 @@ def test_one_turn_takes_a_limited_number_of_messages_that_differ(
     assert max(taken) == STEP_MESSAGES
     assert cable.session.unsynced_bytes == 0
     assert cable.session.received.safe == len(packets)
+
+
+def test_what_is_too_much_for_one_turn_waits_for_its_own(
+    beta: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers that leave do not lead to more work at once: clients wait for theirs among them."""
+    cable, waiting = caller(beta, guid(0)), list[Callable[[], None]]()
+    monkeypatch.setattr(cable, "later", waiting.append)
+    numbers = range(1, 2 * STEP_MESSAGES + 10)
+    assert cable.session is not None
+    cable.session.receive(b"".join(placed(guid(number), body=b"x") for number in numbers))
+    for taken in (STEP_MESSAGES, 2 * STEP_MESSAGES, len(numbers)):
+        beta.net.run()
+        assert cable.session.received.safe == taken
+        if waiting:
+            waiting.pop()()
+    assert not waiting
+    assert cable.session.unsynced_bytes == 0
 
 
 def test_one_turn_sends_a_limited_number_of_order_acknowledgments() -> None:

@@ -82,6 +82,16 @@ _decode = msgspec.msgpack.Decoder(Snapshot).decode
 _decode_books = msgspec.msgpack.Decoder(dict[int, tuple[list[int], list[int]]]).decode
 
 
+class Definitions(dict[tuple[int, bytes], bytes]):
+    """Values by table and key.
+
+    Not a plain dict: Python's collector lets go of a dict whose keys and values have no references,
+    and comes back to it with the next key, however large it is, as if it were new.
+    """
+
+    __slots__ = ()
+
+
 class State:
     """Everything durable, in memory, without the packets."""
 
@@ -104,7 +114,7 @@ class State:
         self.extras: dict[int, bytes] = {}
         self.pending = Numbers()
         self.doomed: set[int] = set()
-        self.definitions: dict[tuple[int, bytes], bytes] = {}
+        self.definitions = Definitions()
         self.calendar = Calendar()
         self.bytes = 0  # of all queues
         self.had_express = False  # when a snapshot was taken; later books may not tell
@@ -439,8 +449,9 @@ class State:
 
     # -- checkpoints
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, *, with_definitions: bool = True) -> Snapshot:
         """A copy of everything, which another thread may encode while this state goes on."""
+        definitions = self.definitions if with_definitions else {}
         return Snapshot(
             pages=self.table.dump(),
             lanes={
@@ -452,7 +463,7 @@ class State:
             extras=dict(self.extras),
             pending=[],
             doomed=sorted(self.doomed),
-            definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
+            definitions=[(t, k, v) for (t, k), v in definitions.items()],
             calendar=self.calendar.dump(),
             last_number=self.last_number,
             pending_runs=self.pending.runs(),
@@ -492,7 +503,7 @@ class State:
         for number in snapshot.pending:
             state.pending.add(number)
         state.doomed = set(snapshot.doomed)
-        state.definitions = {(t, k): v for t, k, v in snapshot.definitions}
+        state.definitions = Definitions({(t, k): v for t, k, v in snapshot.definitions})
         state.calendar.load(snapshot.calendar)
         state.last_number = snapshot.last_number
         return state

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from posthouse.engine.manager import QueueManager
@@ -33,12 +35,17 @@ class Receiver(Protocol):
         """These were dealt with, and what was decided is on disk."""
         ...
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Does something in its turn."""
+        ...
+
 
 class Intake:
     """What a session has received and not handed in yet.
 
     It waits while it is not known who sends it. What is too much for one turn follows when the
-    first of it is safe. The session is an argument throughout, so that the two make no circle.
+    first of it is safe, and others have had their turn. The session is an argument throughout, so
+    that the two make no circle.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -74,7 +81,7 @@ class Intake:
         def safe(answer: Answer) -> None:
             receiver.safe(looks[:taken], size, answer)
             if taken < len(packets):
-                self._go_on(receiver)
+                receiver.later(partial(self._go_on, receiver))
 
         self._desk.decide(receive, safe)
         if verdicts and not verdicts[0].close and verdicts[0].dealt_with < len(packets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +45,10 @@ class Transport(Protocol):
 
     def relieved(self) -> None:
         """Fewer bytes wait for the engine: `Session.unsynced_bytes` has gone down."""
+        ...
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Does something in its turn: others have theirs before it. Perhaps at once."""
         ...
 
 

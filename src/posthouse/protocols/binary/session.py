@@ -366,6 +366,10 @@ class Session:
         """What has waited is handed in, in its order."""
         self._intake.release(self)
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Does something in its turn."""
+        self._transport.later(work)
+
     def safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
         """What was dealt with is on disk, and may be acknowledged (decision 39)."""
         self.unsynced_bytes -= size
