@@ -36,7 +36,8 @@ demo: $(READY) ## sets everything up and runs the main job end to end
 	@$(VENV)/bin/posthouse demo
 
 test: $(READY) ## sets everything up and passes the whole test suite
-	@$(PY) -m tests.fast_java & $(MAKE) --no-print-directory lint
+	@$(PY) -m tests.fast_java & $(PY) -m pytest --collect-only -qq >/dev/null & \
+	  $(MAKE) --no-print-directory lint; linted=$$?; wait; exit $$linted
 	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5
 
 lint: $(READY) ## style, format and types
