@@ -310,6 +310,57 @@ def test_nothing_names_a_machine(pattern: re.Pattern[bytes]) -> None:
     ] == []
 
 
+# Names that libraries call (asyncio, aiohttp, ldap3, pyspark), and what only errors by code use.
+CALLED_BY_LIBRARIES = {
+    *("datagram_received", "error_received", "get_buffer", "buffer_updated", "handle_error"),
+    *("do_sasl_bind", "initialOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow"),
+    *("pushFilters", "reportLatestOffset", "streamReader", "streamWriter"),
+}
+# Python interfaces of users, one method for each call; docs name their classes.
+INTERFACES = ("client/ncp/calls.py", "qms/bindery.py", "qms/calls.py", "qms/objects.py")
+# The other side of a codec, the simulated world, and questions that only tests ask of a server.
+FOR_TESTS = {
+    *("encode_send", "encode_messages", "pack_srmp", "read_response", "read_fault"),
+    *("encode_request", "decode_request", "encode_response"),
+    *("fail_at", "fill_up", "flip_bit", "clone", "run_until_idle"),
+    *("read_sender", "machine_books", "queue_properties", "backup_embedded"),
+    *("built_in_functions", "PosthouseSource"),
+}
+
+
+def test_nothing_is_only_for_tests() -> None:
+    """Each function and class is used in the source, named in the pages, or called by a library."""
+    trees = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+    used = {name for tree in trees.values() for name in names_used(tree)}
+    pages = " ".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    used |= set(re.findall(r"\w+", pages)) | CALLED_BY_LIBRARIES | FOR_TESTS
+    found = [
+        f"{path.relative_to(SOURCE)}: {node.name}"
+        for path, tree in trees.items()
+        if str(path.relative_to(SOURCE)) not in (*INTERFACES, "model/errors.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.name not in used
+        and not node.name.startswith("__")
+    ]
+    assert found == []
+
+
+def names_used(tree: ast.AST) -> Iterator[str]:
+    """Names that are read, and words of short texts, which name attributes now and then."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names if alias.asname)
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"\w+", node.value[:80])
+
+
 def test_no_test_imports_another() -> None:
     """What tests share is in tests/support, or in a module that is not a test."""
     found = [

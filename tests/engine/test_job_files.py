@@ -331,7 +331,7 @@ def test_a_station_that_is_lost_has_no_handles_any_more(rig: JobRig) -> None:
     jobs = [rig.open_job() for _ in range(3)]
     rig.jobs("close_file", anna, jobs[1].job_file_handle)
     assert len(anna.handles) == len(anna.handles_to) == 2
-    rig.jobs("close_file_and_abort_queue_job", anna, rig.q, jobs[0].job_number)
+    rig.jobs("remove_job_from_queue", anna, rig.q, jobs[0].job_number)
     assert list(anna.handles) == [jobs[2].job_file_handle]
     rig.lose(anna)
     assert not anna.handles

@@ -204,7 +204,7 @@ class Jobs(RuleBasedStateMachine):
         item = self._pick(pick, self._open())
         if item is None:
             return
-        method = f"close_file_and_{'start' if start else 'abort'}_queue_job"
+        method = "close_file_and_start_queue_job" if start else "remove_job_from_queue"
         self.rig.jobs(method, self.rig.user(item.owner), self.rig.q, item.number)
         item.handle = 0
         if start:

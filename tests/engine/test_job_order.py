@@ -126,7 +126,7 @@ def cost_of(rig: JobRig) -> dict[str, int]:
         "submit": steps(lambda: rig.submit()),
     }
     some = 100
-    listed = steps(lambda: rig.jobs("read_queue_job_entries", anna, rig.q, 5, some))
+    listed = steps(lambda: rig.jobs("get_queue_job_list", anna, rig.q, 5, some))
     costs["list"] = listed // some
     return costs
 

@@ -53,7 +53,6 @@ TABLE = [
         "QMS Table 27/1", "remove_job_from_queue", WAITING, who="owner operator", refusal=JOB_RIGHTS
     ),
     row("QMS Table 27/2", "read_queue_job_entry", WAITING, who=VIEWERS),
-    row("QMS Table 27/2", "read_queue_job_entries", who=VIEWERS),
     row("QMS Table 27/2", "get_queue_job_size", WAITING, who=VIEWERS),
     row("QMS Table 27/2", "details", WAITING, who=VIEWERS),
     row(

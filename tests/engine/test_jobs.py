@@ -247,8 +247,6 @@ def test_only_the_connection_that_created_a_job_starts_it(rig: JobRig) -> None:
     for station in (again, rig.user("BERT"), rig.user("OTTO"), rig.server("SRV1"), rig.super):
         with rig.completion(0xD6):
             rig.jobs("close_file_and_start_queue_job", station, rig.q, job.job_number)
-        with rig.completion(0xD6):
-            rig.jobs("close_file_and_abort_queue_job", station, rig.q, job.job_number)
     rig.jobs("close_file_and_start_queue_job", anna, rig.q, job.job_number)
     with rig.completion(0xD6):
         rig.jobs("close_file_and_start_queue_job", anna, rig.q, job.job_number)
@@ -260,7 +258,7 @@ def test_only_the_connection_that_created_a_job_starts_it(rig: JobRig) -> None:
 def test_an_aborted_submission_leaves_nothing(rig: JobRig) -> None:
     job = rig.open_job()
     rig.jobs("write_file", rig.user("ANNA"), job.job_file_handle, 0, b"x" * 100)
-    rig.jobs("close_file_and_abort_queue_job", rig.user("ANNA"), rig.q, job.job_number)
+    rig.jobs("remove_job_from_queue", rig.user("ANNA"), rig.q, job.job_number)
     assert rig.numbers() == []
     with rig.completion(0x88):
         rig.jobs("write_file", rig.user("ANNA"), job.job_file_handle, 0, b"x")
@@ -581,7 +579,8 @@ def test_lists_are_in_queue_order_from_any_position(rig: JobRig) -> None:
     assert rig.jobs(*job_list, 1, 10, [1, 3]) == (3, (4, 1, 3))
     assert rig.jobs(*job_list, 2, 1, [1]) == (2, (3,))
     assert rig.jobs(*job_list, 1, 10, [0xFFFF]) == (4, (4, 1, 2, 3))
-    entries = rig.jobs("read_queue_job_entries", rig.user("ANNA"), rig.q, 2, 2)
+    read = ("read_queue_job_entry", rig.user("ANNA"), rig.q)
+    entries = [rig.jobs(*read, number) for number in (1, 2)]
     assert [(e.job_number, e.job_position, e.next_record) for e in entries] == [
         (1, 2, 2),
         (2, 3, 3),

@@ -334,9 +334,8 @@ def test_a_copy_takes_the_place_of_its_original_and_counts_nothing(
     number = data.draw(st.integers(1, len(rows)))
     old = rows[number - 1]
     merged = old._replace(aborts=2, moves=1)
-    arrival = Arrival(number, merged, Span(), b"", b"extra", 0)
-    state.apply_copy(arrival)
-    state.apply_copy(arrival)
+    state.restore(number, merged, b"extra")
+    state.restore(number, merged, b"extra")
     assert state.table.get(number) == merged
     assert state.extras == {number: b"extra"}
     assert state.queue(16).books == books
@@ -348,7 +347,7 @@ def test_a_copy_takes_the_place_of_its_original_and_counts_nothing(
 
 def test_a_copy_alone_brings_the_message_with_all_that_was_said_of_it() -> None:
     state = State()
-    state.apply_copy(Arrival(4, ROW._replace(expires=50, doomed=1), Span(), b"", b"", 0))
+    state.restore(4, ROW._replace(expires=50, doomed=1), b"")
     assert order_in(state, 16) == [4]
     assert state.doomed == {4}
     assert state.calendar.take(50) == [4]

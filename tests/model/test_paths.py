@@ -142,8 +142,6 @@ def test_relatives_of_a_queue() -> None:
     assert str(ORDERS.with_subqueue("poison")) == r"HOST\private$\orders;poison"
     assert str(ORDERS.journal()) == r"HOST\private$\orders;journal"
     assert ORDERS.journal().parent == ORDERS.with_subqueue("x").parent == ORDERS
-    assert ORDERS.journal().is_read_only
-    assert not ORDERS.with_subqueue("x").is_read_only
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.2/4")

@@ -25,7 +25,6 @@ from posthouse.security.accounts import (
     encode_record,
     login_delay_ms,
     make_verifier,
-    parse_doors,
     parse_scopes,
     split_token,
     token_text,
@@ -92,12 +91,6 @@ def test_a_door_needs_to_be_given_and_to_have_a_verifier() -> None:
     assert account(doors=(Door.RPC,), rpc=b"sealed").opens(Door.RPC)
     assert not account(doors=(Door.RPC,), rpc=b"sealed").opens(Door.HTTP)
     assert not account(disabled=True).opens(Door.HTTP)
-
-
-def test_doors_are_a_comma_list() -> None:
-    assert parse_doors("ncp, HTTP,http") == (Door.HTTP, Door.NCP)
-    with pytest.raises(InvalidParameter):
-        parse_doors("ftp")
 
 
 def test_an_account_becomes_a_caller() -> None:

@@ -19,14 +19,12 @@ from posthouse.security.keys import (
     KEY_EXCHANGE,
     KEY_SIGNATURE,
     KEYS_MAX,
-    PROV_RSA_AES,
     PROVIDER_OF_PRIVACY_LEVEL,
     PROVIDER_TYPE,
     ProviderKey,
     PublicKey,
     UserCertificate,
     certificate_digest,
-    key_of_provider,
     pack_provider_keys,
     pack_public_key,
     pack_user_certificates,
@@ -144,13 +142,6 @@ def test_a_list_has_a_limit_and_so_has_a_name() -> None:
 def test_the_list_of_a_new_machine_is_empty() -> None:
     assert unpack_provider_keys(b"") == ()
     assert unpack_provider_keys(pack_provider_keys([])) == ()
-
-
-def test_the_key_of_a_provider_is_found_by_name() -> None:
-    key = PublicKey(KEY_EXCHANGE, 64, 3, b"12345678")
-    entries = [ProviderKey(AES_PROVIDER, PROV_RSA_AES, pack_public_key(key))]
-    assert key_of_provider(entries, AES_PROVIDER) == key
-    assert key_of_provider(entries, BASE_PROVIDER) is None
 
 
 def test_privacy_levels_choose_providers() -> None:

@@ -41,11 +41,6 @@ class NextHop(NamedTuple):
         kind = NextHopKind.IPV6 if ":" in address else NextHopKind.IP
         return cls(kind, _canonical(kind, address))
 
-    @classmethod
-    def of_foreign(cls, guid: bytes) -> "NextHop":
-        """The next hop in a foreign site or connected network."""
-        return cls(NextHopKind.FOREIGN, format_guid(guid))
-
     def __str__(self) -> str:
         return f"{self.kind}={self.address}"
 

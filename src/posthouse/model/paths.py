@@ -75,11 +75,6 @@ class PathName:
         return replace(self, subqueue="", suffix=Suffix.NONE)
 
     @property
-    def is_read_only(self) -> bool:
-        """Whether only the queue manager itself puts messages there."""
-        return self.suffix is not Suffix.NONE
-
-    @property
     def _part(self) -> QueuePart:
         return QueuePart(self.kind, self.queue, self.subqueue, self.suffix)
 

@@ -174,15 +174,6 @@ def check_user_name(name: str) -> None:
         raise IllegalUser(f"{name} means somebody else in access lists", "Choose another name.")
 
 
-def parse_doors(text: str) -> tuple[Door, ...]:
-    """The doors of a comma list such as `http,rpc`, each once, in a fixed order."""
-    words = {word.strip().lower() for word in text.split(",")}
-    known = {door.value: door for door in Door}
-    for word in sorted(words - known.keys()):
-        raise InvalidParameter(f"{excerpt(word)} is not a door", "Use http, rpc or ncp.")
-    return tuple(door for door in Door if door.value in words)
-
-
 class Token(msgspec.Struct, frozen=True, kw_only=True):
     """An access token of the admin endpoint; its secret is known to the holder alone."""
 

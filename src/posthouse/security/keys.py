@@ -143,14 +143,6 @@ def _read_provider_key(reader: Reader) -> ProviderKey:
     return ProviderKey(name, head.provider_type, reader.take(head.key_size))
 
 
-def key_of_provider(keys: Iterable[ProviderKey], provider_name: str) -> PublicKey | None:
-    """The key that a machine published for this provider."""
-    for key in keys:
-        if key.provider_name == provider_name:
-            return unpack_public_key(key.blob)
-    return None
-
-
 class UserCertificate(NamedTuple):
     """MQUSERSIGNCERT, [MS-MQMQ] 2.2.22: digest, registration GUID, encoded certificate."""
 

@@ -8,7 +8,7 @@ import re
 import struct
 from typing import Final
 
-from posthouse.model.errors import IllegalSecurityDescriptor, MalformedPacket
+from posthouse.model.errors import IllegalSecurityDescriptor
 from posthouse.model.text import excerpt
 
 SID_REVISION: Final = 1
@@ -55,14 +55,6 @@ def sid_size_at(data: bytes, at: int, end: int) -> int:
     count = data[at + 1]
     size = SID_SIZE_MIN + 4 * count
     return size if count <= SUB_AUTHORITY_COUNT_MAX and size <= end - at else 0
-
-
-def unpack_sid(data: bytes, at: int = 0) -> bytes:
-    """The SID that a peer put at this offset; bytes behind it are not looked at."""
-    size = sid_size_at(data, at, len(data))
-    if not size:
-        raise MalformedPacket(f"no security identifier at offset {at}")
-    return bytes(data[at : at + size])
 
 
 def is_sid(data: bytes) -> bool:
@@ -117,21 +109,3 @@ def domain_sid(manager_guid: bytes) -> bytes:
 def local_sid(manager_guid: bytes, rid: int) -> bytes:
     """The SID of a local account: the domain of the queue manager and a relative id."""
     return make_sid(5, *sub_authorities_of(domain_sid(manager_guid)), rid)
-
-
-def is_local_sid(sid: bytes, manager_guid: bytes) -> bool:
-    """Whether an account of this queue manager bears the SID."""
-    domain = domain_sid(manager_guid)
-    return len(sid) == len(domain) + 4 and sid[2 : len(domain)] == domain[2:] and is_sid(sid)
-
-
-def relative_id(sid: bytes) -> int:
-    """The last sub-authority of a SID, its number inside the domain."""
-    subs = sub_authorities_of(sid)
-    return subs[-1] if subs else 0
-
-
-def is_guest(sid: bytes) -> bool:
-    """Whether it is the guest account of some domain or machine."""
-    subs = sub_authorities_of(sid)
-    return authority_of(sid) == 5 and len(subs) > 1 and subs[0] == 21 and subs[-1] == GUEST_RID

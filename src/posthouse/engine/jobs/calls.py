@@ -187,12 +187,6 @@ class Jobs(JobGround):
         flags = job.state.flags & ~NWCF_ENTRY_OPEN
         self.advance(job, JobEvent.START, job.state._replace(flags=flags), change)
 
-    def close_file_and_abort_queue_job(self, station: Station, queue_id: int, number: int) -> None:
-        """NWCloseFileAndAbortQueueJob: closes the file and removes the job."""
-        job, change = self._open_job(station, queue_id, number, "abort"), Change()
-        self.end_job(job, REMOVED, change)
-        self.core.commit(change)
-
     def submitter_lost(self, job: Job, change: Change) -> None:
         """Table 26: an open job whose connection broke is released, or removed."""
         if job.state.flags & NWCF_SERVICE_AUTO_START:
@@ -231,14 +225,6 @@ class Jobs(JobGround):
         queue = self.queue(queue_id)
         self.check_view(station, queue)
         return self.describe(self.job(queue, number), station)
-
-    def read_queue_job_entries(
-        self, station: Station, queue_id: int, start: int = 1, count: int = LIST_MAX
-    ) -> list[NWQueueJobStruct]:
-        """The same for many in queue order, from a position on."""
-        queue = self.queue(queue_id)
-        self.check_view(station, queue)
-        return [self.describe(job, station) for job in queue.jobs(_first(start), count)]
 
     def get_queue_job_list(
         self,

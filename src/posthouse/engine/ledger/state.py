@@ -394,10 +394,6 @@ class State:
             return
         self.arrive(arrival.number, arrival.row, arrival.extra)
 
-    def apply_copy(self, arrival: Arrival) -> None:
-        """A COPY record read back."""
-        self.restore(arrival.number, arrival.row, arrival.extra)
-
     def apply_change(self, change: Change) -> None:
         """A CHANGE record read back, or just decided."""
         for run in change.published:

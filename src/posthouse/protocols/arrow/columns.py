@@ -61,12 +61,6 @@ def array_of(column: Column, messages: list[MessageJson], queue_manager: str) ->
     return pa.array(values, TYPES[column.kind])
 
 
-def batch_of(columns: tuple[Column, ...], messages: list[MessageJson], queue_manager: str) -> Any:
-    """The same for all columns, as a record batch."""
-    arrays = [array_of(column, messages, queue_manager) for column in columns]
-    return pa.record_batch(arrays, schema=schema_of(columns))
-
-
 def _transaction(value: TransactionJson) -> dict[str, Any]:
     return {"id": value.id, "first": value.first, "last": value.last}
 
