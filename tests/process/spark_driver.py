@@ -172,12 +172,12 @@ def parquet_bodies(folder: str) -> list[bytes]:
 
 
 def lake_bodies(folder: str) -> list[bytes]:
-    """What the files hold that the manifest of a lake names."""
+    """What the files hold that the newest version of a lake names."""
     from pyarrow import parquet
 
-    from posthouse.spark.lakes.manifest import ManifestStore
+    from posthouse.spark.lakes.files import LakeFiles
 
-    files = [Path(folder, file.path) for file in ManifestStore(Path(folder)).read().files]
+    files = [Path(folder, file.path) for file in LakeFiles(folder).state().files]
     tables = [parquet.ParquetFile(path).read(columns=["body"]) for path in files]
     return [body for table in tables for body in table["body"].to_pylist()]
 

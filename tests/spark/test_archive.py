@@ -102,7 +102,7 @@ def test_a_batch_that_spark_did_not_count_is_not_written_twice(
     spark: SparkSession,
     folder: Path,
 ) -> None:
-    """What fails behind the manifest and before Spark's commit log is the error of the call."""
+    """What fails after the lake's log and before Spark's commit log is the error of the call."""
     name = queue()
     office.send(name, numbered(5))
 
@@ -169,8 +169,7 @@ def test_a_new_queue_manager_of_an_old_name_is_refused(
     """Its lookup ids begin again: the lake would take its messages for those it has."""
     files = LakeFiles(folder)
     files.create()
-    with files.manifests.change() as manifest:
-        manifest.managers["ALPHA"] = "00000000-0000-0000-0000-000000000000"
+    files.know_managers({"ALPHA": "00000000-0000-0000-0000-000000000000"})
     with pytest.raises(InvalidParameter, match="another queue manager"):
         archived(queue())
 

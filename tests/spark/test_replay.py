@@ -7,17 +7,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
+from posthouse.spark.lakes.columns import LAKE_COLUMNS
 from posthouse.spark.lakes.files import LakeFiles
-from posthouse.spark.lakes.rows import add_batch
 from posthouse.spark.progress import Progress
 from posthouse.spark.replaying import Replayed, replay
-from posthouse.spark.schema import message_schema
 from posthouse.spark.selection import check_where, destinations_of
 from tests.process.spark_office import SparkOffice, path_of
+from tests.spark.lake_samples import add_rows
 
 ORDERS = "ALPHA\\private$\\orders"
 BILLS = "ALPHA\\private$\\bills;journal"
@@ -43,14 +44,15 @@ def row(number: int) -> tuple[object, ...]:
 
 
 @pytest.fixture(scope="module")
-def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = LakeFiles(tmp_path_factory.mktemp("lakes") / "lake")
     made.create()
-    schema = message_schema(COLUMNS)
     for batch, numbers in enumerate((range(1, 7), range(7, 11))):
-        frame = spark.createDataFrame([row(number) for number in numbers], schema)
-        add_batch(made, frame, "query", batch)
-    return made.root
+        found = [dict(zip(COLUMNS, row(number), strict=True)) for number in numbers]
+        queues = [[one for one in found if one["queue"] == queue] for queue in (ORDERS, BILLS)]
+        schema = pa.schema([LAKE_COLUMNS.field(name) for name in COLUMNS])
+        add_rows(made, batch, *(pa.RecordBatch.from_pylist(rows, schema) for rows in queues))
+    return Path(str(made.place))
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from posthouse.spark.java import JavaNotFound as JavaNotFound
     from posthouse.spark.lakes.archiving import archive as archive
     from posthouse.spark.lakes.compaction import compact as compact
+    from posthouse.spark.lakes.erasure import Erased as Erased
+    from posthouse.spark.lakes.erasure import erase as erase
     from posthouse.spark.lakes.table import lake as lake
     from posthouse.spark.last_batch import Settled as Settled
     from posthouse.spark.last_batch import settle as settle
@@ -34,6 +36,8 @@ _PLACES = {
     "archive": "posthouse.spark.lakes.archiving",
     "compact": "posthouse.spark.lakes.compaction",
     "lake": "posthouse.spark.lakes.table",
+    "Erased": "posthouse.spark.lakes.erasure",
+    "erase": "posthouse.spark.lakes.erasure",
     "replay": "posthouse.spark.replaying",
     "deadletters": "posthouse.spark.pipelines",
     "latency": "posthouse.spark.pipelines",

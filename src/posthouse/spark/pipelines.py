@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -88,6 +89,8 @@ def sql(
     statement: str,
     *,
     lake: PathLike | None = None,
+    as_of: int | datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
     url: str | None = None,
     token_file: PathLike | None = None,
     spark: SparkSession | None = None,
@@ -95,10 +98,11 @@ def sql(
 ) -> DataFrame:
     """The rows of one SELECT over queues.NAME, journals.NAME, system.* and lake.messages.
 
-    It reads, and nothing else: any other statement is refused. SHOW TABLES lists the tables.
+    It reads, and nothing else: any other statement is refused. SHOW TABLES lists the tables. With
+    `as_of`, a version or a time, the lake is as it was then.
     """
     options = access(url, token_file)
-    load = None if lake is None else lake_loader(lake)
+    load = None if lake is None else lake_loader(lake, as_of, storage_options)
     with _http(options) as http:
         tables = LiveTables(http, options, load)
         return sql_query.sql(_session("sql", spark, master), statement, tables)

@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from hashlib import sha256
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,7 +28,6 @@ from posthouse.spark.endpoint import http_now
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lakes.disk import Disk, locked
 from posthouse.spark.lakes.files import LakeFiles
-from posthouse.spark.lakes.manifest import FOLDER
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.queries.guard import guarded_session
@@ -128,7 +126,7 @@ def replay(
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
     files = LakeFiles(lake)
-    there = files.manifests.read().through
+    there = files.state().queues
     known = there if queues is None else [queue for queue in there if queue in queues]
     destinations = destinations_of(known, to, mapping)
     made = guarded_session(spark or session("replay", master))
@@ -177,7 +175,7 @@ class Replay:
 
     def planned(self, destinations: Mapping[str, str]) -> Replay:
         """Counts what there is, and cuts it."""
-        known = self._lake.manifests.read().through
+        known = self._lake.state().queues
         through = {queue: known[queue] for queue in destinations}
         self._plan = Plan(f"replay-{uuid4()}", dict(destinations), through, [], [], 0)
         try:
@@ -318,7 +316,7 @@ def _moment(microseconds: int | None) -> datetime | None:
 def _checkpoint(lake: LakeFiles, given: str | os.PathLike[str] | None, key: str) -> Path:
     if given is not None:
         return Path(given).expanduser().absolute()
-    return lake.root / FOLDER / REPLAYS / sha256(key.encode()).hexdigest()[:16]
+    return lake.progress_folder(REPLAYS, key)
 
 
 def _access(url: str | None, token_file: str | os.PathLike[str] | None) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Selection(NamedTuple):
         """The messages with lookup ids above `after`, up to `last`, as the sink takes them."""
         files = [
             file
-            for file in lake.manifests.read().files
+            for file in lake.state().files
             if may_match(file, self.destinations, self.since, self.until)
             and file.last_id > after
             and (last is None or file.first_id <= last)

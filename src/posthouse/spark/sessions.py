@@ -13,8 +13,6 @@ from posthouse.spark.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REMEDY: Final = "pip install 'posthouse[spark]'"
-
 # A unix-domain socket's name has some hundred bytes; Spark adds a file name to the folder.
 SOCKET_FOLDER_MAX: Final = 60
 RENAMING_CHECKPOINTS: Final = (
@@ -28,19 +26,29 @@ UNCHECKED_ARROW: Final = (
 
 
 class SparkMissing(ImportError):
-    """PySpark or pyarrow is not installed."""
+    """PySpark, pyarrow or deltalake is not installed."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is not installed. Install it with: {REMEDY}", name=name)
+    def __init__(self, name: str, extra: str = "spark") -> None:
+        remedy = f"pip install 'posthouse[{extra}]'"
+        super().__init__(f"{name} is not installed. Install it with: {remedy}", name=name)
 
 
 def require_spark() -> None:
     """Raises SparkMissing, with the remedy, where something that Spark needs is not installed."""
-    for name in ("pyspark", "pyarrow", "numpy"):
+    _require("pyspark", "pyarrow", "numpy", extra="spark")
+
+
+def require_lake() -> None:
+    """Raises SparkMissing, with the remedy, where something that lakes need is not installed."""
+    _require("pyarrow", "deltalake", extra="lake")
+
+
+def _require(*names: str, extra: str) -> None:
+    for name in names:
         try:
             __import__(name)
         except ImportError as error:
-            raise SparkMissing(error.name or name) from error
+            raise SparkMissing(error.name or name, extra) from error
 
 
 def session(name: str = "posthouse", master: str | None = None, **conf: Any) -> SparkSession:

@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -91,8 +91,19 @@ def need_spark() -> None:
     """Ends the command, with the remedy, where Spark is not installed."""
     from posthouse.spark.sessions import require_spark
 
+    _need(require_spark)
+
+
+def need_lake() -> None:
+    """Ends the command, with the remedy, where what reads and writes lakes is not installed."""
+    from posthouse.spark.sessions import require_lake
+
+    _need(require_lake)
+
+
+def _need(require: Callable[[], None]) -> None:
     try:
-        require_spark()
+        require()
     except ImportError as error:
         raise CommandFailed(str(error), name="SPARK_NOT_INSTALLED") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -15,8 +15,17 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import duration
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.pipelines import lakes as pipeline_lakes
 from posthouse.cli.pipelines import reports as pipeline_reports
-from posthouse.cli.pipelines.access import Master, interruptible, need_spark, reached, running_spark
+from posthouse.cli.pipelines.access import (
+    Master,
+    interruptible,
+    need_lake,
+    need_spark,
+    reached,
+    running_spark,
+)
+from posthouse.cli.pipelines.lakes import Lake, StorageOptions, moment, storage_options
 from posthouse.cli.progress import Advance, bar
 
 if TYPE_CHECKING:
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     from posthouse.spark.replaying import Replayed
 
 SEND_RATE_MIN: Final = 0.01
+DAY_S: Final = 86_400.0
 
 
 class Pipeline(NamedTuple):
@@ -35,17 +45,17 @@ class Pipeline(NamedTuple):
 
 
 PIPELINES: Final = (
-    Pipeline("archive", "queues and journals into a Parquet lake, each message once"),
+    Pipeline("archive", "queues and journals into a lake, a Delta table, each message once"),
     Pipeline("replay", "messages of a lake back to queues, each of them once"),
     Pipeline("deadletters", "dead letters by reason, sender, queue and hour; alike ones together"),
     Pipeline("latency", "from send to arrival to receipt, by route, hour and message type"),
     Pipeline("traffic", "what is in queues, by format and message type; what cannot be read"),
     Pipeline("sql", "read-only SQL over live queues, journals, dead letters and a lake"),
+    Pipeline("erase", "messages of a lake and of all its older versions, for good"),
     Pipeline("run", "a pipeline of your own, from a Python file"),
     Pipeline("settle", "acknowledges what a stream that ended has committed"),
 )
 
-Lake = Annotated[Path, typer.Option("--lake", metavar="DIR", help="The folder of the lake.")]
 Checkpoint = Annotated[
     Path | None,
     typer.Option("--checkpoint", metavar="DIR", help="Where it keeps its progress; in the lake."),
@@ -60,6 +70,7 @@ def register(app: typer.Typer) -> None:
     inner.command("archive")(archive)
     inner.command("replay")(replay)
     inner.command("settle")(settle)
+    pipeline_lakes.register(inner)
     pipeline_reports.register(inner)
 
 
@@ -111,18 +122,29 @@ def archive(
         bool,
         typer.Option("--allow-loss", help="Go on where messages were purged before they came in."),
     ] = False,
+    keep: Annotated[
+        float | None,
+        typer.Option(
+            "--keep",
+            metavar="T",
+            parser=duration(DAY_S),
+            help="Drop older days from the lake, such as 400d.",
+        ),
+    ] = None,
     checkpoint: Checkpoint = None,
+    store: StorageOptions = None,
     master: Master = None,
 ) -> None:
-    """Copy queues and journals into a lake: Parquet files by queue and day, each message once.
+    """Copy queues and journals into a lake, a Delta table by queue and day, each message once.
 
     Ends when what was there at the start is archived. Whatever stops it, the same command goes on
-    where it was. Small files are put together by the way; read a lake with `pipeline sql` or
-    posthouse.spark.lake(DIR).
+    where it was. Small files are put together by the way. Read a lake with `pipeline sql`,
+    posthouse.spark.lake(DIR) or any program that reads Delta tables.
 
     Example: posthouse pipeline archive './private$/orders' --lake ./lake --consume
     """
     need_spark()
+    need_lake()
     for queue in queues:  # before Spark is started for nothing
         remote.ask(QueueJson, "GET", path_of("queues", queue))
     from posthouse.spark import archive as run
@@ -147,6 +169,8 @@ def archive(
             max_messages=batch,
             every_s=every,
             fail_on_data_loss=not allow_loss,
+            keep=None if keep is None else timedelta(seconds=keep),
+            storage_options=storage_options(store),
             progress=watched(advance),
             stop=stop,
         )
@@ -222,6 +246,7 @@ def replay(
     Example: posthouse pipeline replay --lake ./lake --to origin --from 2026-01-31 --dry-run
     """
     need_spark()
+    need_lake()
     mapping = dict(_pair(text) for text in maps or [])
     times = [None if text is None else moment(text) for text in (since, until)]
     from posthouse.spark import replay as run
@@ -258,15 +283,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not queue or not destination:
         raise typer.BadParameter("--map is QUEUE=DEST, such as './private$/orders=./private$/old'")
     return queue, destination
-
-
-def moment(text: str) -> datetime:
-    """A point in time; UTC where it does not say so."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter("a time is written 2026-01-31 or 2026-01-31T12:00:00") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _tell_replayed(remote: Remote, done: Replayed) -> None:

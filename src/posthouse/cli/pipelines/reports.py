@@ -24,6 +24,7 @@ from posthouse.cli.pipelines.access import (
     reached,
     running_spark,
 )
+from posthouse.cli.pipelines.lakes import StorageOptions, storage_options, version_or_moment
 from posthouse.cli.progress import bar, spinner
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def traffic(
     out: Out = None,
     queues: Queues = None,
     lake: Annotated[
-        Path | None, typer.Option("--lake", metavar="DIR", help="The messages of a lake instead.")
+        str | None, typer.Option("--lake", metavar="DIR", help="The messages of a lake instead.")
     ] = None,
     master: Master = None,
 ) -> None:
@@ -326,8 +327,15 @@ def sql(
     remote: Remote,
     statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="One SELECT.")],
     lake: Annotated[
-        Path | None, typer.Option("--lake", metavar="DIR", help="The lake behind lake.messages.")
+        str | None, typer.Option("--lake", metavar="DIR", help="The lake that lake.messages reads.")
     ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of", metavar="T", help="The lake as it was then, UTC; or a version of its table."
+        ),
+    ] = None,
+    store: StorageOptions = None,
     form: Annotated[
         Format | None, typer.Option("--format", help="How rows are given; table.")
     ] = None,
@@ -350,6 +358,9 @@ def sql(
     chosen = form or (Format.json if remote.json else Format.table)
     if chosen is Format.parquet and out is None:
         raise typer.BadParameter("Parquet needs a file: give --out FILE")
+    if as_of is not None and lake is None:
+        raise typer.BadParameter("only a lake has a past: give --lake DIR too")
+    then = None if as_of is None else version_or_moment(as_of)
     need_spark()
     from posthouse.spark.queries.query import sql as ask
     from posthouse.spark.queries.tables import LiveTables, lake_loader
@@ -359,7 +370,7 @@ def sql(
         _http(place) as http,
         running_spark("sql", master, quiet=remote.json) as spark,
     ):
-        load = None if lake is None else lake_loader(lake)
+        load = None if lake is None else lake_loader(lake, then, storage_options(store))
         with spinner("Asking", quiet=remote.json):
             frame = ask(spark, statement, LiveTables(http, place.options, load))
         _give(frame, chosen, out, limit)

@@ -18,7 +18,8 @@ from posthouse.client.admin_http import BulkHttp
 from posthouse.client.arrow_read import Wanted, plan
 from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.spark.endpoint import http_now
-from posthouse.spark.lakes.files import US_PER_S, LakeFiles
+from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.state import US_PER_S
 from posthouse.spark.lakes.table import lake
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.queries.tables import LiveTables, Load
@@ -51,7 +52,7 @@ def seen_queues(http: BulkHttp, path: Path) -> list[str] | None:
     else:
         return None
     firsts = dict[str, int]()
-    for file in LakeFiles(path).manifests.read().files:
+    for file in LakeFiles(path).state().files:
         firsts[file.queue] = min(file.first_us, firsts.get(file.queue, file.first_us))
     return [queue for queue, first_us in firsts.items() if _may_look(http, queue, first_us)]
 

@@ -1,1 +1,1 @@
-"""The lake: files, manifest, archive, compaction."""
+"""The lake: a Delta table of messages; archive, compaction, erasure."""

@@ -1,8 +1,8 @@
 """`archive`: queues and journals into a lake, each message once.
 
-A stream reads the queues; each of its batches becomes files of the lake, named by the batch. What
-the lake has by the number of its batch is skipped when Spark comes with it again, and only what the
-lake has durably is received from a queue that is consumed.
+A stream reads the queues, and its tasks write each batch into files. The driver names them in the
+lake's log in one step with the number of the batch: a batch that Spark comes with again is skipped,
+and only what the lake has durably is received from a queue that is consumed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,9 +26,10 @@ from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lakes.compaction import compact
 from posthouse.spark.lakes.disk import Disk, locked
-from posthouse.spark.lakes.files import LakeFiles
-from posthouse.spark.lakes.manifest import FOLDER, Manifest
-from posthouse.spark.lakes.rows import add_batch
+from posthouse.spark.lakes.erasure import retain
+from posthouse.spark.lakes.files import FilesGone, LakeFiles
+from posthouse.spark.lakes.source import FORMAT, LAKE, STORAGE, ArchiveSource, file_of
+from posthouse.spark.lakes.state import LakeState
 from posthouse.spark.last_batch import settle
 from posthouse.spark.options import SourceOptions, source_options
 from posthouse.spark.places import asked_of
@@ -43,7 +44,7 @@ BYTES_MAX: Final = 256 << 20
 EVERY_S: Final = 5.0
 EARLIEST: Final = -2
 LOOK_S: Final = 1
-COMPACT_EVERY: Final = 64  # batches
+TEND_EVERY: Final = 64  # batches
 STARTS_MAX: Final = 3
 
 
@@ -89,6 +90,8 @@ def archive(
     max_bytes: int = BYTES_MAX,
     every_s: float = EVERY_S,
     fail_on_data_loss: bool = True,
+    keep: timedelta | None = None,
+    storage_options: Mapping[str, str] | None = None,
     progress: Watch | None = None,
     stop: threading.Event | None = None,
 ) -> Archived:
@@ -98,17 +101,18 @@ def archive(
     `every_s` seconds, until `stop` is set. Whatever ends it, the next call goes on where this one
     was, by its checkpoint, which lies in the lake unless it is named. `journals` takes the journal
     of each queue along. `group` names the durable position of a consuming reader. Where messages
-    were purged before they were archived, it fails unless `fail_on_data_loss` is false.
+    were purged before they were archived, it fails unless `fail_on_data_loss` is false. Days that
+    are older than `keep` are dropped from the lake. `storage_options` open an object store, as
+    `deltalake` takes them; then `checkpoint` names a folder.
     """
-    files = LakeFiles(lake)
+    files = LakeFiles(lake, storage_options=storage_options)
     sources = _sources(files, queues, url, token_file, journals)
     files.create()
     folder = _checkpoint(files, sources, checkpoint, group if consume else "")
     Disk().make_folder(folder.parent)
     held = f"another archive runs with the checkpoint {folder.name}"
     with locked(folder.with_name(f"{folder.name}.lock"), held, wait_s=0.0):
-        _check_managers(files, sources.managers)
-        files.sweep()
+        files.know_managers(sources.managers)
         options = _stream_options(files, sources, folder, group if consume else "")
         options |= {
             "maxMessagesPerTrigger": str(max_messages),
@@ -116,11 +120,11 @@ def archive(
             "failOnDataLoss": str(fail_on_data_loss).lower(),
         }
         meter = Meter(progress, 0 if follow else sources.messages)
-        running = Archive(files, folder, meter, stop)
+        running = Archive(files, folder, meter, stop, keep)
         made = spark or session("archive", master)
         running.run(made, options, every_s if follow else None)
         settle(folder, sources.options.get("url"), sources.options.get("tokenFile"))
-        compact(files.root, made)
+        running.tend()
     return running.result()
 
 
@@ -128,9 +132,15 @@ class Archive:
     """One run: the stream, and what it has written so far."""
 
     def __init__(
-        self, lake: LakeFiles, checkpoint: Path, meter: Meter, stop: threading.Event | None
+        self,
+        lake: LakeFiles,
+        checkpoint: Path,
+        meter: Meter,
+        stop: threading.Event | None,
+        keep: timedelta | None = None,
     ) -> None:
         self._lake = lake
+        self._keep = keep
         self._checkpoint = checkpoint
         self._meter = meter
         self._stop = stop or threading.Event()
@@ -143,12 +153,14 @@ class Archive:
     def run(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
         """Reads and writes until it is done or told to stop.
 
-        Where Spark itself fails, the stream is started again from its checkpoint, a few times.
+        Where Spark itself fails, the stream is started again from its checkpoint, a few times; and
+        where an erasure has deleted what a batch had written and not named yet.
         """
+        spark.dataSource.register(ArchiveSource)
         for left in reversed(range(STARTS_MAX)):
             try:
                 self._stream(spark, options, every_s)
-            except SparkFailed:
+            except (SparkFailed, FilesGone):
                 if not left or self._stop.is_set():
                     raise
             else:
@@ -156,7 +168,7 @@ class Archive:
 
     def _stream(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
         self._failure = None
-        stream = spark.readStream.format("posthouse").options(**options).load()
+        stream = spark.readStream.format(FORMAT).options(**options).load()
         writer = stream.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         if every_s is None:
@@ -179,21 +191,29 @@ class Archive:
                 self._stopped = True
                 return
 
-    def _batch(self, messages: DataFrame, number: int) -> None:
+    def _batch(self, files: DataFrame, number: int) -> None:
         try:
             with self._in_batch:
-                self._add(messages, number)
+                self._add(files, number)
         except Exception as error:
             self._failure = cause_of(error) if isinstance(error, PySparkException) else error
             raise
 
-    def _add(self, messages: DataFrame, number: int) -> None:
-        added = add_batch(self._lake, messages, self._query(), number, self._incarnations(number))
+    def _add(self, rows: DataFrame, number: int) -> None:
+        """Names what the tasks have written, unless the lake has the batch."""
+        files = [file_of(row) for row in rows.collect()]
+        added = self._lake.add(files, self._query(), number, self._incarnations(number))
         self._files += len(added.files)
         self._bytes += added.bytes
         self._meter.add(added.rows)
-        if number % COMPACT_EVERY == COMPACT_EVERY - 1:
-            compact(self._lake.root, messages.sparkSession)
+        if number % TEND_EVERY == TEND_EVERY - 1:
+            self.tend()
+
+    def tend(self) -> None:
+        """Small files become large ones, and what is too old goes."""
+        if self._keep is not None:
+            retain(self._lake, self._keep)
+        compact(self._lake.place.uri, storage_options=self._lake.place.options)
 
     def _incarnations(self, number: int) -> dict[str, str]:
         """Which starts of their queue managers gave the last ids of a batch, by queue."""
@@ -245,15 +265,16 @@ def _sources(
 
 def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
     """The full names of the queues, and how many messages there are that the lake has not."""
-    manifest = lake.manifests.read() if lake.manifests.path.exists() else Manifest()
+    state = lake.state_or_none()
     endpoints = [Endpoint(manager) for manager in read.managers]
     found: dict[str, int] = {}
     try:
         for endpoint, names in asked_of(read, endpoints).items():
             whole = [plan.queue for plan in endpoint.plan([Wanted(name) for name in names])]
-            new = [_after_lake(name, manifest) for name in whole]
+            new = [_after_lake(name, state) for name in whole]
+            after = {wanted.queue: wanted.after for wanted in new}
             for plan in endpoint.plan(new):
-                _check_ids(lake, plan, manifest.through.get(plan.queue, 0))
+                _check_ids(lake, plan, after[plan.queue])
                 found[plan.queue] = plan.messages
     finally:
         for endpoint in endpoints:
@@ -261,17 +282,19 @@ def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
     return found
 
 
-def _after_lake(queue: str, manifest: Manifest) -> Wanted:
+def _after_lake(queue: str, state: LakeState | None) -> Wanted:
     """What the lake does not have of a queue, and which start gave the last id that it has."""
-    identity = Identity(incarnation=manifest.incarnations.get(queue, ""))
-    return Wanted(queue, manifest.through.get(queue, 0), identity=identity)
+    if state is None:
+        return Wanted(queue)
+    identity = Identity(incarnation=state.incarnation(queue))
+    return Wanted(queue, max(0, state.through(queue)), identity=identity)
 
 
 def _check_ids(lake: LakeFiles, plan: QueuePlan, through: int) -> None:
     """A home that was put back gives ids again that the lake has for other messages."""
     if plan.loss:
         raise InvalidParameter(
-            f"{lake.root} has messages of {plan.queue} up to lookup id {through}, which this home "
+            f"{lake.place} has messages of {plan.queue} up to lookup id {through}, which this home "
             "of the queue manager never gave: the home was put back from a copy or a backup. What "
             "it has now would be taken for what the lake has",
             "Archive into another folder: --lake DIR.",
@@ -293,20 +316,7 @@ def _checkpoint(
     """Where the stream keeps its progress: one place for each set of queues and each group."""
     if given is not None:
         return Path(given).expanduser().absolute()
-    key = json.dumps([sorted(sources.queues), group]).encode()
-    return lake.root / FOLDER / CHECKPOINTS / sha256(key).hexdigest()[:16]
-
-
-def _check_managers(lake: LakeFiles, managers: dict[str, str]) -> None:
-    """Lookup ids count within one queue manager: a new one of the same name begins at 1 again."""
-    with lake.manifests.change() as manifest:
-        for name, guid in managers.items():
-            known = manifest.managers.setdefault(name, guid)
-            if known != guid:
-                raise InvalidParameter(
-                    f"{lake.root} has messages of another queue manager that was called {name}",
-                    "Archive into another folder.",
-                )
+    return lake.progress_folder(CHECKPOINTS, json.dumps([sorted(sources.queues), group]))
 
 
 def _stream_options(
@@ -316,9 +326,15 @@ def _stream_options(
 
     One that consumes begins with the first message: what the lake has is received, not written.
     """
-    options = {**sources.options, "checkpoint": str(checkpoint)}
+    options = {**sources.options, "checkpoint": str(checkpoint), LAKE: lake.place.uri}
+    if lake.place.options:
+        options[STORAGE] = json.dumps(dict(lake.place.options))
     if group:
         return options | {"consume": "onCommit", "group": group}
-    through = lake.manifests.read().through
-    known = {queue: through.get(queue, EARLIEST) for queue in sources.queues}
+    state = lake.state()
+    known = {queue: _position(state.through(queue)) for queue in sources.queues}
     return options | {"startingOffsets": json.dumps(known)}
+
+
+def _position(through: int) -> int:
+    return through if through >= 0 else EARLIEST

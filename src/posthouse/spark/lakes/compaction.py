@@ -1,22 +1,25 @@
-"""Small files of a lake become large ones: new files, a new manifest, and an hour later the end of
-the old ones."""
+"""Small files of a lake become large ones: new files, a new version, and in time the end of the old
+ones. Rows go from Parquet to Parquet by Arrow, a batch at a time; no Spark is needed."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyarrow import parquet
 
 from posthouse.spark.lakes.files import LakeFiles
-from posthouse.spark.lakes.manifest import LakeFile
-from posthouse.spark.lakes.rows import save
-from posthouse.spark.lakes.table import lake_session, read_files
+from posthouse.spark.lakes.state import LakeFile
 
 LARGE_BYTES: Final = 64 << 20  # about as large as files become
 FILES_MIN: Final = 8  # fewer are not worth being written again
+BATCH_ROWS: Final = 16 << 10
+
+Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 class Compacted(NamedTuple):
@@ -29,21 +32,24 @@ class Compacted(NamedTuple):
 
 def compact(
     path: str | os.PathLike[str],
-    spark: SparkSession | None = None,
+    spark: object = None,
     *,
     files_min: int = FILES_MIN,
     large_bytes: int = LARGE_BYTES,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Compacted:
     """Writes small files of one queue and day together, and deletes what is no longer needed.
 
-    Readers and `archive` may go on meanwhile: files that were replaced stay for an hour.
+    Readers and `archive` may go on meanwhile: files that were replaced stay for seven days. `spark`
+    is not needed, and taken for programs that were written for version 0.1.
     """
-    lake = LakeFiles(path)
+    lake = LakeFiles(path, storage_options=storage_options)
     done = Compacted()
-    for pack in packs(lake.manifests.read().files, files_min, large_bytes):
-        if _rewrite(spark or lake_session(), lake, pack):
+    for pack in packs(lake.state().files, files_min, large_bytes):
+        new = rewritten(lake, pack)
+        if lake.replace(pack, new):
             rows = sum(file.rows for file in pack)
-            done = Compacted(done.replaced + len(pack), done.written + 1, done.rows + rows)
+            done = Compacted(done.replaced + len(pack), done.written + len(new), done.rows + rows)
     lake.sweep()
     return done
 
@@ -76,7 +82,28 @@ def _size(files: Iterable[LakeFile]) -> int:
     return sum(file.bytes for file in files)
 
 
-def _rewrite(spark: SparkSession, lake: LakeFiles, pack: Sequence[LakeFile]) -> bool:
-    with lake.staging() as folder:
-        save(read_files(spark, lake, pack).coalesce(1), folder)
-        return lake.replace(pack, folder)
+def rewritten(
+    lake: LakeFiles, pack: Sequence[LakeFile], keep: Keep | None = None
+) -> list[LakeFile]:
+    """The rows of files of one queue in new files, which are not part of the lake yet."""
+    with lake.writer(pack[0].queue) as writer:
+        for file in pack:
+            for batch in batches(lake, file):
+                kept = batch if keep is None else keep(batch)
+                if kept.num_rows:
+                    writer.add(kept)
+        return writer.close()
+
+
+def batches(lake: LakeFiles, file: LakeFile) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, some at a time."""
+    with _opened(lake, file) as source, parquet.ParquetFile(source) as read:
+        yield from read.iter_batches(BATCH_ROWS)
+
+
+def _opened(lake: LakeFiles, file: LakeFile) -> AbstractContextManager[Any]:
+    if lake.place.folder is not None:
+        opened: AbstractContextManager[Any] = pa.OSFile(str(lake.place.folder / file.path), "rb")
+        return opened
+    store: AbstractContextManager[Any] = lake.place.file_system().open_input_file(file.path)
+    return store

@@ -29,6 +29,10 @@ class Disk:
             file.flush()
             os.fsync(file.fileno())
 
+    def create(self, path: Path) -> None:
+        """A new empty file that somebody will write."""
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+
     def sync_file(self, path: Path) -> None:
         """The content of a file that somebody else has written."""
         _sync(path, os.O_RDONLY)
@@ -40,6 +44,14 @@ class Disk:
     def move(self, old: Path, new: Path) -> None:
         """Renames a file; what had the new name is replaced."""
         old.replace(new)
+
+    def link(self, old: Path, new: Path) -> bool:
+        """Gives a file a second name; False where something has that name already."""
+        try:
+            os.link(old, new)
+        except FileExistsError:
+            return False
+        return True
 
     def delete(self, path: Path) -> None:
         """Deletes a file, if it is there."""

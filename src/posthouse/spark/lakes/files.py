@@ -1,42 +1,46 @@
-"""The files of a lake: batches come in, small files become large ones, old ones go.
+"""The files of a lake: batches come in, files are replaced or dropped, old ones go.
 
-Whatever writes Parquet writes into a staging folder. There the files are synced; then, under the
-lock of the manifest, they get their places and the manifest names them. A process that is killed
-leaves files that no manifest names, and `sweep` deletes them.
+The data is written first, and synced. Then the log names it, in one step with the number of the
+batch and the highest lookup id of each queue. A process that is killed leaves files that no version
+names; `sweep` deletes them in time.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
+from typing import Final, NamedTuple, TypeVar
 
-import msgspec
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import Schema as DeltaSchema
+from deltalake.transaction import AddAction, RemoveAction
 
-from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lakes.disk import Disk, locked, try_lock
-from posthouse.spark.lakes.manifest import (
-    FILE_NAME,
-    FOLDER,
-    LakeFile,
-    Manifest,
-    ManifestStore,
-    Removed,
-)
+from posthouse.model.errors import InvalidParameter, SharingViolation, StatusNotFound
+from posthouse.spark.lakes.columns import LAKE_COLUMNS, PARTED_BY
+from posthouse.spark.lakes.conversion import convert, has_manifest
+from posthouse.spark.lakes.creation import create_table, set_managers
+from posthouse.spark.lakes.disk import Disk
+from posthouse.spark.lakes.log import LOG, NO_HOOKS, OURS, Conflict, LakeLog
+from posthouse.spark.lakes.parquet_files import FILE_NAME, QueueFiles, add_action
+from posthouse.spark.lakes.places import lake_place
+from posthouse.spark.lakes.state import LakeFile, LakeState, progress
 
-STAGING: Final = "staging"
-KEEP_S: Final = 3600.0  # as long as a reader may go on with the manifest it began with
-QUEUE_NAME: Final = "queue_name"
-"""The column with the whole name of a queue whose folder cannot have it."""
-US_PER_S: Final = 1_000_000
+KEEP_S: Final = 7 * 86_400  # as long as readers may go on with an older version
+TRIES_MAX: Final = 20
+HOUR_S: Final = 3600
 NO_INCARNATIONS: Final[Mapping[str, str]] = {}
+_T = TypeVar("_T")
+
+
+class FilesGone(InvalidParameter):
+    """Files that were written are not where the lake is: somebody has deleted them, or they lie on
+    another machine."""
 
 
 class Added(NamedTuple):
@@ -56,170 +60,262 @@ class Added(NamedTuple):
         return sum(file.bytes for file in self.files)
 
 
-class Swept(NamedTuple):
-    """What a sweep deleted."""
-
-    replaced: int
-    orphans: int
-    staged: int
-
-
 class LakeFiles:
-    """The lake in a folder, as its writers see it."""
+    """A lake as its writers see it."""
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
+        path: str | os.PathLike[str],
         disk: Disk | None = None,
         now: Callable[[], float] = time.time,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.root = lake_folder(root)
+        self.place = lake_place(path, storage_options)
         self.disk = disk or Disk()
-        self.manifests = ManifestStore(self.root, self.disk)
+        self.log = LakeLog(self.place, self.disk)
         self.now = now
-        self._staging = self.root / FOLDER / STAGING
+
+    # -- the table
 
     def create(self) -> None:
-        """Makes the folder a lake, unless it is one."""
-        self.manifests.create()
+        """Makes the place a lake, unless it is one; a folder of something else is refused."""
+        if self._is_there():
+            self._evolve()
+            return
+        self._check_empty()
+        with self.log.locked():
+            if not self.log.exists():
+                with suppress(Conflict), self.log.change() as uri:  # or another host has made it
+                    create_table(uri, self.place.store_options)
 
-    @contextmanager
-    def staging(self) -> Iterator[Path]:
-        """A name for a folder to write into; what is left there at the end is deleted.
+    def state(self) -> LakeState:
+        """What the lake has now."""
+        if not self._is_there():
+            raise StatusNotFound(
+                f"{self.place} is not a lake: it has no {LOG}",
+                "Name the folder that `posthouse pipeline archive --lake` wrote.",
+            )
+        return LakeState(self.log.table())
 
-        Its lock tells others that somebody still writes: they do not sweep it.
+    def state_or_none(self) -> LakeState | None:
+        """What the lake has now; None where there is none yet."""
+        return LakeState(self.log.table()) if self._is_there() else None
+
+    def state_as_of(self, moment: int | datetime) -> LakeState:
+        """What the lake had at a version, or at a time."""
+        table = self.state().table
+        try:
+            table.load_as_version(moment)
+        except Exception as error:  # deltalake raises several kinds
+            raise InvalidParameter(
+                f"{self.place} has no version of {moment}: {error}",
+                "Entries of the log are kept for 30 days; `DeltaTable(path).history()` lists them.",
+            ) from None
+        found = LakeState(table)
+        self._check_kept(found)
+        return found
+
+    def _check_kept(self, state: LakeState) -> None:
+        gone = [file for file in state.files if not self._is_file(file)]
+        if gone:
+            raise InvalidParameter(
+                f"version {state.version} of {self.place} needs {len(gone)} files that were "
+                "deleted: messages were erased, or files were replaced more than 7 days before",
+                "Choose a later version.",
+            )
+
+    def _is_there(self) -> bool:
+        """Whether there is a lake; one of version 0.1 becomes a Delta table by this."""
+        if self.place.folder is not None and has_manifest(self.place.folder):
+            convert(self.place.folder, self.log, self.disk)
+        return self.log.exists()
+
+    def _check_empty(self) -> None:
+        others = set() if self.place.folder is None else _names(self.place.folder) - {OURS, LOG}
+        if others:
+            made = self.place.folder is not None and (self.place.folder / OURS).exists()
+            what = "a lake without its log" if made else "not a lake"
+            raise InvalidParameter(
+                f"{self.place} is {what}: it holds {min(others)!r}",
+                "Name a new folder, or one that `posthouse pipeline archive` has made; "
+                f"a lost {LOG} has to come from a backup.",
+            )
+
+    def _evolve(self) -> None:
+        """Columns that this version of Posthouse has and the table has not are added to it."""
+
+        def add(table: DeltaTable) -> None:
+            known = {field.name for field in table.schema().fields}
+            fields = DeltaSchema.from_arrow(LAKE_COLUMNS).fields
+            new = [field for field in fields if field.name not in known]
+            if new:
+                table.alter.add_columns(new, post_commithook_properties=NO_HOOKS)
+
+        self._changed(add)
+
+    def know_managers(self, managers: Mapping[str, str]) -> None:
+        """Notes the GUIDs of queue managers; another one of a known name is refused.
+
+        Lookup ids count within one queue manager: a new one of the same name begins at 1 again.
         """
-        self.disk.make_folder(self._staging)
-        name = secrets.token_hex(16)
-        lock = self._staging / f"{name}.lock"
-        with ExitStack() as held:
-            with self._manifest_locked():  # no sweep comes between creating and locking it
-                held.enter_context(locked(lock, "a staging folder is in use"))
-            try:
-                yield self._staging / name
-            finally:
-                self.disk.delete_tree(self._staging / name)
-                lock.unlink(missing_ok=True)
 
-    @contextmanager
-    def _manifest_locked(self) -> Iterator[None]:
-        with self.manifests.change():
-            yield
+        def note(table: DeltaTable) -> None:
+            known = LakeState(table).managers
+            for name, guid in managers.items():
+                if known.get(name, guid) != guid:
+                    raise InvalidParameter(
+                        f"{self.place} has messages of another queue manager that was called "
+                        f"{name}",
+                        "Archive into another folder.",
+                    )
+            new = {name: guid for name, guid in managers.items() if name not in known}
+            if new:
+                set_managers(table, new)
+
+        self._changed(note)
+
+    def progress_folder(self, kind: str, key: str) -> Path:
+        """Where a pipeline keeps its progress unless a folder is named: in the lake's own."""
+        if self.place.folder is None:
+            raise InvalidParameter(
+                f"the progress of a pipeline with {self.place} is kept in a folder",
+                "Name one that stays: --checkpoint DIR.",
+            )
+        return self.place.folder / OURS / kind / sha256(key.encode()).hexdigest()[:16]
+
+    # -- files
+
+    def writer(self, queue: str) -> QueueFiles:
+        """Takes rows of a queue, and makes files of them that are not part of the lake yet."""
+        return QueueFiles(self.place, queue, self.state().schema, self.disk)
 
     def add(
         self,
-        staged: Path,
-        rows: int,
-        query: str,
+        files: Sequence[LakeFile],
+        stream: str,
         batch: int,
         incarnations: Mapping[str, str] = NO_INCARNATIONS,
     ) -> Added:
-        """The files of one batch of so many rows; durable when this returns, all or none.
+        """The files of one batch, which are durable already; so is the batch when this returns.
 
         `incarnations` are those of its last ids, by queue. A batch that is there already is
-        skipped, unless it has more messages now.
+        skipped, unless it has more messages now: a checkpoint that lost its tail in a power failure
+        plans a batch again, with another end.
         """
-        found = self._staged_files(staged, rows)
-        with self.manifests.change() as manifest:
-            again = manifest.has(query, batch)
-            if again and all(file.last_id <= _through(manifest, file) for file in found):
+
+        def commit(table: DeltaTable) -> Added:
+            state = LakeState(table)
+            again = state.has(stream, batch)
+            if again and all(file.last_id <= state.through(file.queue) for file in files):
                 return Added(skipped=True)
-            _check_new(manifest, found)
-            # A checkpoint that lost its tail plans a batch anew, with another end.
-            writer = f"{query} {manifest.version}" if again else query
-            prefix = f"batch-{batch:010}-{sha256(writer.encode()).hexdigest()[:16]}"
-            files = self._place(staged, found, prefix)
-            manifest.files.extend(files)
-            manifest.queries[query] = max(batch, manifest.queries.get(query, batch))
-            for file in files:
-                last = manifest.through.get(file.queue, file.last_id)
-                manifest.through[file.queue] = max(last, file.last_id)
-                manifest.incarnations[file.queue] = incarnations.get(file.queue, "")
-        return Added(tuple(files))
+            _check_new(state, files)
+            self._check_there(files)
+            done = [] if again else [Transaction(stream, batch)]
+            for queue, last in _lasts(files).items():
+                done += progress(queue, last, incarnations.get(queue, ""))
+            self._commit(table, self._adds(files, is_new=True), done)
+            return Added(tuple(files))
 
-    def replace(self, old: Iterable[LakeFile], staged: Path) -> bool:
-        """Puts staged files in the place of others with the same rows; False: these are gone."""
+        return self._changed(commit)
+
+    def replace(
+        self, old: Iterable[LakeFile], new: Sequence[LakeFile], *, is_same: bool = True
+    ) -> bool:
+        """Puts files in the place of others; False: these are gone, and nothing is changed.
+
+        `is_same`: the rows are those of the old files, so that readers of changes see none.
+        """
         gone = list(old)
-        found = self._staged_files(staged, sum(file.rows for file in gone))
-        with self.manifests.change() as manifest:
-            if not set(gone) <= set(manifest.files):
-                return False  # somebody else has replaced them
-            prefix = f"compact-{manifest.version:010}-{secrets.token_hex(8)}"
-            new = self._place(staged, found, prefix)
-            outgoing = set(gone)
-            manifest.files = [one for one in manifest.files if one not in outgoing] + new
-            manifest.removed.extend(Removed(file.path, self.now()) for file in gone)
-        return True
-
-    def _staged_files(self, staged: Path, rows: int) -> list[LakeFile]:
-        """What was written into a staging folder, synced and looked at."""
-        paths = sorted(staged.glob("queue=*/day=*/*.parquet"))
-        for path in paths:
-            self.disk.sync_file(path)
-        found = [_described(path, staged) for path in paths]
-        seen = sum(file.rows for file in found)
-        if seen != rows:
+        if is_same and sum(file.rows for file in gone) != sum(file.rows for file in new):
             raise InvalidParameter(
-                f"{rows} messages were written, but only {seen} of them are in {self.root}",
-                "A lake has to be a folder that the driver and all executors share.",
+                f"{self.place}: files with other rows cannot take the place of {len(gone)} files"
             )
-        return found
 
-    def _place(self, staged: Path, found: list[LakeFile], prefix: str) -> list[LakeFile]:
-        """Moves staged files to their folders under names of ours."""
-        placed = []
-        for number, file in enumerate(found):
-            folder = Path(file.path).parent
-            path = folder / f"{prefix}-{number:04}.parquet"
-            self.disk.make_folder(self.root / folder)
-            self.disk.move(staged / file.path, self.root / path)
-            placed.append(msgspec.structs.replace(file, path=path.as_posix()))
-        for folder in sorted({Path(file.path).parent for file in placed}):
-            self.disk.sync_folder(self.root / folder)
-        return placed
+        def commit(table: DeltaTable) -> bool:
+            there = {file.path for file in LakeState(table).files}
+            if not {file.path for file in gone} <= there:
+                return False  # another writer has replaced them
+            self._check_there(new)
+            at_ms = round(self.now() * 1000)
+            removes = [_remove_action(file, at_ms, is_same=is_same) for file in gone]
+            self._commit(table, [*self._adds(new, is_new=not is_same), *removes], [])
+            return True
 
-    def sweep(self) -> Swept:
-        """Deletes what was replaced an hour ago, and what killed processes left behind."""
-        with self.manifests.change() as manifest:
-            limit = self.now() - KEEP_S
-            old = [file for file in manifest.removed if file.at_s <= limit]
-            known = manifest.paths
-            orphans = [path for path in self._data_files() if path not in known]
-            for path in [*(file.path for file in old), *orphans]:
-                self.disk.delete(self.root / path)
-            staged = self._sweep_staging()
-            manifest.removed = [file for file in manifest.removed if file.at_s > limit]
-        return Swept(len(old), len(orphans), staged)
+        return self._changed(commit)
 
-    def _data_files(self) -> Iterator[str]:
-        """Every file in the folders that is named as those of a lake are."""
-        for path in self.root.glob("queue=*/day=*/*.parquet"):
-            if FILE_NAME.fullmatch(path.name):
-                yield path.relative_to(self.root).as_posix()
+    def _adds(self, files: Iterable[LakeFile], *, is_new: bool) -> list[AddAction]:
+        at_ms = round(self.now() * 1000)
+        return [add_action(file, at_ms, is_new=is_new) for file in files]
 
-    def _sweep_staging(self) -> int:
-        """Staging folders whose writer is dead; called under the manifest's lock."""
-        count = 0
-        for lock in self._staging.glob("*.lock"):
-            # A writer that ends takes its lock away without asking.
-            with suppress(FileNotFoundError), lock.open("rb") as file:
-                if try_lock(file.fileno()):
-                    self.disk.delete_tree(lock.with_suffix(""))
-                    lock.unlink(missing_ok=True)
-                    count += 1
-        return count
-
-
-def lake_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder of a lake: one that this machine and every executor see under the same name."""
-    text = os.fspath(path)
-    if text.startswith("file:"):
-        text = unquote(text.removeprefix("file://").removeprefix("file:"))
-    if "://" in text:
-        raise InvalidParameter(
-            f"{text} is no folder here", "A lake is a folder of a file system that is mounted here."
+    def _commit(
+        self,
+        table: DeltaTable,
+        actions: list[AddAction | RemoveAction] | list[AddAction],
+        transactions: list[Transaction],
+    ) -> None:
+        table.create_write_transaction(
+            list(actions),
+            "append",
+            table.schema(),
+            list(PARTED_BY),
+            commit_properties=CommitProperties(max_commit_retries=0, app_transactions=transactions),
+            post_commithook_properties=NO_HOOKS,
         )
-    return Path(text).expanduser().absolute()
+
+    def _changed(self, change: Callable[[DeltaTable], _T]) -> _T:
+        """Makes one change on the newest version, and again where another writer was faster."""
+        for _ in range(TRIES_MAX):
+            try:
+                with self.log.locked(), self.log.change() as uri:
+                    table = DeltaTable(uri, storage_options=self.place.store_options)
+                    version = table.version() + 1
+                    done = change(table)
+            except Conflict:
+                continue
+            self.log.tidy(version)
+            return done
+        raise SharingViolation(
+            f"other writers change {self.place} all the time", "Try again when there are fewer."
+        )
+
+    def _check_there(self, files: Iterable[LakeFile]) -> None:
+        """Files that executors wrote elsewhere, or that were swept meanwhile, are not named."""
+        for file in files:
+            if not self._is_file(file):
+                raise FilesGone(
+                    f"{file.rows} messages were written, but {file.path} is not in {self.place}",
+                    "A lake has to be a folder that the driver and all executors share, or an "
+                    "address of an object store.",
+                )
+
+    def _is_file(self, file: LakeFile) -> bool:
+        if self.place.folder is None:
+            return bool(self.place.file_system().get_file_info(file.path).size == file.bytes)
+        try:
+            return (self.place.folder / file.path).stat().st_size == file.bytes
+        except FileNotFoundError:
+            return False
+
+    # -- the end of files
+
+    def sweep(self, keep_s: float = KEEP_S) -> int:
+        """Deletes files that no version of the last days names; returns how many.
+
+        Those were replaced or dropped, or killed processes have left them.
+        """
+        with self.log.locked():
+            self.log.sweep()
+            table, hours = self.log.table(), int(keep_s // HOUR_S)
+            if self.place.folder is None:
+                found = table.vacuum(
+                    hours, dry_run=False, enforce_retention_duration=False, full=True
+                )
+                return len(found)
+            found = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+            ours = [name for name in found if FILE_NAME.fullmatch(Path(name).name)]
+            for name in ours:
+                self.disk.delete(self.place.folder / name)
+        return len(ours)
 
 
 def file_uri(path: Path) -> str:
@@ -232,15 +328,25 @@ def file_pattern(path: Path) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", file_uri(path))
 
 
-def _through(manifest: Manifest, file: LakeFile) -> int:
-    """The highest lookup id that the lake has of a file's queue."""
-    return manifest.through.get(file.queue, -1)
+def _names(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))  # noqa: PTH208 - the names alone
+    except FileNotFoundError:
+        return set()
 
 
-def _check_new(manifest: Manifest, found: list[LakeFile]) -> None:
+def _lasts(files: Iterable[LakeFile]) -> dict[str, int]:
+    """The highest lookup id of each queue."""
+    found: dict[str, int] = {}
+    for file in files:
+        found[file.queue] = max(file.last_id, found.get(file.queue, file.last_id))
+    return found
+
+
+def _check_new(state: LakeState, files: Iterable[LakeFile]) -> None:
     """Lookup ids grow, so whatever is not above what the lake has is there already."""
-    for file in found:
-        through = _through(manifest, file)
+    for file in files:
+        through = state.through(file.queue)
         if file.first_id <= through:
             raise InvalidParameter(
                 f"the lake has got messages of {file.queue} up to lookup id {through} from another "
@@ -249,33 +355,6 @@ def _check_new(manifest: Manifest, found: list[LakeFile]) -> None:
             )
 
 
-def _described(path: Path, staged: Path) -> LakeFile:
-    """What the footer of a Parquet file says."""
-    from pyarrow import parquet
-
-    footer = parquet.read_metadata(path)
-    columns = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
-    queue = unquote(path.parent.parent.name.partition("=")[2])
-    whole = _extremes(footer, columns.get(QUEUE_NAME))
-    ids = _extremes(footer, columns["lookup_id"]) or (0, 0)
-    times = _extremes(footer, columns.get("arrived_time"))
-    return LakeFile(
-        path=path.relative_to(staged).as_posix(),
-        queue=queue if whole is None else whole[1],
-        day=path.parent.name.partition("=")[2],
-        rows=footer.num_rows,
-        bytes=path.stat().st_size,
-        first_id=ids[0],
-        last_id=ids[1],
-        first_us=0 if times is None else round(times[0].timestamp() * US_PER_S),
-        last_us=0 if times is None else round(times[1].timestamp() * US_PER_S),
-    )
-
-
-def _extremes(footer: Any, column: int | None) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a column; None where all are null."""
-    if column is None:
-        return None
-    groups = (footer.row_group(n).column(column).statistics for n in range(footer.num_row_groups))
-    known = [one for one in groups if one is not None and one.has_min_max]
-    return (min(one.min for one in known), max(one.max for one in known)) if known else None
+def _remove_action(file: LakeFile, at_ms: int, *, is_same: bool) -> RemoveAction:
+    parts: dict[str, str | None] = {"queue": file.queue, "day": file.day}
+    return RemoveAction(file.path, not is_same, at_ms, file.bytes, parts)

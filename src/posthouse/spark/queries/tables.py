@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -42,11 +43,15 @@ def _load(spark: SparkSession, *, options: Mapping[str, str], path: str) -> Data
     return read_queue(spark, options, path)
 
 
-def lake_loader(path: str | os.PathLike[str]) -> Load:
+def lake_loader(
+    path: str | os.PathLike[str],
+    as_of: int | datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Load:
     """The lake at a path, for `LiveTables`; read when a statement names it."""
     from posthouse.spark.lakes.table import lake
 
-    return lambda spark: lake(path, spark)
+    return lambda spark: lake(path, spark, as_of=as_of, storage_options=storage_options)
 
 
 def told_queues(http: BulkHttp) -> list[str]:

@@ -1,0 +1,127 @@
+"""What a lake has at one version: its files, and how far queues and streams have been archived.
+
+The number of a stream's last batch, the highest lookup id of each queue and the start of the queue
+manager that gave it are transactions of Delta's log: they are written in one step with the files,
+and stay when the files have gone. Queue managers are properties of the table.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+from deltalake import DeltaTable, Transaction
+
+from posthouse.spark.lakes.columns import with_more
+
+THROUGH: Final = "posthouse.through:"
+INCARNATION: Final = "posthouse.incarnation:"
+MANAGER: Final = "posthouse.manager."
+US_PER_S: Final = 1_000_000
+_NAME_BYTES: Final = 8
+_EVER: Final = (1 << 62) // US_PER_S * US_PER_S
+
+
+class LakeFile(msgspec.Struct, frozen=True):
+    """One Parquet file: where it lies below the lake, and what can be said without opening it."""
+
+    path: str
+    queue: str
+    day: str
+    rows: int
+    bytes: int
+    first_id: int
+    last_id: int
+    first_us: int  # arrived_time, microseconds since 1970
+    last_us: int
+
+
+class LakeState:
+    """A lake as one version of its table has it."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+        self.version = int(table.version())
+
+    @cached_property
+    def files(self) -> list[LakeFile]:
+        """Its files."""
+        found = pa.table(self.table.get_add_actions(flatten=True)).to_pylist()
+        return [_file(row) for row in found]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return with_more(pa.schema(self.table.schema().to_arrow()))
+
+    @property
+    def rows(self) -> int:
+        """Messages in the lake."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """The queues it has messages of, and the highest lookup id of each."""
+        found: dict[str, int] = {}
+        for file in self.files:
+            found[file.queue] = max(file.last_id, found.get(file.queue, file.last_id))
+        return found
+
+    def has(self, stream: str, batch: int) -> bool:
+        """Whether a batch is here already."""
+        last = self.table.transaction_version(stream)
+        return last is not None and batch <= last
+
+    def through(self, queue: str) -> int:
+        """The highest lookup id of a queue that was ever written; -1 where there is none."""
+        found = self.table.transaction_version(THROUGH + queue)
+        return -1 if found is None else found
+
+    def incarnation(self, queue: str) -> str:
+        """Which start of its queue manager gave that id; empty where it is not known."""
+        found = self.table.transaction_version(INCARNATION + queue)
+        return found.to_bytes(_NAME_BYTES, "big", signed=True).hex() if found else ""
+
+    @property
+    def managers(self) -> dict[str, str]:
+        """The GUID of each queue manager by name: lookup ids count within one of them."""
+        properties = self.table.metadata().configuration
+        return {
+            name.removeprefix(MANAGER): guid
+            for name, guid in properties.items()
+            if name.startswith(MANAGER)
+        }
+
+
+def progress(queue: str, through: int, incarnation: str) -> list[Transaction]:
+    """How far a queue is archived, as a commit has it."""
+    name = bytes.fromhex(incarnation)
+    number = int.from_bytes(name, "big", signed=True) if len(name) == _NAME_BYTES else 0
+    return [Transaction(THROUGH + queue, through), Transaction(INCARNATION + queue, number)]
+
+
+def _file(row: dict[str, Any]) -> LakeFile:
+    """A file of the log; one without statistics, as other writers may add it, may hold anything."""
+    return LakeFile(
+        path=unquote(row["path"]),
+        queue=row.get("partition.queue") or "",
+        day="" if row.get("partition.day") is None else row["partition.day"].isoformat(),
+        rows=row.get("num_records") or 0,
+        bytes=row["size_bytes"],
+        first_id=_or(row.get("min.lookup_id"), -_EVER),
+        last_id=_or(row.get("max.lookup_id"), _EVER),
+        first_us=_us(row.get("min.arrived_time"), -_EVER),
+        last_us=_us(row.get("max.arrived_time"), _EVER),
+    )
+
+
+def _or(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+def _us(moment: datetime | None, otherwise: int) -> int:
+    return otherwise if moment is None else round(moment.timestamp() * US_PER_S)
