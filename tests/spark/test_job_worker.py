@@ -188,7 +188,7 @@ def test_a_server_with_a_lake_that_is_not_there_yet_runs_other_statements(
     try:
         assert result(served("ALICE", SQL, b"SELECT 1 AS one"))["first"] == [{"one": 1}]
         refused = served("ALICE", SQL, COUNT)
-        assert (refused["outcome"], "is no lake" in refused["result"]) == ("failed", True)
+        assert (refused["outcome"], "is not a lake" in refused["result"]) == ("failed", True)
     finally:
         folder.rename(lake.folder)
 

@@ -56,7 +56,7 @@ def test_a_queue_goes_into_a_lake_and_back(
     assert len(office.qm.call("GET", "/tokens")["tokens"]) == tokens
     words = ["pipeline", "replay", "--lake", str(tmp_path), "--to", "origin"]
     assert main.run([*words, "--home", str(office.server.home)]) == main.REFUSED
-    assert "is no lake" in capsys.readouterr().err
+    assert "is not a lake" in capsys.readouterr().err
 
 
 def test_options_lead_to_a_queue_manager_with_and_without_a_token() -> None:

@@ -219,5 +219,5 @@ def test_wrong_destinations_are_refused(replayed: Replaying) -> None:
 
 
 def test_a_folder_without_a_lake_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(StatusNotFound, match="no lake"):
+    with pytest.raises(StatusNotFound, match="not a lake"):
         replay(tmp_path, "origin", spark=spark)

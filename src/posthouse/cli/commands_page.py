@@ -44,7 +44,7 @@ another authority, or with the certificate of the queue manager itself.
 The others are local, they talk to nobody: `serve` is a queue manager itself (its `--json` prints
 the line of the ready file), `restore` and `doctor` work on a home that no other has open, `decode`
 on files, `selftest` in memory, `bench` and `demo` in directories of their own, `completion` prints
-a script, `pipeline list` a list.
+a script, `pipeline list` a list, and `pipeline erase` works on the files of a lake.
 
 A bare name is a private queue of the queue manager: `posthouse send orders`. Other queues are named
 by path names (`.\\private$\\orders`, `HOST\\private$\\orders`,

@@ -238,7 +238,8 @@ class LakeFiles:
             self._check_there(new)
             at_ms = round(self.now() * 1000)
             removes = [_remove_action(file, at_ms, is_same=is_same) for file in gone]
-            self._commit(table, [*self._adds(new, is_new=not is_same), *removes], [])
+            adds = self._adds(new, is_new=not is_same)
+            self._commit(table, [*adds, *removes], [])
             return True
 
         return self._changed(commit)
@@ -250,7 +251,7 @@ class LakeFiles:
     def _commit(
         self,
         table: DeltaTable,
-        actions: list[AddAction | RemoveAction] | list[AddAction],
+        actions: Sequence[AddAction | RemoveAction],
         transactions: list[Transaction],
     ) -> None:
         table.create_write_transaction(
