@@ -51,6 +51,8 @@ ELSEWHERE = {
     "posthouse serve",
     "posthouse bench",
     "posthouse demo",
+    "posthouse exporter",  # tests/process/test_exporter.py
+    "posthouse scan",  # tests/cli/test_scan.py
     "posthouse pipeline run",  # tests/spark/test_run_examples.py
     "posthouse job server spark",  # tests/process/test_job_spark.py
     "posthouse directory join",  # tests/process/test_openldap_managers.py

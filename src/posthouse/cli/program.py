@@ -27,6 +27,8 @@ NOUNS = {
     "backup": ("backup", "restore"),
     "rename": ("rename",),
     "queues.command": ("queue",),
+    "machines.scan": ("scan",),
+    "machines.exporter": ("exporter",),
     "group": ("group",),
     "send": ("send",),
     "receive": ("receive", "peek"),

@@ -92,7 +92,7 @@ def msmq(
         raise ValueError("name a local queue manager (via) or a home, not both")
     if not 0 <= prefetch <= WINDOW_MAX:
         raise ValueError(f"prefetch is between 0 and {WINDOW_MAX}")
-    login = _login(user, password, authentication, mechanism)
+    login = login_of(user, password, authentication, mechanism)
     place = Place(host, rpc_port, epm_port)
     through = None
     if home is not None:
@@ -108,12 +108,13 @@ def msmq(
     return RemoteQueueManager(host, binary_port, through, timeout, reading)
 
 
-def _login(
+def login_of(
     user: str | None,
     password: str | None,
     authentication: Authentication | None,
     mechanism: Mechanism,
 ) -> Login:
+    """Who asks another computer; raises `ValueError` where that does not go together."""
     auth_type_of(mechanism)
     proves = user is not None or mechanism == "kerberos"
     word = authentication or ("privacy" if proves else "none")

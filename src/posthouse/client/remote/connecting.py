@@ -7,6 +7,7 @@ that the documents give, whose R_GetServerPort has the last word.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from typing import Final, Literal, NamedTuple
 
@@ -42,6 +43,7 @@ _FILETIME_EPOCH: Final = 116_444_736_000_000_000  # 1970 in units of 100 ns sinc
 
 Authentication = Literal["privacy", "integrity", "connect", "none"]
 Mechanism = Literal["negotiate", "ntlm", "kerberos"]
+Reason = Literal["name", "port", "firewall", "network"]
 LEVELS: Final = {
     "privacy": Level.PRIVACY,
     "integrity": Level.INTEGRITY,
@@ -68,6 +70,28 @@ class Wanted(NamedTuple):
 READING: Final = Wanted(REMOTE_READ, "remote read")
 MANAGING: Final = Wanted(MANAGEMENT, "management")
 _MAPPING: Final = Wanted(ept.EPT, "an endpoint mapper")
+
+
+class NotReached(ServerUnreachable):
+    """No connection to a port of another computer."""
+
+    def __init__(self, host: str, port: int, wanted: Wanted, error: OSError) -> None:
+        reason = error.strerror or str(error) or "it did not answer in time"
+        super().__init__(
+            f"nobody serves {wanted.what} at {host}:{port}: {reason}",
+            "Look whether Message Queuing runs there and whether a firewall is on the way; where "
+            "it listens elsewhere, name the port (rpc_port, --rpc-port).",
+        )
+        self.reason = reason_of(error)
+
+
+def reason_of(error: OSError) -> Reason:
+    """What keeps a connection from being made."""
+    if isinstance(error, socket.gaierror):
+        return "name"
+    if isinstance(error, ConnectionRefusedError):
+        return "port"
+    return "firewall" if isinstance(error, TimeoutError) else "network"
 
 
 class Login(NamedTuple):
@@ -164,12 +188,7 @@ def linked(place: Place, port: int, wanted: Wanted, login: Login, deadline: floa
     except OSError as error:
         if isinstance(error, ClientConnectionError):
             raise
-        reason = error.strerror or str(error) or "it did not answer in time"
-        raise ServerUnreachable(
-            f"nobody serves {wanted.what} at {place.host}:{port}: {reason}",
-            "Look whether Message Queuing runs there and whether a firewall is on the way; where "
-            "it listens elsewhere, name the port (rpc_port, --rpc-port).",
-        ) from None
+        raise NotReached(place.host, port, wanted, error) from None
 
 
 def _bound(host: str, port: int, wanted: Wanted, login: Login, deadline: float) -> RpcLink:

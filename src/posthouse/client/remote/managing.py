@@ -149,7 +149,7 @@ class RemoteManagement:
         link, method = self.link(), METHODS[opnum]
         ndr64 = link.connection.ndr64
         try:
-            stub = link.call(opnum, method.request.encode(request, ndr64=ndr64))
+            stub = link.call(opnum, method.request.encode(request, ndr64=ndr64), self.timeout_s)
             return method.response.decode(stub, ndr64=ndr64)
         except CallTimeout:
             link.close()

@@ -1,0 +1,1 @@
+"""`posthouse scan` and `posthouse exporter`: MSMQ machines, Windows or not, from outside."""

@@ -1,0 +1,99 @@
+"""`posthouse exporter`: Prometheus metrics of MSMQ machines that have no agent."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from posthouse.cli.durations import duration
+from posthouse.cli.machines.options import (
+    DEFAULT_EPM_PORT,
+    Again,
+    EpmPort,
+    Hosts,
+    PasswordFile,
+    PerMachine,
+    ScanLevel,
+    ScanMechanism,
+    ScanUser,
+    login,
+    places_of,
+)
+from posthouse.cli.output import safe, say
+from posthouse.client.remote.exporter import Exporter, ExporterServer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("exporter", rich_help_panel="Other machines")(exporter)
+
+
+def exporter(
+    hosts: Hosts = None,
+    again: Again = None,
+    user: ScanUser = None,
+    password_file: PasswordFile = None,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where Prometheus asks.")
+    ] = "127.0.0.1:9817",
+    every: Annotated[
+        float,
+        typer.Option(
+            "--every",
+            metavar="TIME",
+            parser=duration(1, 86_400),
+            help="Time between two scans of a machine.",
+        ),
+    ] = 60.0,
+    timeout: PerMachine = 30.0,
+    epm_port: EpmPort = DEFAULT_EPM_PORT,
+    authentication: ScanLevel = None,
+    mechanism: ScanMechanism = None,
+) -> None:
+    """Serve Prometheus metrics of MSMQ machines, Windows for one, without an agent on them.
+
+    The machines are asked as `posthouse scan` does, one scan each --every; a scrape of /metrics
+    shows what was found last, and waits for nothing. msmq_up is 0 for a machine that did not
+    answer; empty queues are shown with 0. Runs until it is stopped. Not tried against Windows.
+
+    Example: posthouse exporter winhost1 winhost2 --user monitor --password-file password
+    """
+    places = places_of(hosts, again, epm_port)
+    as_whom = login(user, password_file, authentication, mechanism)
+    asking = Exporter(places, as_whom, every_s=every, timeout_s=timeout)
+    try:
+        server = ExporterServer(_address(listen), asking)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot listen at {safe(listen)}: {error.strerror or error}"
+        ) from None
+    _stop_with_signals(server)
+    asking.start()
+    host, port = server.server_address[:2]
+    say(f"Metrics of {len(places)} machines at http://{host!s}:{port}/metrics")
+    sys.stdout.flush()
+    try:
+        server.serve_forever(0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+        asking.stop()
+
+
+def _stop_with_signals(server: ExporterServer) -> None:
+    """SIGTERM ends it as Ctrl-C does; a test in a thread has no signals."""
+    if threading.current_thread() is threading.main_thread():
+        stop = threading.Thread(target=server.shutdown, daemon=True)
+        signal.signal(signal.SIGTERM, lambda number, frame: stop.start())
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, found, port = text.rpartition(":")
+    if not found or len(port) > 5 or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise typer.BadParameter(f"{safe(repr(text))} is not ADDRESS:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)

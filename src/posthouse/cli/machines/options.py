@@ -1,0 +1,152 @@
+"""Which machines a command asks, and as whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from posthouse.cli.durations import duration
+from posthouse.cli.far import PASSWORD_LENGTH_MAX, read_secret
+from posthouse.cli.output import safe
+from posthouse.client.msmq import login_of
+from posthouse.client.remote.connecting import (
+    EPM_PORT,
+    Authentication,
+    Login,
+    Mechanism,
+    Place,
+)
+from posthouse.client.remote.inventory import read_inventory
+from posthouse.model.errors import InvalidParameter
+
+PORT_MAX: Final = 65_535
+HOSTS_MAX: Final = 10_000
+INVENTORY_SIZE_MAX: Final = 256 << 20
+
+Hosts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[HOST]...",
+        help="Machines to ask, HOST or HOST:PORT; the port is that of management, else the "
+        "endpoint mapper there is asked.",
+    ),
+]
+Again = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory", metavar="FILE", help="Ask the machines of an earlier scan (--output), too."
+    ),
+]
+ScanUser = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        help="An administrator of the machines, NAME or DOMAIN\\NAME; the password is one line of "
+        "standard input, or asked for on a terminal.",
+    ),
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", metavar="FILE", help="The password, in the first line of it."),
+]
+EpmPort = Annotated[
+    int,
+    typer.Option(
+        "--epm-port", metavar="N", min=1, max=PORT_MAX, help="Port of the endpoint mappers."
+    ),
+]
+ScanLevel = Annotated[
+    Authentication | None,
+    typer.Option("--authentication", help="How the calls are protected; privacy with --user."),
+]
+ScanMechanism = Annotated[
+    Mechanism | None,
+    typer.Option("--mechanism", help="How the user is proved there; negotiate."),
+]
+PerMachine = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        parser=duration(0.1, 3600),
+        help="Time for all answers of one machine.",
+    ),
+]
+
+
+def places_of(hosts: list[str] | None, again: Path | None, epm_port: int) -> list[Place]:
+    """The machines that are named, each once."""
+    named = list(hosts or [])
+    if again is not None:
+        named += _hosts_of(again)
+    if not named:
+        raise typer.BadParameter("name a machine, or an inventory with --inventory")
+    if len(named) > HOSTS_MAX:
+        raise typer.BadParameter(f"at most {HOSTS_MAX:,} machines are asked at a time")
+    return list(dict.fromkeys([_place(host, epm_port) for host in named]))
+
+
+def _hosts_of(again: Path) -> list[str]:
+    with again.open("rb") as file:
+        data = file.read(INVENTORY_SIZE_MAX)
+    try:
+        return [
+            machine.host if machine.port is None else f"{_bracketed(machine.host)}:{machine.port}"
+            for machine in read_inventory(data).machines
+        ]
+    except ValueError as error:
+        raise InvalidParameter(
+            f"{again}: {error}", "Make it with: posthouse scan --output FILE"
+        ) from None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _place(text: str, epm_port: int) -> Place:
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if not host or (port and not _is_port(port)):
+        raise typer.BadParameter(f"{safe(repr(text))} is neither HOST nor HOST:PORT")
+    return Place(host, int(port) if port else None, epm_port)
+
+
+def _is_port(text: str) -> bool:
+    return len(text) <= 5 and text.isascii() and text.isdigit() and 0 < int(text) <= PORT_MAX
+
+
+def login(
+    user: str | None,
+    password_file: Path | None,
+    authentication: Authentication | None,
+    mechanism: Mechanism | None,
+) -> Login:
+    """As whom the machines are asked; a password is never an argument."""
+    if password_file is not None and user is None:
+        raise typer.BadParameter("--password-file goes with --user")
+    password = None
+    if user is not None:
+        password = read_secret() if password_file is None else _first_line(password_file)
+    try:
+        return login_of(user, password, authentication, mechanism or "negotiate")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        line = file.readline(PASSWORD_LENGTH_MAX + 2).rstrip("\r\n")
+    if len(line) > PASSWORD_LENGTH_MAX:
+        raise typer.BadParameter(f"a password has at most {PASSWORD_LENGTH_MAX} characters")
+    return line
+
+
+DEFAULT_EPM_PORT: Final = EPM_PORT

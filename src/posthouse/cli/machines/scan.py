@@ -1,0 +1,152 @@
+"""`posthouse scan`: the queues of MSMQ machines as a table, JSON, a page and an inventory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
+from posthouse.cli.machines.options import (
+    DEFAULT_EPM_PORT,
+    Again,
+    EpmPort,
+    Hosts,
+    PasswordFile,
+    PerMachine,
+    ScanLevel,
+    ScanMechanism,
+    ScanUser,
+    login,
+    places_of,
+)
+from posthouse.cli.machines.page import page
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.client.remote.inventory import (
+    MachineInventory,
+    QueueInventory,
+    inventory_of,
+    scan,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("scan", rich_help_panel="Other machines")(scan_machines)
+
+
+def scan_machines(
+    hosts: Hosts = None,
+    again: Again = None,
+    user: ScanUser = None,
+    password_file: PasswordFile = None,
+    timeout: PerMachine = 30.0,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write an inventory, for later commands."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page for a browser.")
+    ] = None,
+    epm_port: EpmPort = DEFAULT_EPM_PORT,
+    authentication: ScanLevel = None,
+    mechanism: ScanMechanism = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One line of JSON for each machine.")
+    ] = False,
+) -> None:
+    """List the queues of MSMQ machines, with counts, journals, dead letters and outgoing queues.
+
+    Machines are asked by management calls (MS-MQMR, TCP 135 and 2103); no message is read, and
+    nothing is needed on them. What could not be asked is listed with the reason. No queue manager
+    is needed here. Not tried against Windows.
+
+    Exit code 0: everything was asked, 1: something was not, 3: no machine was reached.
+
+    Example: posthouse scan localhost --timeout 5s --output inventory.json --html machines.html
+    """
+    places = places_of(hosts, again, epm_port)
+    as_whom = login(user, password_file, authentication, mechanism)
+    tell = print_json if json else _tell
+    machines = scan(places, as_whom, timeout_s=timeout, told=tell)
+    if output is not None:
+        written = msgspec.json.format(msgspec.json.encode(inventory_of(machines)), indent=1)
+        write(output, written + b"\n")
+    if html is not None:
+        write(html, page(machines).encode())
+    raise typer.Exit(_code(machines))
+
+
+def _code(machines: list[MachineInventory]) -> int:
+    if not any(machine.reached for machine in machines):
+        return NOT_REACHABLE
+    return DONE if all(machine.complete for machine in machines) else REFUSED
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replaces a file as a whole: whoever reads it meanwhile has the old one."""
+    number, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+# -- for people
+
+
+def _tell(machine: MachineInventory) -> None:
+    say(headline(machine))
+    if machine.queues or machine.dead_letters:
+        columns = ("Queue", "Kind", "Transactional", "Messages", "Bytes", "Journal", "State")
+        queues = [*machine.queues, *machine.dead_letters]
+        print_table("", columns, [_row(queue) for queue in queues])
+    if machine.outgoing:
+        rows = [
+            (one.format_name, one.state, f"{one.messages:,}", f"{one.bytes:,}",
+             ", ".join(one.next_hops))
+            for one in machine.outgoing
+        ]  # fmt: skip
+        print_table("", ("Outgoing queue", "State", "Messages", "Bytes", "Next hops"), rows)
+    for problem in machine.problems:
+        say(f"  Not asked ({problem.kind}): {problem.what}: {problem.cause}. {problem.remedy}")
+    if machine.left_out:
+        say(f"  {machine.left_out:,} more are not shown.")
+    say("")
+
+
+def headline(machine: MachineInventory) -> str:
+    """The machine in one line."""
+    if not machine.reached:
+        return f"{machine.host}: not reached."
+    messages = sum(queue.messages for queue in machine.queues)
+    dead = sum(queue.messages for queue in machine.dead_letters if "dead" in queue.path)
+    parts = [
+        machine.version or "unknown version",
+        "online" if machine.connected else "offline",
+        f"{len(machine.queues):,} queues with {messages:,} messages",
+        f"{dead:,} dead letters",
+        f"{len(machine.outgoing):,} outgoing queues",
+    ]
+    return f"{machine.host}: {', '.join(parts)}."
+
+
+def _row(queue: QueueInventory) -> tuple[str, ...]:
+    words = {None: "unknown", True: "yes", False: "no"}
+    return (
+        queue.path,
+        queue.kind,
+        words[queue.transactional] if queue.active else "",
+        f"{queue.messages:,}",
+        f"{queue.bytes:,}",
+        f"{queue.journal_messages:,}",
+        "" if queue.active else "not active",
+    )
