@@ -88,6 +88,8 @@ def test_every_promised_name_is_there(name: str) -> None:
 
 
 LOCAL = {  # what they can say and where they work
+    "scan": "--inventory --user --password-file --timeout --output --html --json",
+    "exporter": "--inventory --user --password-file --listen --every --timeout",
     "serve": "--home --json",
     "restore": "--home --json",
     "rename": "--home --json",

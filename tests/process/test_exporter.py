@@ -34,7 +34,7 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
                     return str(answer.read().decode())
 
             # Nobody logs in, so that nothing is told; but the scan is over, and says so.
-            wait_until(lambda: "msmq_scan_problems" in page(), "the first scan")
+            wait_until(lambda: "msmq_scan_problems{" in page(), "the first scan")
             assert f'msmq_up{{machine="127.0.0.1:{port}"}} 0.0' in page()
             running.send_signal(signal.SIGTERM)
             assert running.wait() == 0
