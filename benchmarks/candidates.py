@@ -41,7 +41,7 @@ class Candidate(Protocol):
     """A store under test. A group is durable when the call returns."""
 
     def insert(self, first: int, count: int) -> None:
-        """So many new messages, numbered from `first`."""
+        """This many new messages, numbered from `first`."""
 
     def remove(self, first: int, count: int) -> None:
         """Takes them away again, oldest first."""

@@ -41,7 +41,7 @@ def told(calls: Iterator[Call], total: int) -> Iterator[Call]:
 
 
 def fill(directory: Path, count: int) -> None:
-    """Sends so many messages, reports, and goes on sending until it is killed."""
+    """Sends this many messages, reports, and goes on sending until it is killed."""
     home = Home(directory)
     handles, sample = home.create(QUEUE), packets(8 * BATCH)
     # Once around, so that what the first messages need is not counted as theirs.

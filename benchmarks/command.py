@@ -23,7 +23,7 @@ INTERRUPTED = 130
 def measured_place(parent: Path | None, *, quick: bool, json: bool) -> Iterator[Place]:
     """A temporary directory, introduced to the reader; gone afterwards, however that comes."""
     if parent is not None and not parent.is_dir():
-        complain(f"{parent} is no directory.")
+        complain(f"{parent} is not a directory.")
         raise typer.Exit(WRONG_USAGE)
     try:
         with temporary_place(parent) as place:

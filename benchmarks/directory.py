@@ -38,13 +38,13 @@ class Size(NamedTuple):
     queues: int
 
 
-# Names are remembered once they have been read; so many queues are more than that.
+# Names are remembered once they have been read; this many queues are more than that.
 SIZES = (Size(10, 10_000), Size(10_000, 10_000), Size(10_000, 100_000))
 SIZES_QUICK = (Size(10, 300), Size(50, 600))
 
 
 class Enterprise:
-    """A queue manager that knows so many machines and queues."""
+    """A queue manager that knows this many machines and queues."""
 
     def __init__(self, home: Home, size: Size, bar: Bar) -> None:
         self.home, self.size = home, size

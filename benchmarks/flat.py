@@ -50,7 +50,7 @@ COLUMNS = [
 
 
 class Backlog:
-    """A queue manager with so many messages waiting in a queue."""
+    """A queue manager with this many messages waiting in a queue."""
 
     TITLE = "flat: a send and a receive of 1 KiB, batches of 128"
     PLACE, CURVE = "waiting", "curve"
@@ -99,7 +99,7 @@ class Backlog:
 
 
 class OutgoingBacklog(Backlog):
-    """A queue manager with so many messages on their way to another one."""
+    """A queue manager with this many messages on their way to another one."""
 
     TITLE = "flat: a send to another machine and its delivery, 1 KiB, batches of 128"
     PLACE, CURVE = "outgoing", "outgoing"

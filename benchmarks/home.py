@@ -131,12 +131,12 @@ def send_call(handles: Handles, packets: list[bytes]) -> Call:
 
 
 def receive_call(handles: Handles, count: int) -> Call:
-    """Receives up to so many messages in one call."""
+    """Receives up to this many messages in one call."""
     return lambda manager: manager.messages.dequeue_messages(handles.receive, count)
 
 
 def batches(packets: list[bytes], size: int, count: int) -> Iterable[list[bytes]]:
-    """So many packets in batches, taken from the list over and over."""
+    """This many packets in batches, taken from the list over and over."""
     at = 0
     while count > 0:
         batch = packets[at : at + min(size, count)]

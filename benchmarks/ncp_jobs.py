@@ -1,4 +1,4 @@
-"""Jobs over NCP, for the rows of `qms`: submitted, taken and finished by so many connections.
+"""Jobs over NCP, for the rows of `qms`: submitted, taken and finished by this many connections.
 
 A submit is three requests: create, write, start. Each connection has one request under way, as the
 protocol has it; several of them share the syncs of the log.

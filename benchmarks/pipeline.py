@@ -70,7 +70,7 @@ class SyncThread:
 
 
 def run_pipelined(home: Home, calls: Iterable[Call]) -> int:
-    """Each call is a turn; at most so many turns wait for their sync. Returns the turns run."""
+    """Each call is a turn; at most this many turns wait for their sync. Returns the turns run."""
     driver, turns = home.driver, 0
     unanswered: deque[Turn] = deque()
     with SyncThread(driver) as syncer:

@@ -94,7 +94,7 @@ def _prepare(manager: posthouse.QueueManagerClient) -> JobQueue:
 
 
 def _timed(call: Callable[[], object], count: int) -> float:
-    """Microseconds for each of so many."""
+    """Microseconds for each of this many."""
     begun = time.perf_counter()
     call()
     return (time.perf_counter() - begun) * 1e6 / count
@@ -173,7 +173,7 @@ def _port(ready: Path) -> int:
 
 
 def _long(run: Run, count: int) -> Row:
-    """So many jobs wait: all are listed, some are moved anywhere, some serviced."""
+    """This many jobs wait: all are listed, some are moved anywhere, some serviced."""
     moves, drawn = run.dose(500, 20), Random(8)
     with (
         run.place.fresh("long") as folder,

@@ -61,7 +61,7 @@ class Figures(NamedTuple):
 
 
 class RemoteServer(PosthouseServer):
-    """A server that lets anybody read, if he asks for no more."""
+    """A server that lets anybody read, if they ask for no more."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -74,7 +74,7 @@ class RemoteServer(PosthouseServer):
         (self.home / "posthouse.toml").write_text(settings, encoding="ascii")
 
     def settle(self) -> None:
-        """A user, and a queue that he and strangers may read."""
+        """A user, and a queue that they and strangers may read."""
         super().settle()
         endpoints = json.loads(self._ready_file.read_bytes())["endpoints"]
         self.rpc_port = int(endpoints["rpc"].rpartition(":")[2])

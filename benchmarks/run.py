@@ -46,7 +46,7 @@ class Run:
 
     @contextmanager
     def bar(self, name: str, steps: int) -> Iterator[Bar]:
-        """A progress bar of so many steps."""
+        """A progress bar of this many steps."""
         console = Console(stderr=True)
         columns = (
             TextColumn("{task.description}"),

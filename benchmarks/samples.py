@@ -20,7 +20,7 @@ def body_of(number: int) -> bytes:
 
 
 def packets(count: int, *, express: bool = False, transactional: bool = False) -> list[bytes]:
-    """So many UserMessage packets with a body of 1 KiB, as a client would hand them in."""
+    """This many UserMessage packets with a body of 1 KiB, as a client would hand them in."""
     return [_packet(number, express, transactional) for number in range(count)]
 
 

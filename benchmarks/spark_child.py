@@ -94,7 +94,7 @@ class Worker:
     # -- streams
 
     def stream(self, work: Work) -> Done:
-        """So many batches, one after the other; the time is what Spark says they took."""
+        """This many batches, one after the other; the time is what Spark says they took."""
         table = self.path(self.new("out"))
         checkpoint = self.path(self.new("checkpoint"))
         query = self.begin(work, table, checkpoint)
@@ -122,7 +122,7 @@ class Worker:
         return out.format("noop").start()
 
     def stream_rows(self, work: Work) -> DataFrame:
-        """A stream with so many rows in a batch."""
+        """A stream with this many rows in a batch."""
         if work.source == "rate":
             rate = self.spark.readStream.format("rate-micro-batch")
             rate = rate.option("rowsPerBatch", work.rows).option("numPartitions", PARTITIONS)

@@ -37,7 +37,7 @@ class Work(NamedTuple):
     skipped: int = 1  # batches of a stream that do not count
     consume: bool = False
     decode: str = ""  # contents too, with body_json as `variant` or `string`
-    seconds: float = 0.0  # repeat it so long
+    seconds: float = 0.0  # repeat it this long
 
 
 class Done(NamedTuple):

@@ -15,7 +15,7 @@ from benchmarks.witness import NotSynced
 
 CALLS = ("fsync", "fdatasync", "msync", "sync_file_range")
 BATCH = 16
-_NO_FILE = 0x7FFFFFFF  # no process has so many open
+_NO_FILE = 0x7FFFFFFF  # no process has this many open
 
 
 def count_syncs(run: Run) -> dict[str, float]:

@@ -27,7 +27,7 @@ def main() -> None:
         .load()
     )
     messages.selectExpr(
-        # A body that is no JSON gives nulls: bodies are bytes that anybody may have sent.
+        # A body that is not JSON gives nulls: bodies are bytes that anybody may have sent.
         "from_json(string(body), 'order long, customer string, amount long') AS order",
         "arrived_time",
     ).createOrReplaceTempView("orders")

@@ -10,7 +10,7 @@ from posthouse.spark.flows import reads, sends, table
 
 @reads("./private$/orders", columns="id,body,arrived_time")
 def orders(messages: DataFrame) -> DataFrame:
-    # A body that is no JSON gives nulls: bodies are bytes that anybody may have sent.
+    # A body that is not JSON gives nulls: bodies are bytes that anybody may have sent.
     order = "from_json(string(body), 'order long, customer string, amount long') AS o"
     return messages.selectExpr("arrived_time", order).selectExpr("arrived_time", "o.*")
 

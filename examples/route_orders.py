@@ -37,7 +37,7 @@ def main() -> None:
         .load()
     )
     amount = f.expr("from_json(string(body), 'amount long').amount")
-    # What is no order, or has no amount, counts as small: null is not above the limit.
+    # What is not an order, or has no amount, counts as small: null is not above the limit.
     to = f.when(amount >= given.limit, f.lit(given.large)).otherwise(f.lit(given.small))
     routed = orders.select("body", "label", "priority", to.alias("destination"))
     query = (

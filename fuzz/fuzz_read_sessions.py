@@ -162,7 +162,7 @@ class Line:
         return 2 * BACKLOG_MAX if self.is_stuck else 0
 
     def stick(self, hold: bool) -> None:
-        """The client does not read any more, or again."""
+        """The client no longer reads, or again."""
         self.is_stuck = not self.is_stuck
         if self.is_stuck and hold:
             self.connection.hold()
@@ -408,7 +408,7 @@ class House:
             line.call(Opnum.START_RECEIVE, METHODS[Opnum.START_RECEIVE].request.parameters(*start))
 
     def noise(self, which: int, values: list[int]) -> None:
-        """Bytes that are no PDU; that client is not heard any more."""
+        """Bytes that are not a PDU; that client is no longer heard."""
         self.line(which).connection.receive(bytes(values) * 4)
 
     # -- what clients hear

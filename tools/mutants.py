@@ -671,7 +671,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line. Survivors are no failure: some mistakes change nothing."""
+    """The command line. Survivors are not a failure: some mistakes change nothing."""
     options = parse(arguments)
     report(options.root, run(options))
     return 0

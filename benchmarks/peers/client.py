@@ -83,7 +83,7 @@ def _consume(driver: Driver, queue: str, load: Load, meter: Meter) -> None:
 
 
 def _prove(driver: Driver, queue: str, load: Load) -> None:
-    """So many groups, each acknowledged before the next is begun; tells when, in UTC."""
+    """This many groups, each acknowledged before the next is begun; tells when, in UTC."""
     _wait()
     body, groups = os.urandom(load.size), range(load.messages)
     batch = Load(load.mode, 1 if load.mode is Mode.SINGLE else load.batch, load.size)

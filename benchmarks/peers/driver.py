@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from benchmarks.peers.work import Load, Mode
 
-RECEIVE_TIMEOUT_S = 30  # without a message for so long, a consumer gives up
+RECEIVE_TIMEOUT_S = 30  # without a message for this long, a consumer gives up
 
 
 class Meter:

@@ -25,7 +25,7 @@ DURABLE: Final = frozenset({Mode.PIPELINED, Mode.SINGLE, Mode.TRANSACTION})
 
 
 class Load(NamedTuple):
-    """So many messages of a size, sent in one way."""
+    """This many messages of a size, sent in one way."""
 
     mode: Mode
     messages: int
@@ -90,7 +90,7 @@ def _large(name: str, words: str, size: int, usual: int, quick: int) -> Work:
     return Work(name, Mode.PIPELINED, size, usual, quick, f"{words}, sent", f"{words}, received")
 
 
-# Doses are multiples of 32: so many messages the binary protocol acknowledges at once; fewer wait
+# Doses are multiples of 32: this many messages the binary protocol acknowledges at once; fewer wait
 # for a timer.
 WORKS: Final = (
     Work("express", Mode.EXPRESS, KIB, 50_000, 1_000, END_TO_END, both=True),

@@ -74,7 +74,7 @@ def test_an_account_here_is_a_user_by_its_name(ph: Posthouse) -> None:
     assert ph("directory", "user", "list", "--json").value["sid"] == sid
     told = ph("directory", "user", "add", "nobody at all")
     assert told.code == 1
-    assert "by his SID" in told.err
+    assert "by their SID" in told.err
     assert ph("user", "delete", "dora").code == 0
 
 
@@ -183,5 +183,5 @@ def test_nobody_is_taken_for_somebody_of_the_same_name(
         ph("directory", "user", "remove", "Ada"),
     ):
         assert refused.code == 1
-        assert "Name him by his SID" in refused.err
+        assert "Name them by their SID" in refused.err
     assert "user list" in ph("directory", "user", "add", "S-1-x").err

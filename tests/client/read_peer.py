@@ -118,7 +118,7 @@ class Peer:
             assert met, [number for number, _ in self.calls]
 
     def await_waiting(self, count: int) -> None:
-        """Until so many reads wait."""
+        """Until this many reads wait."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.waiting) >= count, 20)
 

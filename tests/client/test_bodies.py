@@ -81,7 +81,7 @@ def test_what_json_has_no_form_for_is_refused() -> None:
 
 
 def test_a_text_that_is_none_is_refused() -> None:
-    with pytest.raises(IllegalPropertyValue, match="no text"):
+    with pytest.raises(IllegalPropertyValue, match="not text"):
         encode_body("\ud800")
 
 

@@ -249,7 +249,7 @@ def test_what_waits_for_an_id_survives_a_broken_connection() -> None:
 
 
 def test_ids_come_first_and_in_order_when_asked_again() -> None:
-    """An end has to reach the queue manager before a receive can lock its message anew."""
+    """An end has to reach the queue manager before a receive can lock its message again."""
     peer, handle = Peer(), receiving()
     waiting = peer.receive(handle)
     first = peer.receive(handle, 0)
@@ -611,6 +611,6 @@ def test_an_end_that_was_sent_is_asked_again_with_its_id() -> None:
     assert again.kind == frames.END
     first, second = frames.decode_end(end.payload), frames.decode_end(again.payload)
     assert (first.request_id, first.lookup_ids) == (second.request_id, second.lookup_ids)
-    assert second.queue == 0  # the queue may be one that this session cannot open any more
+    assert second.queue == 0  # the queue may be one that this session can no longer open
     peer.core.receive(frames.encode_ended(again.request, 1))
     assert request.result() == 1

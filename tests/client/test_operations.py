@@ -174,7 +174,7 @@ def test_a_list_of_queues_gets_one_message_at_a_time() -> None:
     ("refusal", "error", "says"),
     [
         (TransactionSequence("no such transaction"), TransactionAborted, "before the commit"),
-        (InvalidParameter("it is not kept any more"), TransactionInDoubt, "not kept any more"),
+        (InvalidParameter("it is no longer kept"), TransactionInDoubt, "no longer kept"),
     ],
 )
 def test_a_commit_that_is_refused_after_a_break_was_never_decided_or_is_in_doubt(

@@ -235,7 +235,7 @@ def test_a_message_is_the_readers_until_he_asks_for_the_next_one(peer: Peer, pre
 
 
 def test_the_end_of_a_message_does_not_wait_for_the_next_question(peer: Peer) -> None:
-    """However long the reader works on what he has in hand."""
+    """However long the reader works on what they have in hand."""
     with reading(peer) as (_, queue), queue.consume(timeout=5, prefetch=8) as consumer:
         consumer.next()
         consumer.next()

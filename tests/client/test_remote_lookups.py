@@ -23,7 +23,7 @@ def peer() -> Iterator[Peer]:
 
 
 def once(peer: Peer, opnum: Opnum, after: int) -> None:
-    """The connection breaks over one call of a method, after so many of them."""
+    """The connection breaks over one call of a method, after this many of them."""
 
     def breaks(request: Any, call: Any) -> None:
         if len(peer.asked(opnum)) == after:

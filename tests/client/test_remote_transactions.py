@@ -200,7 +200,7 @@ def test_a_part_does_not_outlive_its_connection(both: Houses) -> None:
 
 
 def forward(both: Houses, port: int, queue: posthouse.Queue, kept: posthouse.Queue) -> None:
-    """Brings all messages over; whatever fails, it begins anew."""
+    """Brings all messages over; whatever fails, it begins again."""
     for _ in range(40):
         settled(both)
         if not bodies(queue):

@@ -68,7 +68,7 @@ def test_answers_find_the_threads_that_wait_for_them(peer: Peer, link: RpcLink) 
 
 
 def test_who_has_his_answer_hands_over_to_who_waits(peer: Peer, link: RpcLink) -> None:
-    """The first one reads; when he is served, another one has to."""
+    """The first one reads; when they are served, another one has to."""
     held = Held(peer)
     first = Thread(lambda: link.call(PORT, b""))
     peer.await_calls(PORT)

@@ -59,7 +59,7 @@ def test_what_nothing_was_said_of_goes_back_in_its_place(manager: QueueManagerCl
     with closing(connector.parcels(timeout=0)) as parcels:
         parcel = next(parcels)
         assert parcel.message.body == b"2"
-        with pytest.raises(InvalidParameter, match="is no reason to refuse"):
+        with pytest.raises(InvalidParameter, match="is not a reason to refuse"):
             parcel.refused("no")
         with pytest.raises(InvalidParameter, match="nothing was said of"):
             next(parcels)
@@ -89,7 +89,7 @@ def test_the_sender_hears_what_was_said(
 
 def test_a_word_that_is_no_refusal_is_told_at_once() -> None:
     for word in ("", "no", "ack-receive", "nack-"):
-        with pytest.raises(InvalidParameter, match="is no reason to refuse"):
+        with pytest.raises(InvalidParameter, match="is not a reason to refuse"):
             Refused(word)
 
 

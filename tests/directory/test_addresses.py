@@ -36,7 +36,7 @@ def test_an_address_is_a_host_with_or_without_a_port(text: str, host: str, port:
      "beta:00000199999", "fe80::1%" + "x" * 256, "fe80::1%a b", "[fe80::1%\n]:1"],
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(IllegalPropertyValue, match="is no address"):
+    with pytest.raises(IllegalPropertyValue, match="is not an address"):
         Address.parse(text)
     with pytest.raises(IllegalPropertyValue):
         machine(1, "BETA", addresses=(text,)).validate()

@@ -205,7 +205,7 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
             Document(
                 machines=[MachinePart(name="X", guid=format_guid(guid(9)), addresses=["a b"])]
             ),
-            "is no address",
+            "is not an address",
         ),
         (Document(queues=[QueuePart(path=r"FAR\q", guid="")]), "not a GUID"),
         (Document(queues=[QueuePart(path=r"FAR\q", guid=format_guid(guid(0)))]), "zero"),
@@ -263,7 +263,7 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
                     )
                 ]
             ),
-            "no time",
+            "not a time",
         ),
     ],
 )

@@ -364,7 +364,7 @@ def test_an_entry_without_identifier_stands_there_for_those_below_it() -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/11")
 @given(machines)
 def test_the_service_type_says_which_server_a_machine_is(value: QueueManager) -> None:
-    """One that is no directory server has no type of it, whatever is entered."""
+    """One that is not a directory server has no type of it, whatever is entered."""
     number = service_type(value)
     offered = value.directory_server_type if value.directory_server else STANDALONE
     assert directory_server_type(number) is offered

@@ -72,7 +72,7 @@ def test_everybody_knows_the_same_connector_server_of_a_system() -> None:
 def test_a_system_may_name_its_connector_server() -> None:
     servers = [server(number, NORTH, BEYOND) for number in range(10, 16)]
     for wanted in range(10, 16):
-        # 8 is not known, 9 is no connector server: neither counts
+        # 8 is not known, 9 is not a connector server: neither counts
         names = (guid(8), guid(9), guid(wanted))
         system = foreign(2, BEYOND, in_routing_server_identifier_list=names)
         topology = Topology(SITES, [], [*servers, server(9, NORTH), system])

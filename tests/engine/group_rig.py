@@ -77,7 +77,7 @@ class GroupRig(Rig):
         return self.run(lambda m: m.groups.release(group))
 
     def claimed(self, count: int, through: int = 0, **attributes: Any) -> tuple[int, list[int]]:
-        """So many messages, the first few of them claimed by the group: its epoch and all ids."""
+        """This many messages, the first few of them claimed by the group: its epoch and all ids."""
         ids = self.fill(count, **attributes)
         epoch = self.lease()
         self.claim(epoch, ids[through - 1])

@@ -116,7 +116,7 @@ class Paper:
         self.packets.update({r[1]: r[3] for r in records if r[0] in (MESSAGE, EXPRESS)})
 
     def cut(self, length: int) -> Paper:
-        """The queue manager that starts after a crash which kept so many records."""
+        """The queue manager that starts after a crash which kept this many records."""
         paper = Paper(self.log[:length], self.clock)
         paper.settings = self.settings
         return paper

@@ -128,7 +128,7 @@ def test_after_five_failures_the_wait_grows_for_account_and_address(rig: JobRig)
     rig.advance(1)
     knock(rig, *SERVER, "SECRET")
     with rig.completion(0xFF):
-        knock(rig, *SERVER, "WRONG")  # the count has begun anew
+        knock(rig, *SERVER, "WRONG")  # the count has begun again
 
 
 @pytest.mark.spec("NCP 0x17/3", "QMS Creating Queue Servers/3")

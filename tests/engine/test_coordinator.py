@@ -252,7 +252,7 @@ def test_only_peers_become_participants_and_only_where_they_can_call_back(desk: 
     coordinator = desk.coordinator
     with pytest.raises(TransactionEnlist, match="no peer is called 'nobody'"):
         desk.run(lambda m: coordinator.token(tx, "nobody"))
-    with pytest.raises(TransactionEnlist, match="no peer"):
+    with pytest.raises(TransactionEnlist, match="not a peer"):
         desk.run(lambda m: coordinator.token_for(tx, b"x" * 16))
     assert desk.run(lambda m: coordinator.token_for(tx, PEER))
     coordinator.url = ""

@@ -126,7 +126,7 @@ class Model:
             reader.until = self.now + LEASE_S if reader.has_claims else 0
 
     def acknowledge(self, reader: Reader, through: int, count: int) -> int:
-        """Receives at most so many messages; returns how many there were."""
+        """Receives at most this many messages; returns how many there were."""
         due = sorted(n for n in self.items if reader.begin < n <= through)
         for lookup_id in due[:count]:
             assert lookup_id in reader.read[reader.stream], "it was received unread"
@@ -337,7 +337,7 @@ class Groups(RuleBasedStateMachine):
     def acknowledge(
         self, name: str, pick: int, turns: int, late: bool, other: bool = False
     ) -> None:
-        """So many turns of it, then the power is gone; or all of it."""
+        """This many turns of it, then the power is gone; or all of it."""
         model, through = self.model, self._pick(pick)
         reader = model.readers.get(name)
         if reader is None:

@@ -88,7 +88,7 @@ def test_places_never_leave_their_eight_bytes() -> None:
     for _ in range(10_000):
         moved(queue, queue.jobs()[-1], 1)
     assert min(job.state.place for job in queue.jobs()) == -10_000 * GAP
-    assert 2**62 // GAP > 10**12  # so many moves to the head, or jobs without an empty queue
+    assert 2**62 // GAP > 10**12  # this many moves to the head, or jobs without an empty queue
 
 
 # -- cost

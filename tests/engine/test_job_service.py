@@ -279,7 +279,7 @@ def test_why_a_job_failed_is_known_as_long_as_it_stays(rig: JobRig) -> None:
     rig.service()
     rig.restart()
     (job,) = rig.manager.jobs.jobs.values()
-    assert job.entry.failure == "the queue manager was started anew"
+    assert job.entry.failure == "the queue manager was started again"
 
 
 @pytest.mark.spec("QMS Table 26/4", "NCP 0x84/2", "QMS Servicing/13")
@@ -340,13 +340,13 @@ def test_a_server_acts_as_its_client_until_it_is_itself_again(rig: JobRig) -> No
     other = rig.attach("SRV2")
     job = rig.service("SRV2", types=[3])
     assert rig.jobs("read_file", other, job.job_file_handle, 0, 99) == b"hers as well"
-    with rig.completion(0xD6):  # what his own object could not do, nor hers
+    with rig.completion(0xD6):  # what their own object could not do, nor hers
         rig.jobs("remove_job_from_queue", server, rig.q, others)
     more = rig.create_jobs("MORE")
-    with rig.completion(0xD3):  # she is no server
+    with rig.completion(0xD3):  # she is not a server
         rig.jobs("attach_queue_server_to_queue", server, more)
     rig.jobs("restore_queue_server_rights", server)
-    with rig.completion(0xD3):  # the server is no user
+    with rig.completion(0xD3):  # the server is not a user
         rig.jobs("submit_job", server, rig.q, NWQueueJobStruct(), b"")
     assert rig.bindery("get_bindery_access_level", server).id == server.object_id
 

@@ -1,4 +1,4 @@
-"""Who may log in at the rpc door, and how often he may try."""
+"""Who may log in at the rpc door, and how often they may try."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_aborts_are_counted_for_reads_and_moves_until_the_message_is_moved() -> 
     rig.restart()
     assert rig.read_of(b"a").aborts == 3
     rig.end(held := rig.open("q", RECEIVE), rig.hold(held).read.lookup_id, positive=False)
-    assert rig.read_of(b"a").aborts == 3  # giving back is no abort
+    assert rig.read_of(b"a").aborts == 3  # giving back is not an abort
     rig.move_between(b"a", "q", SUBQUEUE)
     assert rig.read_of(b"a", SUBQUEUE).aborts == 0
 

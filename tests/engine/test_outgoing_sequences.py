@@ -505,7 +505,7 @@ def test_a_refused_message_goes_to_its_applications_dead_letter_queue(
 
 
 def test_a_sequence_whose_last_message_is_refused_is_followed_by_another(rig: SessionRig) -> None:
-    """A queue that was deleted and made anew would wait for the beginning of the old one."""
+    """A queue that was deleted and made again would wait for the beginning of the old one."""
     sender, taken, sequence = send_all(rig, "ab")
     assert rig.order_ack(sequence, 1)
     assert rig.final_ack(messages(taken)[1], NACK_ACCESS_DENIED)

@@ -49,9 +49,9 @@ def test_a_removed_peer_is_gone_for_good(rig: Rig) -> None:
     [
         ("Beta", GAMMA, URL, "exists"),
         ("other", BETA, URL, "is this queue manager"),
-        ("a b", GAMMA, URL, "no name"),
+        ("a b", GAMMA, URL, "not a name"),
         ("gamma", bytes(16), URL, "identifier"),
-        ("gamma", GAMMA, "beta", "no address"),
+        ("gamma", GAMMA, "beta", "not an address"),
     ],
 )
 def test_a_wrong_peer_is_refused_and_nothing_changes(

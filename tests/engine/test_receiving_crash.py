@@ -29,7 +29,7 @@ class CrashRig(EastRig, RoutingRig):
         ]
 
     def cut(self, length: int) -> None:
-        """A crash that left so many records."""
+        """A crash that left this many records."""
         self.store = PaperStore(self.store.log[:length])
         self._boot(self.store.recover_state())
 

@@ -203,7 +203,7 @@ def test_what_is_passed_on_has_no_place_in_our_own_sequence() -> None:
 
 
 def test_a_copy_that_dies_on_the_way_is_not_the_message_itself() -> None:
-    """Somebody sends what he has captured with less time, or to another machine."""
+    """Somebody sends what they have captured with less time, or to another machine."""
     rig = RoutingRig()
     packet = rig.through(b"captured", ordinal=7)
     stranger = Peer(bytes(range(64, 80)), "192.0.2.9")

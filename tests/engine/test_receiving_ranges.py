@@ -11,7 +11,7 @@ from tests.engine.arrivals import PeerRig
 
 
 def with_hops(packet: bytes, hops: int) -> bytes:
-    """The packet as it is after so many routing servers, also too many."""
+    """The packet as it is after this many routing servers, also too many."""
     found = bytearray(packet)
     found[USER_FLAGS_AT] = found[USER_FLAGS_AT] & ~0x1F | hops
     return bytes(found)

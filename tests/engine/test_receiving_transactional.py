@@ -296,7 +296,7 @@ def test_each_name_of_a_queue_has_a_sequence_of_its_own() -> None:
     assert len(rig.owed()) == 2
 
 
-# -- queues that are deleted, and made anew
+# -- queues that are deleted, and made again
 
 
 def orders_in(rig: EastRig) -> list[bytes]:

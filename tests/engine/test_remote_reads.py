@@ -334,7 +334,7 @@ def test_a_move_context_is_good_for_its_own_client_and_user_only() -> None:
     contexts = [
         0,
         closed.context,
-        rig.mover(SUBQUEUE).handle,  # a context is no handle, and no handle a context
+        rig.mover(SUBQUEUE).handle,  # a context is not a handle, and no handle a context
         source.context,
         rig.open(SUBQUEUE, RECEIVE, association=rig.client).context,
         rig.mover(SUBQUEUE, association=Client()).context,

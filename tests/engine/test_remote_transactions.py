@@ -1,7 +1,7 @@
 """Receives from another machine in a transaction: exactly once, whoever dies between two steps.
 
 A client takes messages of BETA over remote read and sends a copy of each to ALPHA, its own queue
-manager, which decides. It is as naive as a client may be: whatever fails, it begins anew.
+manager, which decides. It is as naive as a client may be: whatever fails, it begins again.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class CrashRig(WebRig):
             assert {verdict.status for verdict in verdicts} == {200}
 
     def cut(self, length: int) -> None:
-        """A crash that left so many records."""
+        """A crash that left this many records."""
         self.store = PaperStore(self.store.log[:length])
         self._boot(self.store.recover_state())
 

@@ -60,7 +60,7 @@ def test_who_signs_is_not_anonymous(rig: SigningRig) -> None:
     rig.deny("orders", ANONYMOUS, WRITE_MESSAGE)
     assert rig.post(rig.message()) == [400]
     assert rig.post_signed(rig.signing(ORDERS)) == 200
-    assert rig.post_signed(rig.signing(ORDERS), by="stranger") == 400  # nobody knows him
+    assert rig.post_signed(rig.signing(ORDERS), by="stranger") == 400  # nobody knows them
 
 
 def test_the_certificate_goes_into_the_message(rig: SigningRig) -> None:

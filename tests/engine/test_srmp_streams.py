@@ -352,7 +352,7 @@ def test_each_message_puts_the_receipt_off_but_not_beyond_ten_seconds(rig: WebRi
     assert rig.collect() == [number]
     rig.advance(60)
     assert rig.receipts() == []
-    rig.post_stream(number + 1)  # and now it waits anew
+    rig.post_stream(number + 1)  # and now it waits again
     rig.advance(0.4)
     assert rig.receipts() == []
     rig.advance(0.1)

@@ -394,7 +394,7 @@ def test_express_messages_of_an_old_checkpoint_stay_lost_when_later_books_forgot
     state = arrived(ROW, ROW._replace(lookup_id=2, flags=FLAG_EXPRESS))
     old = State.from_snapshot(state.snapshot())
     state.drop_express()
-    state.drop_express()  # another crash: the express line begins anew
+    state.drop_express()  # another crash: the express line begins again
     old.define(*state.books_define())
     assert old.drop_express() == {16: 1}
     assert order_in(old, 16) == [1]

@@ -139,7 +139,7 @@ def test_a_flood_from_one_address_drops_nothing_of_another() -> None:
             rig.packet(b"evil", source=b"E" * 16, ordinal=n + 1) for n in range(start, start + 50)
         ]
         rig.take(*forged, peer=STRANGER)
-    rig.take(*real, peer=STRANGER)  # repeating them does not make them his
+    rig.take(*real, peer=STRANGER)  # repeating them does not make them theirs
     rig.take(
         *[rig.packet(b"x", source=b"E" * 16, ordinal=n) for n in range(900, 999)], peer=STRANGER
     )

@@ -22,9 +22,9 @@ LONGEST = 1 << 16
 class BadLine:
     """Passes on what comes to its port. Each connection meets a fate, until the line is mended.
 
-    cut: gone after so many bytes, of both directions together. answer lost: after so many pieces
-    from the far end the next one is thrown away, and both ends are told that all is over. silent:
-    the same, but nobody is told and nothing passes any more.
+    cut: gone after this many bytes, of both directions together. answer lost: after this many
+    pieces from the far end the next one is thrown away, and both ends are told that all is over.
+    silent: the same, but nobody is told and nothing passes any more.
     """
 
     def __init__(self, port: int, seed: int, *, bad: bool = True) -> None:

@@ -16,7 +16,7 @@ NOBODY = 65534
 def run(arguments: list[str]) -> int:
     """The directory file, and its group."""
     path, group = arguments
-    if os.geteuid() == 0:  # whoever is not root is himself
+    if os.geteuid() == 0:  # whoever is not root is themselves
         os.setgroups([int(group)])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)

@@ -77,7 +77,7 @@ class Line(asyncio.Protocol):
         self.crowd.lines.add(self)
 
     def wait(self, count: int) -> None:
-        """So many receives that wait for ever."""
+        """This many receives that wait for ever."""
         for _ in range(count):
             self._requests += 1
             self._wait(self._requests)
@@ -129,13 +129,13 @@ class Crowd:
         return len(self.lines)
 
     async def wait(self, count: int) -> int:
-        """Until so many wait on each connection."""
+        """Until this many wait on each connection."""
         for line in self.lines:
             line.wait(count - len(line.waiting))
         return sum(len(line.waiting) for line in self.lines)
 
     async def cancel(self, count: int) -> int:
-        """So many of each connection."""
+        """This many of each connection."""
         wanted = self.cancelled + count * len(self.lines)
         for line in self.lines:
             line.cancel(count)
@@ -143,7 +143,7 @@ class Crowd:
         return sum(len(line.waiting) for line in self.lines)
 
     async def drop(self, count: int) -> int:
-        """So many connections break."""
+        """This many connections break."""
         wanted = len(self.lines) - count
         for line in list(self.lines)[:count]:
             line.transport.abort()

@@ -18,7 +18,7 @@ STOP_S = 15.0
 class Serving:
     """One process. Left alone at the end of a `with` it is stopped, and has to stop well.
 
-    With `files` it may have only so many descriptors.
+    With `files` it may have only this many descriptors.
     """
 
     def __init__(

@@ -118,7 +118,7 @@ def test_machines_sites_links_and_queues(authority: LdapAuthority) -> None:
         "public_signing_key_list": b"s" * 40,
     }
     wanted = msgspec.structs.replace(alpha, **changed)
-    for _ in range(2):  # its settings below the site are entered anew
+    for _ in range(2):  # its settings below the site are entered again
         stored = authority.write(wanted, NOW, list(changed))
         assert {name: getattr(stored, name) for name in changed} == changed
     link = RoutingLink(

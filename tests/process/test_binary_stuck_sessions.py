@@ -99,7 +99,7 @@ def test_sessions_that_stop_inside_a_packet_cost_little_and_stop_nobody(
         for session in stuck:
             running.callback(session.close)
         pushed = push_all(stuck)
-        assert pushed > 2 * MEMORY, "this is no attack"
+        assert pushed > 2 * MEMORY, "this is not an attack"
 
         bodies = [f"order {number}".encode() for number in range(100)]
         bravo.qm.queue(alpha.name_of("orders")).send_many(bodies, recoverable=True)

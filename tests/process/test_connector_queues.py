@@ -211,7 +211,7 @@ def test_they_go_when_nobody_needs_them(harbour: Harbour) -> None:
     assert list(reader.browse()) == []
     assert connectors(harbour) == [CONNECTOR.lower(), XACTONLY.lower()]
     harbour.belong("Home")
-    assert "no connector server" in qm.queue(CONNECTOR).properties().reason
+    assert "no longer a connector server" in qm.queue(CONNECTOR).properties().reason
     reader.close()
     assert connectors(harbour) == [CONNECTOR.lower()]
     assert harbour.take(CONNECTOR) == [b"kept"]

@@ -165,13 +165,16 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"queues": [{"path": r"BETA\Orders", "guid": guid(20)}]}, "another one has this name"),
     ({"machines": [{**MACHINE, "name": "BETA"}]}, "another one has this name"),
     ({"machines": [{**MACHINE, "name": r"X\Y"}]}, r"machine X\Y"),
-    ({"machines": [{**MACHINE, "addresses": ["no host!"]}]}, "no host! is no address"),
-    ({"machines": [{**MACHINE, "addresses": ["beta:70000"]}]}, "beta:70000 is no address"),
-    ({"machines": [{**MACHINE, "addresses": ["[::1]x"]}]}, "[::1]x is no address"),
-    ({"machines": [{**MACHINE, "addresses": ["[beta]"]}]}, "[beta] is no address"),
-    ({"machines": [{**MACHINE, "addresses": ["x" * 256]}]}, "is no address"),
+    ({"machines": [{**MACHINE, "addresses": ["no host!"]}]}, "no host! is not an address"),
+    ({"machines": [{**MACHINE, "addresses": ["beta:70000"]}]}, "beta:70000 is not an address"),
+    ({"machines": [{**MACHINE, "addresses": ["[::1]x"]}]}, "[::1]x is not an address"),
+    ({"machines": [{**MACHINE, "addresses": ["[beta]"]}]}, "[beta] is not an address"),
+    ({"machines": [{**MACHINE, "addresses": ["x" * 256]}]}, "is not an address"),
     ({"machines": [{**MACHINE, "encryption_keys": "!!"}]}, "what should be base64 is not"),
-    ({"machines": [{**MACHINE, "created": "2999-01-01T00:00:00Z"}]}, "is no time of a directory"),
+    (
+        {"machines": [{**MACHINE, "created": "2999-01-01T00:00:00Z"}]},
+        "is not a time of a directory",
+    ),
     ({"machines": [{**MACHINE, "networks": ["X"]}]}, "network X: OMEGA names it"),
     ({"links": [{"sites": ["Berlin", "Hamburg"]}, {"sites": ["Hamburg", "Berlin"]}]}, "twice"),
     ({"links": [{"sites": ["Berlin", "Berlin"]}]}, "joins two different sites"),
@@ -346,7 +349,7 @@ def test_certificates_of_users_come_and_go(
     file, digest = tmp_path / "ada.der", certificate_digest(CERTIFICATE).hex()
     file.write_bytes(CERTIFICATE)
     add, remove = ("user", "add", "Ada", "--certificate"), ("user", "remove", "Ada")
-    assert "says so already" in said(capsys, *add, str(file))  # he has it
+    assert "says so already" in said(capsys, *add, str(file))  # they have it
     assert "changed" in said(capsys, *remove, "--certificate", digest, "--yes")
     assert digest not in said(capsys, "user", "list")
     assert "no certificate" in said(capsys, *remove, "--certificate", digest, "--yes", code=1)
@@ -363,7 +366,7 @@ def test_certificates_of_users_come_and_go(
 def test_a_name_that_two_have_means_nobody(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     desk.take_in({"users": [{"sid": "S-1-5-21-1-2-3-1003", "name": "ada"}]})
     assert main.run(["directory", "user", "remove", "Ada", "--yes"]) == 1
-    assert "Name him by his SID" in capsys.readouterr().err
+    assert "Name them by their SID" in capsys.readouterr().err
 
 
 def test_programs_see_the_queues_that_they_may(
@@ -401,7 +404,7 @@ def test_users_that_are_none_are_refused(desk: Desk, body: dict[str, Any], words
 
 
 def test_a_time_that_is_none_is_refused(desk: Desk) -> None:
-    with pytest.raises(QueueError, match="is no time"):
+    with pytest.raises(QueueError, match="is not a time"):
         desk.qm.call("GET", "/directory/queues?created_after=yesterday")
 
 
@@ -462,7 +465,7 @@ def test_changes_are_told_field_by_field(
     assert "dns_name" in said(capsys, *beta)  # one that is known needs no identifier
     assert "has no machine" in said(capsys, "machine", "add", "OMEGA", code=1)
     assert "still named by" in said(capsys, "site", "remove", "Hamburg", "--yes")
-    assert "is no digest" in said(
+    assert "is not a digest" in said(
         capsys, "user", "remove", "Ada", "--certificate", "x", "--yes", code=2
     )
     file = tmp_path / "export.toml"

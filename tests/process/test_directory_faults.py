@@ -158,7 +158,7 @@ def shared(tmp_path: Path) -> Iterator[Desk]:
     with ExitStack() as running, pytest.MonkeyPatch.context() as monkeypatch:
         desk = Desk(tmp_path, running, monkeypatch, more)
         wait_until(lambda: "BETA" in desk.machines(), desk.machines)
-        desk.enter_beta()  # on loopback nobody says of himself where he listens
+        desk.enter_beta()  # on loopback nobody says of themselves where they listen
         yield desk
 
 

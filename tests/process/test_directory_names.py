@@ -140,7 +140,7 @@ def test_a_public_queue_elsewhere_is_read_over_remote_read(desk: Desk) -> None:
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.15/1")
 def test_a_user_of_the_directory_is_known_by_his_signature(desk: Desk) -> None:
-    """Who signed is looked up in the directory of the receiver, and forgotten with his entry."""
+    """Who signed is looked up in the directory of the receiver, and forgotten with their entry."""
     alpha, beta = desk.alpha, desk.beta
     signed = beta.qm.create_queue(r"BETA\signed", authenticated=True)
     desk.say(alpha, "user", "add", "ada", "--no-password")

@@ -87,13 +87,13 @@ def timeless(request: Request) -> bytes:
 
 
 WRONG: dict[str, Answer] = {
-    "'noon' is no time": timeless,
+    "'noon' is not a time": timeless,
     "it talks nonsense": lambda request: b"\x30\x03\xff\xff\xff",
     "session terminated by server": hang_up,
     "the login as anonymous failed: invalidCredentials": refused_login,
     "says nothing of itself": about_itself(),
     "it has no naming context": without_context,
-    "is no part of a distinguished name": unreadable,
+    "is not part of a distinguished name": unreadable,
     "busy": lambda request: found(request, done(request, 51)),
     "insufficientAccessRights": lambda request: found(request, done(request, 50)),
     "a listing came to no end": lambda request: found(
@@ -132,8 +132,8 @@ POISON: list[tuple[bytes, bytes, dict[str, list[bytes]], str]] = [
     (below("label"), b"mSMQQueue", {"mSMQLabelEx": [b"\xff"]}, "mSMQLabelEx is not text"),
     (below("flag"), b"mSMQQueue", {"mSMQJournal": [b"maybe"]}, "neither TRUE nor FALSE"),
     (below("type"), b"mSMQQueue", {"mSMQQueueType": [b"short"]}, "a GUID has 16 bytes"),
-    (below("time"), b"mSMQQueue", {"whenCreated": [b"yesterday"]}, "'yesterday' is no time"),
-    (below("month"), b"mSMQQueue", {"whenCreated": [b"20261301000000Z"]}, "is no time"),
+    (below("time"), b"mSMQQueue", {"whenCreated": [b"yesterday"]}, "'yesterday' is not a time"),
+    (below("month"), b"mSMQQueue", {"whenCreated": [b"20261301000000Z"]}, "is not a time"),
     (below("large"), b"mSMQQueue", {"nTSecurityDescriptor": [bytes(MEBIBYTE + 1)]}, "1048577"),
     (b"CN=Eve," + ROOT, b"user", {"mSMQDigests": [bytes(16)], "objectSid": [b"x"]}, "is not one"),
     (b"CN=Bob," + ROOT, b"user", {"mSMQDigests": [bytes(16)], "objectSid": [EVERYONE]}, "agree"),

@@ -76,7 +76,7 @@ def test_a_queue_manager_enters_where_it_listens(tmp_path: Path) -> None:
 def test_a_damaged_record_of_the_directory_is_told_at_the_start(
     tmp_path: Path, data: bytes
 ) -> None:
-    """One that is no object, and one that is another than its key says."""
+    """One that is not an object, and one that is another than its key says."""
     with EmbeddedQueueManager(tmp_path, name="ALPHA") as opened:
         opened.run(lambda m: m.ledger.define(TABLE_DIRECTORY, record_key(site(8, "Paris")), data))
     with pytest.raises(MalformedPacket, match="directory record"):

@@ -95,7 +95,7 @@ class Load:
             await asyncio.sleep(drawn.uniform(0, PAUSE_S))
 
     def wait_for_steps(self, count: int) -> None:
-        """Until every client has come on by so many, counted from now."""
+        """Until every client has come on by this many, counted from now."""
         before, until = self.steps.copy(), time.monotonic() + PATIENCE_S
         while any(self.steps[name] < before[name] + count for name in before):
             self.check()
@@ -112,7 +112,7 @@ class Load:
             raise self.failures[0]
 
     def stop(self) -> None:
-        """Everybody ends the step that he is in."""
+        """Everybody ends the step that they are in."""
         self._stop.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
@@ -338,7 +338,7 @@ class Crowd:
 
 
 def kill_often(server: WarmServer, load: Load, drawn: random.Random, kills: int) -> Counter[str]:
-    """Kills and starts again until so many kills met work; returns what they met."""
+    """Kills and starts again until this many kills met work; returns what they met."""
     met: Counter[str] = Counter()
     with posthouse.connect(server.home) as qm:
         while met["kills"] < kills:

@@ -28,7 +28,7 @@ FIELDS = (
     *("ncp.type", "ncp.func", "ncp.subfunc", "ncp.completion_code", "ncp.connection"),
     *("_ws.malformed", "_ws.expert.message", "_ws.col.Info"),
 )
-PRINT_AREA = "Trailing stray characters"  # of a record that is no print record (qms-facts 9)
+PRINT_AREA = "Trailing stray characters"  # of a record that is not a print record (qms-facts 9)
 REPLY = "0x3333"
 JOB = NWQueueJobStruct(
     job_type=7, job_control_flags=0x10, job_description=b"month end", queue_record=b"\0\x08"

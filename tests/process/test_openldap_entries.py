@@ -66,7 +66,7 @@ def shelf(server: OpenLdap, tmp_path: Path) -> Iterator[Shelf]:
 QUEUE = {"objectGUID": [guid(9)]}
 POISON = [
     ({"mSMQPrivacyLevel": [b"7"]}, "mSMQPrivacyLevel is 7"),
-    ({"mSMQQueueQuota": [b"9" * 25]}, "mSMQQueueQuota is no number"),
+    ({"mSMQQueueQuota": [b"9" * 25]}, "mSMQQueueQuota is not a number"),
     ({"mSMQBasePriority": [b"99999"]}, "99999"),
     ({"mSMQLabelEx": [b"x" * 70_000]}, "70000 bytes"),
     ({"objectGUID": [bytes(16)]}, "zero"),
@@ -184,7 +184,7 @@ def test_certificates_that_are_none_are_not_added_to(shelf: Shelf) -> None:
     assert refused(lambda: shelf.authority.write(wanted, NOW, names, user))
     shelf.hand.modify(place, {"mSMQSignCertificates": [], "adminDescription": []})
     told = refused(lambda: shelf.authority.write(wanted, NOW, names))
-    assert "is no object of the directory" in told
+    assert "is not an object of the directory" in told
 
 
 class Crossed(LdapConnection):

@@ -1,4 +1,4 @@
-"""A real server and the real client over TCP connections that are cut after every so many bytes."""
+"""A real server and the real client over TCP connections that are cut after every N bytes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Wire:
 
 
 class Relay:
-    """Passes on so many bytes of both directions together, then cuts the first connection."""
+    """Passes on this many bytes of both directions together, then cuts the first connection."""
 
     def __init__(self, port: int, budget: int, reset: bool) -> None:
         self.passed = 0

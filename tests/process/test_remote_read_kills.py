@@ -181,7 +181,7 @@ def test_what_a_killed_reader_had_in_hand_is_back_and_what_it_was_told_stands(
     received: Counter[str] = Counter()
     ended: Counter[str] = Counter()
     seen: set[str] = set()
-    untold = 0  # so many may have been ended in the very moment
+    untold = 0  # this many may have been ended in the very moment
     with house(tmp_path) as (server, port), posthouse.connect(server.home) as qm:
         stock = Stock(qm)
         for number in range(rounds):

@@ -35,7 +35,7 @@ class RemoteWaiting(Waiting):
 
 
 def wait_for_readers(queue: posthouse.Queue, count: int) -> None:
-    """Until the server has so many reads that wait."""
+    """Until the server has this many reads that wait."""
     wait_until(
         lambda: queue.properties().waiting_readers == count,
         lambda: queue.properties().waiting_readers,

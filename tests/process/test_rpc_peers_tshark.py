@@ -57,7 +57,7 @@ class Packet(NamedTuple):
 
 @pytest.fixture(scope="module")
 def capture(house: House, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Conversations of samba, impacket and our own client; something that is no RPC, too."""
+    """Conversations of samba, impacket and our own client; something that is not an RPC, too."""
     add_user(house.qm, *LOGIN)
     house.qm.create_queue(r".\private$\recorded")
     house.qm.queue(r".\private$\recorded").send(bytes(20_000))

@@ -46,7 +46,7 @@ def test_it_says_when_it_is_ready_and_stops_when_it_is_told(
 
 
 def test_who_starts_it_at_a_terminal_sees_where_it_listens(tmp_path: Path) -> None:
-    """A service, whose output is no terminal, prints nothing."""
+    """A service, whose output is not a terminal, prints nothing."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(tmp_path)]
     with subprocess.Popen(

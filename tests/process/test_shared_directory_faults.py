@@ -224,7 +224,7 @@ def lose_us(shared: Shared, have_it_read: Callable[[], object]) -> None:
     many = "".join(f"[[sites]]\nname = 'Site {number}'\n" for number in range(600))
     shared.path.write_text(MACHINE.format(name="OTHER", guid=uuid.uuid4()) + many)
     have_it_read()
-    wait_until(lambda: "does not have this queue manager" in str(shared.qm.status()), shared.log)
+    wait_until(lambda: "no longer has this queue manager" in str(shared.qm.status()), shared.log)
     assert shared.queues() == {r"ALPHA\ours"}
     assert "cannot be asked" in shared.qm.queue(r"ALPHA\ours").properties().reason
     assert shared.refreshed() == ""

@@ -85,7 +85,7 @@ def router(name: str, guid: str, *addresses: str) -> dict[str, Any]:
 
 
 class Router(BinarySender):
-    """Somebody who calls himself a machine of the directory, and brings what another wrote."""
+    """Somebody who calls themselves a machine of the directory, and brings what another wrote."""
 
     def __init__(self, port: int, guid: str) -> None:
         super().__init__("127.0.0.1", port, 60, BinarySettings())
@@ -138,7 +138,7 @@ def test_answers_go_where_names_of_strangers_may_lead(
     allowed = [
         ADMIN,
         *map(direct, ("10.9.1.1", "far.example", "far.example:1801", "no-such-host-here")),
-        direct("127.0.0.1:9"),  # who is on this computer himself may name it
+        direct("127.0.0.1:9"),  # who is on this computer themselves may name it
         *(f"PRIVATE={guid}\\5" for guid in (ours, own, KNOWN)),
         *(street.public, f"PUBLIC={ELSEWHERE}"),
     ]
@@ -152,11 +152,13 @@ def test_answers_go_where_names_of_strangers_may_lead(
     assert street.refusals("target_not_allowed") == before
     sender.send(map(asking, refused))
     assert street.refusals("target_not_allowed") == before + len(refused)
-    sender.send(asking(direct(f"10.9.2.{last}")) for last in range(9))  # only so many in an hour
+    sender.send(asking(direct(f"10.9.2.{last}")) for last in range(9))  # only this many in an hour
     assert street.refusals("target_not_allowed") > before + len(refused)
     connect = partial(socket.create_connection, source_address=("127.0.0.2", 0))
     monkeypatch.setattr(socket, "create_connection", connect)
-    street.stranger().send([asking(direct("127.0.0.2"))])  # his own address, whoever else is there
+    street.stranger().send(
+        [asking(direct("127.0.0.2"))]
+    )  # their own address, whoever else is there
     names = {queue.format_name for queue in outgoing(street.qm)}
     assert direct("127.0.0.2") in names
     assert {direct("10.9.1.1"), f"PUBLIC={ELSEWHERE}"} <= names
@@ -216,7 +218,7 @@ def test_receipts_go_where_urls_of_strangers_may_lead(tmp_path: Path) -> None:
         for host in ("169.254.7.7", "10.8.1.1"):
             assert not poster.is_allowed(host + queue), host
         asked = [poster.is_allowed(f"localhost:9{queue}{number}") for number in range(50)]
-        assert 0 < asked.count(True) < 50  # each is an outgoing queue here: only so many
+        assert 0 < asked.count(True) < 50  # each is an outgoing queue here: only this many
         assert not poster.is_allowed("whoever:8081" + queue)
 
 

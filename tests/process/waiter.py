@@ -26,7 +26,7 @@ class Waiter:
         self.tasks: list[asyncio.Task[str]] = []
 
     async def wait(self, count: int) -> int:
-        """Lets so many receives wait; returns how many the server has."""
+        """Lets this many receives wait; returns how many the server has."""
         self.tasks += [asyncio.create_task(self._receive()) for _ in range(count)]
         return await self._settled()
 
@@ -34,7 +34,7 @@ class Waiter:
         return (await self.queue.receive()).text
 
     async def cancel(self, count: int) -> int:
-        """Calls so many off, from all over; returns how many the server has still."""
+        """Calls this many off, from all over; returns how many the server has still."""
         step = len(self.tasks) // count
         cancelled = self.tasks[::step][:count]
         for task in cancelled:

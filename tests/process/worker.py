@@ -20,7 +20,7 @@ from posthouse.client.blocking import Channel
 from posthouse.client.links import SocketLink
 from tests.process.shop import LEFT, MOVED, ORDERS, RIGHT, Names
 
-SCRIPT_LENGTH = 60  # requests with an id; so many results are kept of one name
+SCRIPT_LENGTH = 60  # requests with an id; this many results are kept of one name
 BATCH = 8
 WORK_S = 0.001  # on a message, so that there are always more
 

@@ -299,7 +299,7 @@ def test_a_job_that_is_gone_is_broken_off_with_all_that_it_started(
 
 
 class CutOff(Task):
-    """A job whose queue manager does not answer any more."""
+    """A job whose queue manager no longer answers."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task.door, task.job, task.stop)

@@ -184,7 +184,7 @@ def test_a_job_that_was_given_up_for_want_of_an_answer_is_nobodys_any_more(
 
 
 def test_a_server_gives_up_before_another_one_gets_its_job() -> None:
-    """The queue manager gives it away when a connection was silent for so long."""
+    """The queue manager gives it away when a connection was silent for this long."""
     alive = dict(sockets._KEEPALIVE)
     given_away_s = alive["TCP_KEEPIDLE"] + alive["TCP_KEEPINTVL"] * alive["TCP_KEEPCNT"]
     assert given_away_s > SILENT_S + GRACE_S

@@ -52,7 +52,7 @@ class Talk:
         self.carry()
 
     def carry(self, size: int = 1 << 20) -> list[Answer]:
-        """Both ways, until nothing is left; the client gets pieces of so many bytes."""
+        """Both ways, until nothing is left; the client gets pieces of this many bytes."""
         answers: list[Answer] = []
         while data := self.client.take_outgoing():
             self.server.connection.receive(data)

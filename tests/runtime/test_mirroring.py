@@ -181,7 +181,7 @@ def test_a_queue_with_messages_that_somebody_else_deleted_stays_until_it_is_empt
     rig.change(Order(Action.DELETE, value, 1))
     assert rig.refresh()
     queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
-    assert "does not have this queue" in rig.manager.directory.mirroring.reason_of(queue)
+    assert "no longer has this queue" in rig.manager.directory.mirroring.reason_of(queue)
     rig.restart()
     assert rig.refresh()
     assert rig.receive(rig.open("ALPHA\\orders", RECEIVE)).message.body == b"one"
@@ -342,7 +342,7 @@ def test_an_authority_that_lost_us_takes_nothing_of_ours_away(
     assert "directory refresh" in state.reason
     assert local(rig, "ALPHA\\orders") is not None
     queue = rig.manager.queues.queue_properties("ALPHA\\orders", rig.admin)
-    assert "any more" in rig.manager.directory.mirroring.reason_of(queue)
+    assert "no longer has" in rig.manager.directory.mirroring.reason_of(queue)
     assert "ALPHA" not in path.read_text()
 
 

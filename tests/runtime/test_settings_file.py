@@ -81,7 +81,7 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
         ),
         (
             "[store]\nsegment_size = '64XB'",
-            "[store] segment_size: '64XB' is no size; "
+            "[store] segment_size: '64XB' is not a size; "
             'allowed: a whole number of bytes or a text such as "64MiB"',
         ),
         (
@@ -102,7 +102,7 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
         ),
         (
             "[queue_manager]\nlisten = 'example.org'",
-            "[queue_manager] listen: 'example.org' is no address; allowed: an IP address",
+            "[queue_manager] listen: 'example.org' is not an address; allowed: an IP address",
         ),
         (
             "[admin]\nlisten = '0.0.0.0'",
@@ -123,7 +123,7 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
         ),
         (
             "[binary]\nack_from = ['beta']",
-            "[binary] ack_from: 'beta' is no address; allowed: IP addresses",
+            "[binary] ack_from: 'beta' is not an address; allowed: IP addresses",
         ),
         (
             "[limits]\nmemory = '32MiB'",

@@ -60,7 +60,7 @@ def test_an_address_has_one_plain_form(text: str, plain: str) -> None:
     ],
 )
 def test_anything_else_is_no_address(text: str) -> None:
-    with pytest.raises(QueueError, match="no address"):
+    with pytest.raises(QueueError, match="not an address"):
         check_url(text)
 
 

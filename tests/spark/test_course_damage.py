@@ -110,7 +110,7 @@ def test_a_file_that_is_cut_short_is_told_with_a_remedy_that_works(
     remedy = rf"{part}/1 is empty or cut short.*Remove it together with {part}/\.1\.crc"
     with pytest.raises(InvalidParameter, match=remedy):
         query.start()
-    if part == "commits":  # what is no proof is none for `settle` either
+    if part == "commits":  # what is not proof is none for `settle` either
         with pytest.raises(InvalidParameter, match=remedy):
             settle(query.folder, token_file=query.options["tokenFile"])
     torn.unlink()

@@ -36,7 +36,7 @@ COUNT = b"SELECT queue, count(*) AS n FROM lake.messages GROUP BY queue ORDER BY
 
 class Lake(NamedTuple):
     """What a lake has: messages of a queue that ALICE may look into, of one that she may not, of
-    one that is gone, and of one that was made anew, into which she may look."""
+    one that is gone, and of one that was made again, into which she may look."""
 
     folder: Path
     shown: str
@@ -141,7 +141,7 @@ def test_who_may_see_less_does_not_go_on_with_the_replay_of_another(
     data = json.dumps({"pipeline": "replay", "to": path_of("taken")}).encode()
     assert result(served("ALICE", PIPELINE, data))["sent"] == 2
     assert office.count("taken") == 2
-    # Nor with that of somebody who sees as much: its batches are his at the queue manager.
+    # Nor with that of somebody who sees as much: its batches are their at the queue manager.
     once = threading.Event()
     known: dict[str, Any] = {"mapping": {}, "queues": [lake.shown], "owner": "BOB", "batch": 1}
     replay(
@@ -241,7 +241,7 @@ def test_progress_of_a_pipeline_is_that_of_its_job(office: SparkOffice) -> None:
 
 
 class CutOff(Task):
-    """A job whose queue manager does not answer any more."""
+    """A job whose queue manager no longer answers."""
 
     def alive(self) -> None:
         self.stop.wait(PATIENCE_S)

@@ -131,7 +131,7 @@ def test_bad_rows_are_dead_letters_there(far: MsmqOffice) -> None:
     made.write(iter([batch({"body": ["good", None]})]))
     assert far.queue(name).receive(0).body == b"good"
     letter = far.queue(dead).receive(0)
-    assert letter.label == "bad row: body: null is no body"
+    assert letter.label == "bad row: body: null is not a body"
     assert json.loads(letter.body)["row"] == 1
 
 

@@ -128,8 +128,8 @@ def test_option_that_no_message_can_have_is_refused(name: str, value: Any, cause
 @pytest.mark.parametrize(
     ("name", "values", "cause"),
     [
-        ("body", [b"x", None], "null is no body"),
-        ("body", ["x", None], "null is no body"),
+        ("body", [b"x", None], "null is not a body"),
+        ("body", ["x", None], "null is not a body"),
         ("priority", [7, 8], "8 is not between 0 and 7"),
         ("priority", [None, -1], "-1 is not between 0 and 7"),
         ("priority", [0, 2**40], "is not between 0 and 7"),
@@ -255,7 +255,7 @@ ORDER = pa.array(
 
 def test_struct_is_sent_as_json() -> None:
     made, faults = checked({"body": ORDER})
-    assert [(fault.row, fault.cause) for fault in faults] == [(1, "null is no body")]
+    assert [(fault.row, fault.cause) for fault in faults] == [(1, "null is not a body")]
     assert json.loads(made.column("body")[0].as_py()) == {
         "id": 1,
         "who": "Tom & Jerry <ä>",

@@ -152,7 +152,7 @@ def test_bad_rows_are_dead_letters_where_that_is_asked_for(
     assert sorted(map(int, office.bodies(name))) == [n for n in range(100) if n not in (5, 60)]
     letters = sorted(messages(office, dead), key=lambda message: message.label)
     assert [letter.label for letter in letters] == [
-        "bad row: body: null is no body",
+        "bad row: body: null is not a body",
         "bad row: priority: -1 is not between 0 and 7",
     ]
     said = [json.loads(letter.body) for letter in letters]

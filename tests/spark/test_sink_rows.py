@@ -88,7 +88,7 @@ def test_bad_rows_are_set_apart() -> None:
         "partition": 1,
         "row": 1,
         "column": "body",
-        "cause": "null is no body",
+        "cause": "null is not a body",
         "cut": [],
         "values": {"body": None},
     }

@@ -255,7 +255,7 @@ REFUSED_STATEMENTS = [
     "select * from queues.orders version as of 1",
     "select * from queues.orders timestamp as of '2020-01-01'",
     "select * from queues.orders with ('path' = '{secret}')",
-    # More than one statement, and statements that are no SELECT.
+    # More than one statement, and statements that are not SELECT.
     "select 1; select 2",
     "select 1; drop table x",
     "begin select 1; end",

@@ -152,7 +152,7 @@ def test_a_spoiled_index_is_only_worth_a_note() -> None:
     spoiled.cut(name, 30)
     report = check(spoiled)
     assert report.healthy
-    assert report.notes == [f"{name} is no good; it is made again when needed"]
+    assert report.notes == [f"{name} is not good; it is made again when needed"]
 
 
 @pytest.mark.parametrize("damage", ["marker", "express", "missing"])

@@ -1,4 +1,4 @@
-"""Space written in advance: zeros behind the records, which are no records and no damage."""
+"""Space written in advance: zeros behind the records, which are not records and no damage."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 For each message the difference between the example and what our own sender writes of the same
 message is listed in full, with the reason why the document allows it. White space, prefixes of
-namespaces and the order of elements are no differences.
+namespaces and the order of elements are not differences.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def expiry(until: str) -> Difference:
 
 
 def with_msmq(until: str) -> Difference:
-    """2.2.6: an Msmq element should be there; the sender of the example is no queue manager."""
+    """2.2.6: an Msmq element should be there; the sender of the example is not a queue manager."""
     return {
         "Msmq/Class": (None, "0"),
         "Msmq/Priority": (None, "3"),
@@ -70,7 +70,7 @@ DIFFERENCES: dict[str, Difference] = {
     "4.2-msmq-element": ZEROS | expiry("20070723T031140"),
     "4.3-request": with_msmq("20070720T032452")
     | {
-        # 3.1.5.1.1: such an action is no label, the id means nothing, and a message has one
+        # 3.1.5.1.1: such an action is not a label, the id means nothing, and a message has one
         # administration queue.
         "path/action": ("Generic label", "MSMQ:"),
         "path/id": ("uuid:1@00000000-0000-0000-0000-000000000008", NULL_ID),
@@ -133,7 +133,7 @@ def received(name: str) -> bytes:
 
 
 def resent(name: str) -> SrmpRequest:
-    """The message of an example, sent anew by a queue manager of ours."""
+    """The message of an example, sent again by a queue manager of ours."""
     stream = read_envelope(example(name).parts.envelope).stream
     receipts_to = "" if stream is None else stream.send_receipts_to or ""
     packet = received(name)

@@ -87,7 +87,7 @@ class ObjectSetBody(Part):
 
 
 class ObjectPasswordBody(Part):
-    """A new password; whoever is no supervisor gives the old one too."""
+    """A new password; whoever is not a supervisor gives the old one too."""
 
     password: Password
     old: Password = ""

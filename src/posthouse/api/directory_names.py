@@ -57,7 +57,7 @@ class PublicQueueListJson(Json):
 
 
 class DirectoryUserBody(Json):
-    """A user of the directory: by his SID, or the name of an account here.
+    """A user of the directory: by their SID, or the name of an account here.
 
     Certificates are added in PEM or DER form; those of the digests in `withdraw` go.
     """

@@ -24,7 +24,7 @@ ModeWord = Literal["consume", "observe"]
 
 
 class GroupsParams(Part):
-    """So many of all groups, after so many that were seen."""
+    """This many of all groups, after this many that were seen."""
 
     offset: Annotated[int, Meta(ge=0, le=_ID_MAX)] = 0
     limit: Annotated[int, Meta(ge=1, le=_PAGE_MAX)] = 100

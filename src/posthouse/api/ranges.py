@@ -111,7 +111,7 @@ class PlanJson(Json):
 
 
 class SplitBody(Json):
-    """A range of a queue, to be cut into about so many parts of about equal bytes."""
+    """A range of a queue, to be cut into about this many parts of about equal bytes."""
 
     queue: Name
     through: Position

@@ -328,7 +328,7 @@ class MessageIdParams(Json):
 class MessagePageJson(Json):
     """Messages in queue order, and where the next page begins; null when these were the last.
 
-    A page may be short, or empty, though more follow: so many messages were looked at.
+    A page may be short, or empty, though more follow: this many messages were looked at.
     """
 
     messages: list[MessageJson]
@@ -474,7 +474,7 @@ class UserListJson(Json):
 
 
 class UserCreateBody(Json):
-    """A user to add; without a password only tokens let him in."""
+    """A user to add; without a password only tokens let them in."""
 
     name: UserName
     doors: Annotated[list[DoorWord], Meta(max_length=3)] = msgspec.field(

@@ -188,7 +188,7 @@ def export(
 ) -> None:
     """Write certificate and public keys of this queue manager, for `cert trust` on another one.
 
-    With --user it is the certificate of a user, by which the other one knows his signature.
+    With --user it is the certificate of a user, by which the other one knows their signature.
     Nothing in it is secret. Make sure all the same that it arrives unchanged.
 
     Example: posthouse cert export alpha.json
@@ -211,7 +211,7 @@ def export(
 
 
 def _keys_of(remote: Remote, user: str) -> UserKeysJson:
-    """The newest certificate of a user; one that he can sign with here goes first."""
+    """The newest certificate of a user; one that they can sign with here goes first."""
     found = [one for one in _certificates(remote) if one.sid and one.owner.lower() == user.lower()]
     if not found:
         raise StatusNotFound(

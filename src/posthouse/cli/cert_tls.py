@@ -28,7 +28,7 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
     certificate, key = folder / CERTIFICATE, folder / PRIVATE_KEY
     for file in (certificate, key):
         if file.exists() and not replace:
-            raise typer.BadParameter(f"{file} is there already; --replace makes it anew")
+            raise typer.BadParameter(f"{file} is there already; --replace makes it again")
     made = make_tls_files(hosts, int(datetime.now(UTC).timestamp()), min(days, DAYS_MAX))
     for path in (folder.parent, folder):  # a new home is private from its first moment on
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ Level = Annotated[
 ]
 Mechanisms = Annotated[
     Mechanism | None,
-    typer.Option("--mechanism", help="How the user proves himself there; negotiate."),
+    typer.Option("--mechanism", help="How the user proves themselves there; negotiate."),
 ]
 
 

@@ -246,8 +246,8 @@ def _body(text: str | None, file: Path | None, empty: bool, body_type: int) -> b
         return _piped()
     try:
         return text_body(text, body_type)
-    except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
-        raise typer.BadParameter("the body is no valid text; use --body-file") from None
+    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8
+        raise typer.BadParameter("the body is not valid text; use --body-file") from None
 
 
 def _piped() -> bytes:
@@ -290,7 +290,7 @@ def _bodies(file: BinaryIO, body_type: int) -> Iterator[bytes]:
         try:
             yield text_body(body.decode(), body_type) if body_type else body
         except UnicodeDecodeError:
-            raise typer.BadParameter(f"line {number} is no UTF-8") from None
+            raise typer.BadParameter(f"line {number} is not UTF-8") from None
 
 
 def _send_all(

@@ -75,7 +75,7 @@ def resolve(
         raise ValueError("give home= or url=, not both")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-        raise ValueError(f"{excerpt(url)} is no address; write http://host:{ADMIN_PORT}")
+        raise ValueError(f"{excerpt(url)} is not an address; write http://host:{ADMIN_PORT}")
     if parts.username or parts.password:
         raise ValueError("an address carries no password; use token_file=, or user= and password=")
     if (user is None) != (password is None):

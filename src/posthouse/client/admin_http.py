@@ -2,7 +2,7 @@
 
 `posthouse.connect` holds a session; what reads or writes tables comes and goes by partitions, on
 machines of a cluster, and needs no more than requests. One `BulkHttp` serves one thread at a time;
-it can be pickled, and connects anew where it arrives.
+it can be pickled, and connects again where it arrives.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class BulkHttp:
         return response
 
     def _address(self) -> Address:
-        """Read anew each time: a token may have been replaced."""
+        """Read again each time: a token may have been replaced."""
         return resolve(None, self.url, self._token, self._token_file)
 
     def _connected(self, address: Address) -> http.client.HTTPConnection:
@@ -367,7 +367,7 @@ class _Straight:
         self._allocate = allocate
 
     def read(self, size: int) -> Any:
-        """So many bytes, fewer only at the end, in memory that Arrow keeps and uses again."""
+        """This many bytes, fewer only at the end, in memory that Arrow keeps and uses again."""
         buffer = self._allocate(size)
         filled = self._response.readinto(memoryview(buffer))
         return buffer if filled == size else buffer.slice(0, filled)

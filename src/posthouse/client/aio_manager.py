@@ -440,12 +440,13 @@ class Cursor:
 class Consumer:
     """Messages, one after the other, received in batches and ended in batches.
 
-    A message is the reader's until he asks for the next one or calls `done`; then it is gone for
-    good. The one in hand when he stops goes back, and so do those he has not seen. A message may
-    come again after a broken session; then it says `in_doubt`. With `prefetch` the next batch is on
-    its way while this one is worked on. With `at_once` messages leave the queue as they are sent to
-    the reader, which is quicker; those under way when he stops or the connection breaks are lost.
-    With `lookup_id` only that message is taken, and `MessageNotFound` is raised if it is not there.
+    A message belongs to the reader until the next one is asked for or `done` is called; then it is
+    gone for good. When the reader stops, the message in hand and those not yet seen go back. A
+    message may come again after a broken session; then `in_doubt` is set. With `prefetch` the next
+    batch is on its way while this one is worked on. With `at_once` messages leave the queue as they
+    are sent to the reader, which is quicker; those under way when it stops or the connection breaks
+    are lost. With `lookup_id` only that message is taken, and `MessageNotFound` is raised if it is
+    not there.
     """
 
     def __init__(self, channel: AioChannel, consuming: Consuming) -> None:

@@ -93,7 +93,7 @@ def split(
     parts: int = 1,
     max_records: int | None = None,
 ) -> list[Cut]:
-    """About so many parts of about equal bytes, in order; none where nothing is there."""
+    """About this many parts of about equal bytes, in order; none where nothing is there."""
     body = {
         "queue": queue,
         "after": after,

@@ -297,7 +297,7 @@ class Channel:
 
 
 def spread(pause: float) -> float:
-    """About so long: clients that lost one server together do not come back all at once."""
+    """About this long: clients that lost one server together do not come back all at once."""
     return pause * (0.5 + random.random() / 2)
 
 

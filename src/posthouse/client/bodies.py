@@ -41,7 +41,7 @@ def _encode_text(text: str, body_type: int) -> tuple[bytes, int]:
     try:
         return text_body(text, body_type), body_type
     except UnicodeEncodeError as error:
-        raise IllegalPropertyValue(f"the body is no text that can be sent: {error}") from None
+        raise IllegalPropertyValue(f"the body is not text that can be sent: {error}") from None
 
 
 def _encode_structure(body: dict[str, Any] | list[Any]) -> bytes:
@@ -72,4 +72,4 @@ def decode_json(body: bytes, body_type: int) -> Any:
     except RecursionError:
         raise ValueError("the JSON of the body is nested too deeply") from None
     except msgspec.MsgspecError as error:
-        raise ValueError(f"the body is no JSON: {error}") from None
+        raise ValueError(f"the body is not JSON: {error}") from None

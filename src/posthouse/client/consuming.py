@@ -1,7 +1,7 @@
 """Reading on and on: batches come, and what was worked on is ended in batches.
 
-Each message is the caller's until he asks for the next one or says that it is done; what he has not
-seen goes back when he stops. Operations only; the shells make iterators of them.
+Each message is the caller's until they ask for the next one or say that it is done; what they have
+not seen goes back when they stop. Operations only; the shells make iterators of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from posthouse.wire.frames import frames
 
 END_AFTER_S: Final = 0.05  # the longest that the end of a message waits for others
 ENDS_MAX: Final = 16  # under way
-PREFETCHED: Final = 2  # so many batches at hand before no other is asked for
+PREFETCHED: Final = 2  # this many batches at hand before no other is asked for
 
 
 class Consuming:
@@ -172,7 +172,7 @@ class Consuming:
                 delivered = request.result()
             except (IoTimeout, ServerUnreachable) as error:
                 if ahead:
-                    continue  # its time ran while the reader worked, and is not his
+                    continue  # its time ran while the reader worked, and is not theirs
                 if isinstance(error, ServerUnreachable):
                     raise
                 self.timed_out = error
@@ -203,8 +203,8 @@ class Consuming:
     def _settle(self, count_max: int) -> Operation[None]:
         """Looks at the answers to ends; waits for the oldest where too many are under way.
 
-        An end that a broken connection took along is no error here: the message comes again, and
-        says that it is in doubt (decision 42).
+        An end that a broken connection took along is not an error here: the message comes again,
+        and says that it is in doubt (decision 42).
         """
         ends = self._ends
         while ends and (ends[0].done or len(ends) > count_max):

@@ -112,7 +112,7 @@ class Core:
     def receive(self, data: bytes) -> None:
         """Bytes of the queue manager, cut anywhere.
 
-        Raises what ends the connection: `RemoteProtocolError` for bytes that are no answers, the
+        Raises what ends the connection: `RemoteProtocolError` for bytes that are not answers, the
         queue manager's reason when it ends the session itself.
         """
         for frame in self._splitter.feed(data):
@@ -380,7 +380,7 @@ class Core:
         if isinstance(error, QueueNotAvailable):
             for handle in request.handles:  # the queue is gone with its subqueues
                 if handle.opened_by < request.number:
-                    self.close_handle(handle)  # one of its name may come: that is opened anew
+                    self.close_handle(handle)  # one of its name may come: that is opened again
         if not isinstance(error, OperationCancelled) or not _outlives_stops(request):
             self._finish(request, None, error)
             return
@@ -503,7 +503,7 @@ def _cursor_lost() -> SessionLost:
 def _order(request: Request) -> tuple[int, int]:
     """What has an id goes first, by it: its outcome may be known already.
 
-    An end must reach the queue manager before any receive: else that could lock the message anew,
+    An end must reach the queue manager before any receive: else that could lock the message again,
     and the end would take it from under its new reader.
     """
     return (0, request.request_id) if request.request_id else (1, 0)

@@ -1,7 +1,7 @@
 """A queue manager in this process, under the same names as one that is connected to.
 
 The session is the one that a server has; only sockets are left out. Whoever asks runs the engine,
-and his answer is durable before he gets it.
+and their answer is durable before they get it.
 """
 
 from __future__ import annotations

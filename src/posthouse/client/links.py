@@ -173,7 +173,7 @@ class SocketLink:
         return data
 
     def wake(self) -> None:
-        """One byte is enough, and more are no harm."""
+        """One byte is enough, and more are not harm."""
         with contextlib.suppress(BlockingIOError):
             self._waker.send(b"\0")
 

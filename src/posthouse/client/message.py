@@ -96,7 +96,7 @@ class Message:
 
     @property
     def body_type(self) -> int:
-        """What the sender says the body is; 0 where he says nothing."""
+        """What the sender says the body is; 0 where they say nothing."""
         return self._parsed.body_type
 
     @property

@@ -82,8 +82,8 @@ def msmq(
 
     Its queues are read over remote read, as `user` with `password`, where the port is found by the
     endpoint mapper there unless `rpc_port` names it. `authentication` is `privacy`, `integrity`,
-    `connect` or `none`: by default `privacy`, `none` without a user. With `prefetch` so many
-    messages are locked for this reader ahead of him. A connection that breaks is tried anew for
+    `connect` or `none`: by default `privacy`, `none` without a user. With `prefetch` this many
+    messages are locked for this reader ahead of them. A connection that breaks is tried again for
     `reconnect` seconds. Transactions are those of `via`; `peer` is what it knows the other queue
     manager by, if not by its host. With `via` or `home` the other computer is given the identity
     of that queue manager, else that of a program in a workgroup.

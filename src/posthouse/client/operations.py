@@ -193,7 +193,7 @@ def receive(
     transaction: TransactionHandle | None,
     cursor: CursorHandle | None = None,
 ) -> Operation[list[Message]]:
-    """Messages that are the caller's: ended durably, or part of his transaction."""
+    """Messages that are the caller's: ended durably, or part of their transaction."""
     deadline = None if timeout is None else core.clock() + timeout
     while True:
         left = None if deadline is None else max(0.0, deadline - core.clock())

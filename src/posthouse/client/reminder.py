@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-IDLE_ROUNDS: Final = 20  # after so many without anything to do the thread ends
+IDLE_ROUNDS: Final = 20  # after this many without anything to do the thread ends
 
 
 class Reminder:

@@ -1,7 +1,7 @@
 """A DCE/RPC connection with a blocking socket, for any number of threads.
 
-Whoever waits for an answer reads, for all others too: there is no thread of our own. When he has
-his answer he hands over to one of those who still wait. A link that broke is of no use any more;
+Whoever waits for an answer reads, for all others too: there is no thread of our own. When they have
+their answer they hand over to one of those who still wait. A link that broke is of no use any more;
 whoever uses it makes another one. A server that does not multiplex gets one call after the other.
 """
 

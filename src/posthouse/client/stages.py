@@ -94,7 +94,7 @@ def discard(http: BulkHttp, query: str, batch: int) -> int:
 
 
 def forget(http: BulkHttp, query: str) -> None:
-    """Drops what is known of a query, stages included; one that is not known is no error."""
+    """Drops what is known of a query, stages included; one that is not known is not an error."""
     with suppress(StatusNotFound):
         http.call("DELETE", f"/queries/{segment(query)}")
 

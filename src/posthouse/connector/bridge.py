@@ -21,7 +21,7 @@ BATCH: Final = 64
 LOOK_S: Final = 1.0  # how long a read waits before it is looked whether to stop
 TROUBLES_MAX: Final = 3  # queues of the foreign system; then it is itself that has trouble
 HELD_MAX: Final = 10_000  # messages for them that are passed by
-PASS_S: Final = 5.0  # so long others may keep them waiting behind the pause
+PASS_S: Final = 5.0  # this long others may keep them waiting behind the pause
 PAUSE_FIRST_S: Final = 0.25
 PAUSE_MAX_S: Final = 30.0
 

@@ -18,7 +18,9 @@ def refusal_class(word: str) -> int:
     """The class of a negative acknowledgment by its word, such as `nack-access-denied`."""
     code = _WORDS.get(word if word.startswith("nack-") else f"nack-{word}")
     if code is None:
-        raise InvalidParameter(f"{word!r} is no reason to refuse a message", f"{', '.join(_WORDS)}")
+        raise InvalidParameter(
+            f"{word!r} is not a reason to refuse a message", f"{', '.join(_WORDS)}"
+        )
     return code
 
 
@@ -76,5 +78,5 @@ class Parcel:
         self._said = ACK_RECEIVE
 
     def refused(self, why: str = "bad-dest-queue") -> None:
-        """It cannot be delivered; its sender learns why, if he wants to."""
+        """It cannot be delivered; its sender learns why, if they want to."""
         self._said = refusal_class(why)

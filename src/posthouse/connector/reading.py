@@ -29,7 +29,7 @@ class Held(NamedTuple):
 
 
 def take(core: Core, handle: Handle, count: int, timeout: float | None) -> Operation[Batch]:
-    """Up to so many messages, waiting for the first; raises IoTimeout when none comes."""
+    """Up to this many messages, waiting for the first; raises IoTimeout when none comes."""
     request = ReadRequest(frames.RECEIVE, handle, timeout, count, core.clock)
     core.submit(request)
     yield request

@@ -40,7 +40,8 @@ class Address(NamedTuple):
 
 def _refused(text: str) -> IllegalPropertyValue:
     return IllegalPropertyValue(
-        f"{excerpt(text)} is no address", "Write a host or host:port, an IPv6 address in brackets."
+        f"{excerpt(text)} is not an address",
+        "Write a host or host:port, an IPv6 address in brackets.",
     )
 
 

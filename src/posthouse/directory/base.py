@@ -161,7 +161,7 @@ def concealed(value: DirectoryObject, identity: Caller | None) -> frozenset[str]
 
 
 def check_attributes(kind: type[DirectoryObject], names: Iterable[str]) -> None:
-    """Refuses names that are no directory attributes of the kind, [MS-MQDMPR] 3.1.7.1.20."""
+    """Refuses names that are not a directory attributes of the kind, [MS-MQDMPR] 3.1.7.1.20."""
     known = kind.directory_attributes()
     for name in names:
         if name not in known:

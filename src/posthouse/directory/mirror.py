@@ -201,7 +201,7 @@ class MirroredDirectory(EmbeddedDirectory):
         self._store(Entry(value, value.directory_attributes()))  # type: ignore[arg-type]
 
     def drop(self, value: DirectoryObject) -> None:
-        """An object that the authority does not have any more."""
+        """An object that the authority no longer has."""
         if (before := self._known(type(value), value.identifier)) is not None:
             self._drop(before)
 

@@ -1,7 +1,7 @@
 """A change that was made to an older version of an object, made to the one that is there now.
 
-Whoever changes a list knows it from his mirror. What others have put in or taken out since then is
-not his to undo: a certificate that was withdrawn does not come back with the next one.
+Whoever changes a list knows it from their mirror. What others have put in or taken out since then
+is not theirs to undo: a certificate that was withdrawn does not come back with the next one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LISTS: Final[dict[type[DirectoryObject], tuple[str, ...]]] = {
 def rebased(
     value: DirectoryObject, base: DirectoryObject | None, present: DirectoryObject
 ) -> DirectoryObject:
-    """What `base` became `value` by, done to `present`; attributes that are no lists as they are.
+    """What `base` became `value` by, done to `present`; attributes that are not lists as they are.
 
     Raises RemoteProtocolError where the certificates of a user cannot be read.
     """

@@ -134,7 +134,7 @@ class DirectoryService:
     def initialize(self, now_ms: int, *, provisioning: bool = False) -> None:
         """The directory steps of Initialization, [MS-MQDMPR] 3.1.3.
 
-        A directory that cannot be reached is no obstacle: the service starts offline and keeps
+        A directory that cannot be reached is not an obstacle: the service starts offline and keeps
         trying. Any other failure is raised, a missing own object too unless it is yet to be made.
         """
         if not self.integrated:
@@ -309,7 +309,7 @@ class DirectoryService:
     def directory_site_gates_update(self, now_ms: int) -> None:
         """Directory Site Gates Update, [MS-MQDMPR] 3.1.6.2; gates named since are added.
 
-        The routing table of [MS-MQBR] has a timer with the same period: it is made anew as well.
+        The routing table of [MS-MQBR] has a timer with the same period: it is made again as well.
         """
         self._topology_is_stale = True
         links = self.read_all(RoutingLink, now_ms)

@@ -130,4 +130,4 @@ class DirectorySettings(Section, frozen=True):
         if self.ldap.source and not self.integrated:
             yield "ldap.url", "a workgroup (integrated = false) has no directory"
         if "\0" in self.file:
-            yield "file", "this is no path"
+            yield "file", "this is not a path"

@@ -27,7 +27,7 @@ def refreshed_gates(
 ) -> dict[bytes, QueueManager]:
     """SiteGateCollection: machines named as gates that belong to the site themselves.
 
-    It is no attribute of the directory but follows from the links. A gate that cannot be read
+    It is not an attribute of the directory but follows from the links. A gate that cannot be read
     keeps the attributes it had.
     """
     gates: dict[bytes, QueueManager] = {}

@@ -135,7 +135,7 @@ class QueueManagerSettings(Section, frozen=True):
                     yield key, fault
         yield from _access_faults(self.default_access)
         if not is_address(self.listen):
-            yield "listen", f"{excerpt(self.listen)} is no address; allowed: an IP address"
+            yield "listen", f"{excerpt(self.listen)} is not an address; allowed: an IP address"
 
 
 def _access_faults(rights: dict[str, str]) -> Iterator[Fault]:

@@ -203,7 +203,9 @@ def matches(pattern: str, name: str) -> bool:
 def check_security(security: int) -> None:
     """Refuses levels that do not exist."""
     if not 0 <= security <= 0xFF or security & 0x0F > NETWARE or security >> 4 > NETWARE:
-        raise QmsError(INVALID_BINDERY_SECURITY, f"0x{security:02X} is no security of the bindery")
+        raise QmsError(
+            INVALID_BINDERY_SECURITY, f"0x{security:02X} is not a security of the bindery"
+        )
 
 
 def type_name(number: int) -> str:
@@ -222,5 +224,5 @@ def parse_type(text: str) -> int:
     except ValueError:
         number = -1
     if not 0 <= number <= OBJECT_TYPE_MAX:
-        raise QmsError(INVALID_BINDERY_SECURITY, f"{excerpt(text)} is no object type")
+        raise QmsError(INVALID_BINDERY_SECURITY, f"{excerpt(text)} is not an object type")
     return number

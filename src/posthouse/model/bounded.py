@@ -1,4 +1,4 @@
-"""Things with a limit: what strangers can make up, and what there may be so many of."""
+"""Things with a limit: what strangers can make up, and what there may be this many of."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class Bounded(dict[Key, Value]):
-    """A dictionary of so many entries; the one that came first makes room for a new one."""
+    """A dictionary of this many entries; the one that came first makes room for a new one."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Bounded(dict[Key, Value]):
 
 
 class Shared(dict[Key, Value]):
-    """A dictionary of so many entries, each of a host; a flood from one drops nothing of another.
+    """A dictionary of this many entries, each of a host; a flood from one drops nothing of another.
 
     The oldest entry of the address that has most of them makes room for a new one. An entry that is
     set again is a new one.

@@ -86,7 +86,7 @@ TABLE: Final = """\
   Write the data before the job is started.
 0x8996 SERVER_OUT_OF_MEMORY
   A limit of the queue manager is reached.
-  End what is not needed any more, or raise the limit in the settings.
+  End what is no longer needed, or raise the limit in the settings.
 0x8999 DIRECTORY_FULL
   There is no room for another job file.
   Make room on the disk of the queue manager.
@@ -181,7 +181,7 @@ TABLE: Final = """\
   Wildcards are for scans only.
   Name the object or property exactly.
 0x89F1 INVALID_BINDERY_SECURITY
-  There are the levels 0 to 4, and nobody gives more than he has.
+  There are the levels 0 to 4, and nobody gives more than they have.
   Give levels that exist and are yours, such as 0x31.
 0x89F2 NO_OBJECT_READ_PRIVILEGE
   The caller may not see this object.

@@ -110,7 +110,7 @@ _RESULT_CODES = """\
   Address the queue by a name that fits: a single direct name of TCP or OS can do most.
 0xC00E0021 MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR
   The security descriptor is damaged or holds rights that do not exist for this object.
-  Build the descriptor anew, or set the rights with `posthouse queue grant`.
+  Build the descriptor again, or set the rights with `posthouse queue grant`.
 0xC00E0022 MQ_ERROR_SENDERID_BUFFER_TOO_SMALL
   The identifier of the sender does not fit into the buffer given for it.
   Provide as many bytes as the sender identifier length property says.
@@ -242,7 +242,7 @@ _RESULT_CODES = """\
   Set the connector type as well, or drop the property.
 0xC00E0056 MQ_ERROR_STALE_HANDLE
   The queue manager was restarted since this handle was opened.
-  Close the handle and open the queue anew.
+  Close the handle and open the queue again.
 0xC00E0058 MQ_ERROR_TRANSACTION_ENLIST
   The queue manager could not join the transaction.
   Use a transaction of this queue manager or of a peer it knows.
@@ -323,7 +323,7 @@ _RESULT_CODES = """\
   Let an administrator of the directory grant it by hand.
 0xC00E0073 MQ_ERROR_CANNOT_LOAD_MSMQOCM
   A library of the set-up program is missing on that computer.
-  Install message queuing there anew.
+  Install message queuing there again.
 0xC00E0074 MQ_ERROR_NO_ENTRY_POINT_MSMQOCM
   A library of the set-up program does not fit the installed version.
   Bring message queuing and its set-up program to the same version.

@@ -247,7 +247,7 @@ class _Parser:
         if kind is not None:
             return operator.attrgetter("class_" if field == "class" else field), kind
         if field != _HEADER and field not in CONTENT_FIELDS:
-            raise _fault(name.at, f"{excerpt(name.text)} is no field", _nearest(field))
+            raise _fault(name.at, f"{excerpt(name.text)} is not a field", _nearest(field))
         content = self._content
         if content is None:
             raise _fault(name.at, f"{field} is in the body, which is not looked into here")

@@ -298,7 +298,9 @@ class MulticastName:
         except AddressValueError:
             raise IllegalFormatName(f"{excerpt(self.address)} is not an IPv4 address") from None
         if not group.is_multicast:
-            raise IllegalFormatName(f"{self.address} is no multicast address (224 to 239 in front)")
+            raise IllegalFormatName(
+                f"{self.address} is not a multicast address (224 to 239 in front)"
+            )
         if not 0 <= self.port <= 0xFFFF:
             raise IllegalFormatName(f"the port {self.port} is not between 0 and 65535")
 

@@ -25,6 +25,6 @@ def check_name(name: str) -> None:
     """Names of groups stand in addresses and on command lines."""
     if not _NAME.fullmatch(name):
         raise InvalidParameter(
-            f"{name[:80]!r} is no name of a group",
+            f"{name[:80]!r} is not a name of a group",
             f"Take up to {NAME_LENGTH_MAX} letters, digits, dots, dashes and underscores.",
         )

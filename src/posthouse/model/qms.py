@@ -130,7 +130,7 @@ def _packed(moment: datetime) -> bytes:
 
 
 def unpack_time(packed: bytes) -> int | None:
-    """The second on the server's own clock; None for "at once" and for what is no date (2.5)."""
+    """The second on the server's own clock; None for "at once" and for what is not a date (2.5)."""
     if len(packed) != NWMAX_QUEUE_JOB_TIME_SIZE:
         return None
     year, month, day, hour, minute, second = packed

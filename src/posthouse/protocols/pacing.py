@@ -19,7 +19,7 @@ nothing for half a minute takes the queue manager for dead."""
 
 
 class Busy(NamedTuple):
-    """What a loop has done since it began: so many seconds of work for so many calls."""
+    """What a loop has done since it began: this many seconds of work for this many calls."""
 
     seconds: float
     calls: int

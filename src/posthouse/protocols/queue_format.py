@@ -1,7 +1,7 @@
 """QUEUE_FORMAT: the name of a queue as a parameter of RPC methods ([MS-MQMQ] 2.2.7).
 
-Two steps, because they fail differently: bytes that are no QUEUE_FORMAT are `BadStub`; one that an
-interface does not take, or that names nothing, is MQ_ERROR_INVALID_PARAMETER of the method.
+Two steps, because they fail differently: bytes that are not a QUEUE_FORMAT are `BadStub`; one that
+an interface does not take, or that names nothing, is MQ_ERROR_INVALID_PARAMETER of the method.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _direct_name(kind: int, suffix: Suffix, text: str) -> DirectName:
         text += suffix.text
     name = direct_from_wire(text)
     if name.type != kind or (suffix is Suffix.SUBQUEUE and not name.subqueue):
-        raise InvalidParameter(f"{name} is no queue of type {kind} with suffix {suffix}")
+        raise InvalidParameter(f"{name} is not a queue of type {kind} with suffix {suffix}")
     return name
 
 

@@ -47,7 +47,7 @@ class CannotRun(Exception):
 
 
 class JobGone(Exception):
-    """The job is not this server's any more: it was removed, or the connection broke."""
+    """The job is no longer this server's: it was removed, or the connection broke."""
 
 
 class Task:
@@ -209,7 +209,7 @@ class QueueServer:
         return Served(self._finished, self._failed)
 
     def run(self) -> Served:
-        """Until it is told to stop, or has done so many jobs.
+        """Until it is told to stop, or has done this many jobs.
 
         Raises `CannotRun` when its worker cannot do jobs; the one it had stays in its queue.
         """
@@ -259,7 +259,7 @@ class QueueServer:
             if error.completion in _IDLE:
                 return False
             if error.completion in (Q_STN_NOT_SERVER, NO_Q_SERVER):
-                raise InvalidHandle(error.cause) from error  # attach anew
+                raise InvalidHandle(error.cause) from error  # attach again
             raise
         task = Task(door, ServicedJob(queue, taken), self._stop)
         began = time.monotonic()

@@ -19,7 +19,7 @@ NULL_HANDLE: Final = bytes(HANDLE_SIZE)
 _ATTRIBUTES: Final = bytes(4)
 
 Random = Callable[[int], bytes]
-"""So many bytes that nobody can guess."""
+"""This many bytes that nobody can guess."""
 
 
 class ContextHandle:
@@ -65,7 +65,7 @@ class Group:
         return found.value if found is not None and found.identity == identity else None
 
     def close(self, handle: bytes) -> None:
-        """Forgets a handle whose value is done with; one that is unknown is no mistake here."""
+        """Forgets a handle whose value is done with; one that is unknown is not a mistake here."""
         self.handles.pop(handle, None)
 
     def leave(self) -> None:

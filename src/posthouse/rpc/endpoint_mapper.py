@@ -138,7 +138,7 @@ def _page(
 def _handle(call: Call, start: int) -> bytes:
     """An entry handle, which says all there is to know of a search.
 
-    Nothing is kept for it here: anybody may ask, and leave without freeing what he was given.
+    Nothing is kept for it here: anybody may ask, and leave without freeing what they were given.
     """
     return _entry_handle.pack(0, _MARK, call.association.group.group_id, call.opnum, start)
 

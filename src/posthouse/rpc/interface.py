@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 BACKLOG_MAX: Final = 1 << 20
-"""Above so many bytes that a client has not taken a method does well to wait until it has."""
+"""Above this many bytes that a client has not taken a method does well to wait until it has."""
 
 
 class Fault(Exception):

@@ -26,7 +26,7 @@ _FLAGS: Final = (
 )
 _FRAME: Final = bytes.fromhex("06092a864886f712010202 0100")  # whose token, and that it is a ticket
 Vouch = Callable[[str], Identity | None]
-"""The account of a user of our realm; None: he has none, or may not log in."""
+"""The account of a user of our realm; None: they have none, or may not log in."""
 
 
 class KerberosMissing(Exception):
@@ -186,7 +186,7 @@ class KerberosAcceptor(KerberosContext):
     def _keeps_order(self) -> bool:
         """Whether changed and repeated messages are noticed, which is the initiator's choice.
 
-        For the level CONNECT he may do without; then nothing is accepted at a higher one.
+        For the level CONNECT they may do without; then nothing is accepted at a higher one.
         """
         flags, wanted = self._context.actual_flags, self._gssapi.RequirementFlag
         return wanted.integrity in flags and wanted.out_of_sequence_detection in flags

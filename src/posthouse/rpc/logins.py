@@ -94,7 +94,7 @@ class Logins:
         return login
 
     def is_overdue(self, now_ms: int, within_ms: int) -> bool:
-        """Whether somebody began to prove who he is, long ago, and did not end."""
+        """Whether somebody began to prove who they are, long ago, and did not end."""
         return any(
             not login.is_ready and not login.failed and now_ms - login.begun_ms > within_ms
             for login in self._of_id.values()

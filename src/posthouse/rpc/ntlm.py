@@ -251,7 +251,7 @@ def _exchanged(base: bytes, message: Authenticate, flags: int) -> bytes:
 
 
 class Account(NamedTuple):
-    """Who an initiator says he is; the hash proves it."""
+    """Who an initiator says they are; the hash proves it."""
 
     user: str
     domain: str

@@ -72,7 +72,7 @@ class _Head(NamedTuple):
 
 
 def read_variants(reader: Reader, count: int, depth: int = 0) -> tuple[Variant, ...]:
-    """So many values, the maximum count in front of them being read: fixed parts, then the rest."""
+    """As many values as the maximum count before them: fixed parts, then the rest."""
     if depth > DEPTH_MAX:
         raise BadStub(f"more than {DEPTH_MAX} vectors of variants inside each other")
     reader.room_for(count, SIZE_MIN)

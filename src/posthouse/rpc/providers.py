@@ -56,7 +56,7 @@ class Logins(Protocol):
         ...
 
     def vouched(self, user: str) -> Proof | None:
-        """Somebody whom Kerberos has vouched for; None where he may not come in."""
+        """Somebody whom Kerberos has vouched for; None where they may not come in."""
         ...
 
 
@@ -73,7 +73,7 @@ class Attempt:
         return self._logins.nt_hash(user, self._address)
 
     def accepted(self, user: str, mechanism: str) -> Identity:
-        """Who that is, in the words of the accounts: however he spelled himself."""
+        """Who that is, in the words of the accounts: however they spelled themselves."""
         return self._identity(self._logins.accepted(user, self._address), mechanism)
 
     def vouched(self, user: str) -> Identity | None:

@@ -27,7 +27,7 @@ class Identity(NamedTuple):
     user: str
     domain: str
     mechanism: str  # "ntlm" or "kerberos"
-    account: bytes = b""  # what the accounts know him by, which is nobody else's ever
+    account: bytes = b""  # what the accounts know them by, which is nobody else's ever
 
 
 class LoginRefused(Exception):

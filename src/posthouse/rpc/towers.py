@@ -102,6 +102,6 @@ def _syntax_floor(named: SyntaxId) -> Floor:
 def _read_syntax(floor: Floor) -> SyntaxId:
     left, right = floor
     if len(left) != _syntax.size or left[0] != _UUID or len(right) != _count.size:
-        raise RemoteProtocolError("tower whose first floors are no UUIDs")
+        raise RemoteProtocolError("tower whose first floors are not UUIDs")
     _, uuid, major = _syntax.unpack(left)
     return SyntaxId(uuid, major, int.from_bytes(right, "little"))

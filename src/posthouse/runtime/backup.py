@@ -106,7 +106,7 @@ class Cut:
         self._add_checkpoint()
 
     def _add_checkpoint(self) -> None:
-        """The newest one saves replaying; the log alone does as well, so damage is no reason."""
+        """The newest one saves replaying; the log alone does as well, so damage is not a reason."""
         disk = self.store.disk
         with contextlib.suppress(StoreError, OSError):
             for name in checkpoint_names(disk.names())[:1]:
@@ -295,7 +295,7 @@ def read_manifest(source: Path) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except FileNotFoundError:
         raise BackupRefused(
-            f"{source} has no {MANIFEST_NAME}", "It is no backup, or one that was not finished."
+            f"{source} has no {MANIFEST_NAME}", "It is not a backup, or one that was not finished."
         ) from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise BackupRefused(f"{MANIFEST_NAME} is damaged: {error}") from None

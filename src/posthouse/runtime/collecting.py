@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 COLLECT_AFTER = (2_000, 3, 1)  # objects, then collections of the younger ones
-LONG_COLLECTION = 8_000  # objects; what has stayed through one of so many is not looked at again
+LONG_COLLECTION = 8_000  # objects; what has stayed through one of this many is not looked at again
 LOOK_S = 10.0  # without a turn the loop is at rest
 REST_S = 3600.0  # between two collections of everything
 

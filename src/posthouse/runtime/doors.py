@@ -180,7 +180,7 @@ def _ncp_metrics(node: NcpNode) -> AskMetrics:
 
 
 def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
-    """A mapper that nobody asked for is no reason not to start."""
+    """A mapper that nobody asked for is not a reason not to start."""
 
     def tell(where: str, error: OSError) -> None:
         service.log.warning(

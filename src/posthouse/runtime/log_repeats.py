@@ -51,7 +51,7 @@ def stamp(moment: datetime) -> str:
 
 
 class Repeats:
-    """Which events are lines of their own: so many of a kind in a period; 0: all of them."""
+    """Which events are lines of their own: this many of a kind in a period; 0: all of them."""
 
     def __init__(self, most: int) -> None:
         self._most = most

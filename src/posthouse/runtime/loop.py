@@ -40,7 +40,7 @@ INLINE_SYNC_S = 0.001
 INLINE_BATCH = 6144  # bytes
 TRIAL_EVERY = 256  # syncs in the thread, where the wait for the interpreter counts as the disk's
 TRIAL_SYNCS = 16  # on the loop tell how quick the disk is
-CALM_SYNCS = 16  # so many quick, small syncs bring them back to the loop
+CALM_SYNCS = 16  # this many quick, small syncs bring them back to the loop
 CROWDED_S = 0.01  # a turn that has lasted as long takes no more bytes of peers
 ENOUGH_S = 0.02  # up to which a turn that ends lets answers out, ...
 LEAST_S = 0.005  # ... or for as long, where it has lasted longer
@@ -85,7 +85,7 @@ class SyncPolicy:
             self.threaded, self._trial = False, TRIAL_SYNCS
 
     def note(self, seconds: float) -> None:
-        """A sync took so long."""
+        """A sync took this long."""
         self.average_s += (seconds - self.average_s) / _AVERAGE_OF
 
 
@@ -439,7 +439,7 @@ class Loop:
     # -- timers
 
     def _arm(self) -> None:
-        """One timer for the next deadline. One that is too early stays, and is set anew then."""
+        """One timer for the next deadline. One that is too early stays, and is set again then."""
         if self.stopped:
             return
         deadline_ms = self.manager.next_deadline_ms()

@@ -96,7 +96,7 @@ class Door(Protocol):
 
     async def stop(self, deadline_s: float) -> None:
         """Accepts nothing more and reads no new request; returns when those begun are answered,
-        at the latest after so many seconds. Whatever is open then is closed."""
+        at the latest after this many seconds. Whatever is open then is closed."""
 
 
 class Place(NamedTuple):
@@ -195,7 +195,7 @@ def effective_settings(options: Options) -> Settings:
     if changed.name and (fault := name_fault(changed.name)):
         raise SettingsError("--name", [fault])
     if not is_address(changed.listen):
-        raise SettingsError("--listen", ["this is no address; allowed: an IP address"])
+        raise SettingsError("--listen", ["this is not an address; allowed: an IP address"])
     return msgspec.structs.replace(settings, queue_manager=changed)
 
 

@@ -117,7 +117,7 @@ class Caller:
         """A sender whose claim nobody signed: everyone, never more, decision 2.
 
         What is denied to the claimed SID or to anonymous senders is denied to this one too, or a
-        made-up claim would be the way around a denial. Bytes that are no SID claim nothing.
+        made-up claim would be the way around a denial. Bytes that are not an SID claim nothing.
         """
         if not is_sid(sid):
             return cls.anonymous()
@@ -286,7 +286,7 @@ def default_queue_descriptor(
 ) -> bytes:
     """Create Default Queue Security Descriptor, [MS-MQDMPR] 3.1.7.1.3.1, as decision 4 has it.
 
-    The document gives everyone full control where the owner is no domain user. Not here: the
+    The document gives everyone full control where the owner is not a domain user. Not here: the
     owner has full control, others what the setting says, whoever the owner is.
     """
     return SecurityDescriptor(owner_sid).with_dacl(_dacl(owner_sid, access, machine_sid)).pack()

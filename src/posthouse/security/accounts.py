@@ -264,7 +264,7 @@ DELAY_MAX_MS: Final = 15 * 60_000
 
 
 def login_delay_ms(failures: int) -> int:
-    """How long to wait after so many failures in a row: nothing for five, then it doubles."""
+    """How long to wait after this many failures in a row: nothing for five, then it doubles."""
     if failures < FREE_FAILURES:
         return 0
     return min(DELAY_FIRST_MS << min(failures - FREE_FAILURES, 32), DELAY_MAX_MS)
@@ -301,7 +301,7 @@ class LoginGuard:
         self._failures[key] = Failures(before.count + 1, now_ms)
 
     def succeeded(self, name: str, address: str) -> None:
-        """The right password: the count begins anew."""
+        """The right password: the count begins again."""
         self._failures.pop(_guessed(name, address), None)
 
 

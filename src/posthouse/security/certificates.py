@@ -100,7 +100,7 @@ def make_certificate(key: RSAPrivateKey, name: str, utc_s: int, days: int) -> by
 def read_key_pair(data: bytes, password: bytes | None = None) -> KeyPair:
     """What a file holds: a certificate as PEM or DER, PEM with its private key, or PKCS #12."""
     if len(data) > FILE_SIZE_MAX:
-        raise InvalidCertificate(f"a file of {len(data)} bytes is no certificate")
+        raise InvalidCertificate(f"a file of {len(data)} bytes is not a certificate")
     if _PEM in data:
         return _checked(_read_pem(data, password))
     certificate = _load(data)
@@ -137,7 +137,7 @@ def _read_pkcs12(data: bytes, password: bytes | None) -> KeyPair:
         bundle = load_pkcs12(data, password)
     except _FAULTS:
         raise InvalidCertificate(
-            "the file is no certificate in PEM, DER or PKCS #12 form, or its password is another",
+            "the file is not a certificate in PEM, DER or PKCS #12, or its password is another",
             "Give the password of a PKCS #12 file.",
         ) from None
     if bundle.cert is None:

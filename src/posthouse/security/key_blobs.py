@@ -89,7 +89,7 @@ def rsa_key(key: PublicKey, *, weak: bool = False) -> RSAPublicKey:
     try:
         return RSAPublicNumbers(key.exponent, modulus).public_key()
     except (ValueError, UnsupportedAlgorithm):
-        raise MalformedPacket("numbers that are no RSA key") from None
+        raise MalformedPacket("numbers that are not an RSA key") from None
 
 
 def public_key_of(key: RSAPublicKey, algorithm: int = KEY_EXCHANGE) -> PublicKey:

@@ -159,7 +159,7 @@ class MessageSecurity:
     ) -> None:
         self.keys = keys
         self.random = random
-        self._secret = random(32)  # of what is made up where a key is no good
+        self._secret = random(32)  # of what is made up where a key is not good
         self.configure(settings or MessageSecuritySettings())
 
     def configure(self, settings: MessageSecuritySettings) -> None:
@@ -238,7 +238,7 @@ class MessageSecurity:
         algorithm: int,
         now_ms: int,
     ) -> CachedSymmetricKey:
-        """The session key, from the cache or by our private key; a made-up one if it is no good.
+        """The session key, from the cache or by our private key; a made-up one if it is not good.
 
         A bad one is remembered and used like a good one, so that nothing but the refusal at the
         end tells them apart: not even the time that a second message with the same one takes.
@@ -339,7 +339,7 @@ class MessageSecurity:
         return with_protection(view.data, view.glance, signed, properties)
 
     def _with_signer(self, view: Packet, sid: bytes, signer: Signer) -> Packet:
-        """The packet with the sender, his certificate and a hash that may be signed."""
+        """The packet with the sender, their certificate and a hash that may be signed."""
         properties = view.properties
         assert properties is not None
         if not may_sign_with(properties.hash_algorithm):

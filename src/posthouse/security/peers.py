@@ -48,7 +48,7 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
         """The peer, if all of it is possible."""
         if not _NAME.fullmatch(self.name) or len(self.name) > PEER_NAME_LENGTH_MAX:
             raise InvalidParameter(
-                f"{excerpt(self.name)} is no name of a peer",
+                f"{excerpt(self.name)} is not a name of a peer",
                 f"Use letters, digits, dots and dashes, {PEER_NAME_LENGTH_MAX} at most.",
             )
         if len(self.guid) != 16 or self.guid == NULL_GUID:
@@ -68,7 +68,7 @@ def peer_key(name: str) -> str:
 def check_url(text: str) -> str:
     """The plain form of an admin address: scheme, host and port, and nothing else."""
     refused = InvalidParameter(
-        f"{excerpt(text)} is no address of a queue manager",
+        f"{excerpt(text)} is not an address of a queue manager",
         f"Write http://host:{ADMIN_PORT} or https://host:{ADMIN_PORT}.",
     )
     if len(text) > URL_LENGTH_MAX or not text.isascii() or not text.isprintable():
@@ -95,7 +95,7 @@ def parse_key(text: str) -> bytes:
     match = _KEY_TEXT.fullmatch(text.strip())
     if match is None:
         raise IllegalPropertyValue(
-            "this is no shared key", "It begins with phk_ and was shown when the peer was added."
+            "this is not a shared key", "It begins with phk_ and was shown when the peer was added."
         )
     return bytes.fromhex(match[1])
 

@@ -79,7 +79,7 @@ class MachineRegistration(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.guid) != 16 or self.guid == NULL_GUID:
             raise InvalidParameter("a queue manager has an identifier of 16 bytes")
         if not 0 < len(self.name) <= MACHINE_NAME_LENGTH_MAX or not self.name.isprintable():
-            raise InvalidParameter(f"{excerpt(self.name)} is no name of a queue manager")
+            raise InvalidParameter(f"{excerpt(self.name)} is not a name of a queue manager")
         if not self.certificate and not self.public_keys:
             raise InvalidParameter("neither a certificate nor a public key was given")
         _check_certificate(self.certificate)

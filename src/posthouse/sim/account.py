@@ -214,7 +214,7 @@ class Account:
         """It came to its queue and was received there, or not."""
         good, sequenced = end == "received", letter.kind == "transactional"
         # Over HTTP a journal does not wait for what became of the message, and a message that its
-        # reader rejects is not kept by his machine ([MC-MQSRM] 3.1.5.1.8.4, 3.1.7.3.2).
+        # reader rejects is not kept by their machine ([MC-MQSRM] 3.1.5.1.8.4, 3.1.7.3.2).
         delivered = good or not sequenced or letter.posted
         kept_there = not sequenced and not (letter.posted and end == "rejected")
         return Traces(

@@ -55,7 +55,7 @@ class SimClock:
         return timer
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call after so many milliseconds."""
+        """Call after this many milliseconds."""
         return self.call_at(self._now_ms + delay_ms, callback)
 
     def next_timer_ms(self) -> int | None:
@@ -76,7 +76,7 @@ class SimClock:
         return True
 
     def advance(self, ms: int) -> None:
-        """Go on by so many milliseconds; timers on the way are called at their own time."""
+        """Go on by this many milliseconds; timers on the way are called at their own time."""
         self.advance_to(self._now_ms + ms)
 
     def advance_to(self, when_ms: int) -> None:

@@ -99,7 +99,7 @@ class SimDisk(Disk):
 
     `calls` counts calls by kind, `operations` lists all but the reads in order, `on_operation`
     is called after each of them. Locked inside, so a writer thread may sync while a loop writes;
-    only then the order of calls is not the seed's any more.
+    only then the order of calls is no longer the seed's.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class SimDisk(Disk):
         """Switch the machine off and give the disk it finds when it is on again.
 
         `policy` says what becomes of unsynced changes. With `keep` and `torn` exactly the named
-        places of `pending()` survive: whole, or (torn) only their first so many bytes. This disk
+        places of `pending()` survive: whole, or (torn) only their first this many bytes. This disk
         and its files raise `PowerLost` from now on; another `crash()` of it gives another disk.
         """
         self._off = True

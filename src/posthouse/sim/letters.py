@@ -114,7 +114,7 @@ class Told:
             letter.order = self.orders
 
     def read(self, machine: str, queue: str, name: str, lookup_id: int) -> None:
-        """A reader was given a message: what he was given is durable."""
+        """A reader was given a message: what they were given is durable."""
         self.places.setdefault((machine, queue), {}).setdefault(name, set()).add(lookup_id)
 
     def may_end(self, names: list[str], end: End) -> None:

@@ -38,9 +38,9 @@ Errand = Generator[Call, Answer, None]
 OnTurn = Callable[["SimManager", Effects], None]
 OnEvent = Callable[["SimManager", Event], None]
 Overheard = Callable[[Connection, list[bytes]], None]
-GATHER_MS = 3  # a turn takes along what comes within so long
+GATHER_MS = 3  # a turn takes along what comes within this long
 SYNC_MS = 25
-STOPPED_MS = 200  # a clean stop: its last packets have so long to leave
+STOPPED_MS = 200  # a clean stop: its last packets have this long to leave
 POLICIES: tuple[Policy, ...] = ("nothing", "everything", "random", "random")
 SEGMENT_SIZE = 48 << 10  # small, so that segments are sealed, compacted and checkpointed
 

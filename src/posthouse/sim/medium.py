@@ -110,7 +110,7 @@ class Inode:
         del self.live[size:]
 
     def kept(self, sizes: Mapping[int, int]) -> bytearray:
-        """Content if exactly the given changes survive, each up to so many bytes."""
+        """Content if exactly the given changes survive, each up to this many bytes."""
         content = bytearray(self.durable)
         for change in self.changes:
             if change.number in sizes:

@@ -220,7 +220,7 @@ class SimNetwork:
             self._receivers[address] = [pair for pair in members if pair[0] != host]
 
     def revive(self, host: str) -> None:
-        """Switch a host on again; it has to listen anew, and answers old connections by a reset."""
+        """Switch a host on; it has to listen again, and answers old connections by a reset."""
         self._down.discard(host)
         self._release()
 

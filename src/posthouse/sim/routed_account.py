@@ -203,7 +203,7 @@ class RoutedAccount(Account):
     def _late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
         """Whether it came or not, its sender has handed it to a router in time, or given it up.
 
-        What a router has in hand is not the sender's any more; but a sequence is.
+        What a router has in hand is no longer the sender's; but a sequence is.
         """
         yield from super()._outcomes(letter, ends)
         came = [self._ended(letter, end) for end in ends]

@@ -70,7 +70,7 @@ SHORT_SRMP = SrmpSettings(
     request_ms=6_000,
 )
 TIGHT_KIB = {"binary": 8, "srmp": 20}  # the quota of some queues in some trials
-SHORTER = 20  # the timers above are so many times shorter than the document's
+SHORTER = 20  # the timers above are this many times shorter than the document's
 
 
 Protocol = Literal["binary", "srmp"]

@@ -76,7 +76,7 @@ def _binary(head: bytes, size: int) -> Shape:
 
 
 def _json_parts(whole: bytes, text: str) -> tuple[str, ...]:
-    """Paths of keys; of what is no whole JSON the names that look like keys."""
+    """Paths of keys; of what is not whole JSON the names that look like keys."""
     try:
         return _few(_paths(msgspec.json.decode(whole), ""))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -123,7 +123,7 @@ def sync_checkpoint(path: str, part: str) -> None:
     """Makes the newest entry in `offsets` or `commits` survive a power failure.
 
     Spark syncs nothing of its checkpoint, and what depends on it is durable here: a batch that was
-    written and then planned anew with another end would lose messages, or send them twice. Only a
+    written and then planned again with another end would lose messages, or send them twice. Only a
     checkpoint on a local disk can be synced like that; `path` may be empty.
     """
     root = _local_root(path)

@@ -65,7 +65,7 @@ def not_the_same(queue: str, after: int, loss: str) -> str:
 
 
 def deleted(queue: str, after: int) -> str:
-    """The loss of a queue that is not there any more."""
+    """The loss of a queue that is no longer there."""
     return f"{queue}, of which this checkpoint has read up to lookup id {after}, was deleted"
 
 

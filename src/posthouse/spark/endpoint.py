@@ -74,7 +74,7 @@ class Endpoint:
         return planned.queues
 
     def split(self, queue: str, cut: Cut, parts: int, max_records: int | None) -> list[Cut]:
-        """A range in about so many parts of about equal bytes."""
+        """A range in about this many parts of about equal bytes."""
         return bulk_read.split(self._http, queue, cut.after, cut.through, parts, max_records)
 
     def queue_paths(self) -> Iterator[str]:

@@ -107,7 +107,7 @@ def table(function: F | None = None, *, partition_by: Sequence[str] = ()) -> Any
 def sends(queue: str = "", **options: object) -> Callable[[F], F]:
     """A function whose rows are sent: to a queue, or where their column `destination` says.
 
-    Other options are those of the sink. A snapshot is sent anew by each run; of a stream each
+    Other options are those of the sink. A snapshot is sent again by each run; of a stream each
     message is sent once, whatever happens.
     """
     texts = {key: str(value) for key, value in options.items()}

@@ -1,6 +1,6 @@
 """A home for Spark in which Python workers start quickly.
 
-Workers import PySpark from an archive in Spark's home, where it is compiled anew by every process
+Workers import PySpark from an archive in Spark's home, where it is compiled again by every process
 that starts: a second each, and more on a busy machine. In a home without that archive they import
 the PySpark that is installed, which is compiled.
 """

@@ -16,7 +16,7 @@ from posthouse.spark.options import SourceOptions
 
 
 class Limits(NamedTuple):
-    """At most so many messages and bytes; None is no limit."""
+    """At most this many messages and bytes; None is no limit."""
 
     messages: int | None = None
     bytes: int | None = None

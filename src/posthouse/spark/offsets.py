@@ -104,7 +104,7 @@ def offset_of(json: object) -> StreamOffset:
 def _part(json: Mapping[str, Any], name: str) -> dict[Any, Any]:
     part = json.get(name, {})
     if not isinstance(part, dict):
-        raise InvalidParameter(f"the offset's {name} are no object", REMEDY)
+        raise InvalidParameter(f"the offset's {name} are not an object", REMEDY)
     return part
 
 
@@ -115,5 +115,5 @@ def _texts(json: Mapping[str, Any], name: str) -> dict[str, str]:
 def _numbers(json: Mapping[str, Any], name: str) -> dict[str, int]:
     part = _part(json, name)
     if not all(type(value) is int and value >= 0 for value in part.values()):
-        raise InvalidParameter(f"the offset's {name} are no whole numbers", REMEDY)
+        raise InvalidParameter(f"the offset's {name} are not whole numbers", REMEDY)
     return {str(key): value for key, value in part.items()}

@@ -69,7 +69,7 @@ def portions(extents: Sequence[Extent], options: SourceOptions) -> list[Portion]
 
 
 def portion_bytes(total: int, least: int) -> int:
-    """How large portions are of which there are to be so many at least.
+    """How large portions are of which there are to be this many at least.
 
     Where that many would be too large there are some times as many, so that none is left over for
     which everybody waits.

@@ -38,7 +38,7 @@ class Meter:
         self.now = Progress(0, total, 0, 0.0)
 
     def expect(self, total: int) -> None:
-        """So many messages there are to do."""
+        """This many messages there are to do."""
         self.now = self.now._replace(total=total)
 
     def add(self, messages: int) -> None:

@@ -42,13 +42,13 @@ _OWN: Final = {
         "Routing servers send them in a circle: look at the links of the sites on the way."
     ),
     classes.NACK_NOT_TRANSACTIONAL_QUEUE: (
-        "Send them without a transaction, or make the queue anew as a transactional one."
+        "Send them without a transaction, or make the queue again as a transactional one."
     ),
     classes.NACK_NOT_TRANSACTIONAL_MESSAGE: (
-        "Send them in a transaction, or make the queue anew as a plain one."
+        "Send them in a transaction, or make the queue again as a plain one."
     ),
     classes.NACK_SOURCE_COMPUTER_GUID_CHANGED: (
-        f"The sender was set up anew; let the receiver forget what it knew of it. {_AGAIN}"
+        f"The sender was set up again; let the receiver forget what it knew of it. {_AGAIN}"
     ),
     classes.NACK_MESSAGE_TOO_LARGE: "Send bodies in parts, or by reference to where they are.",
     classes.NACK_QUEUE_DELETED: f"Create the queue again, or choose another. {_AGAIN}",

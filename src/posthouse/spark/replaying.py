@@ -193,7 +193,7 @@ class Replay:
             return None
         except msgspec.DecodeError as error:
             raise InvalidParameter(
-                f"{folder / PLAN} is no plan of a replay: {error}", "Delete it to begin again."
+                f"{folder / PLAN} is not a plan of a replay: {error}", "Delete it to begin again."
             ) from None
         if plan.job and plan.job != job:
             return None

@@ -70,7 +70,7 @@ class Flow:
             return self.steps[name]
         near = get_close_matches(name, self.steps, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.steps)}"
-        raise InvalidParameter(f"{wanting.name} wants {name}, which is no step", hint)
+        raise InvalidParameter(f"{wanting.name} wants {name}, which is not a step", hint)
 
     def _check_consumers(self) -> None:
         """What is received once can be in one place: two would each get a part."""

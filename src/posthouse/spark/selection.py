@@ -80,7 +80,7 @@ def _delivery() -> Column:
 
 
 def check_where(spark: SparkSession, where: str) -> None:
-    """Refuses what is no condition over the columns of a message (decision 17)."""
+    """Refuses what is not a condition over the columns of a message (decision 17)."""
     seen = Guard(spark).parsed(f"SELECT 1 FROM {TABLE} WHERE (\n{where}\n)")
     if not isinstance(seen, Statement) or len(seen.relations) != 1:
         raise InvalidParameter(

@@ -90,7 +90,7 @@ def write_file(path: Path, frame: DataFrame, form: str) -> int:
     if form == "parquet":
         return write_parquet(path, frame)
     lines = map(_json_line, json_rows(frame)) if form == "json" else csv_lines(frame)
-    written = 0 if form == "json" else -1  # the line with the names is no row
+    written = 0 if form == "json" else -1  # the line with the names is not a row
     with new_file(path) as partial, partial.open("w", encoding="utf-8", errors="replace") as out:
         for line in lines:
             out.write(line + "\n")

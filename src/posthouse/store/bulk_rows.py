@@ -59,7 +59,7 @@ class Look(NamedTuple):
 
 
 def look(state: State, queue: int, after: int, through: int, count: int) -> Look:
-    """About so many messages of a queue with ids in (after, through], purged ones left out."""
+    """About this many messages of a queue with ids in (after, through], purged ones left out."""
     parts, last = [], through
     order = state.queue(queue).order
     for priority in order.used:
@@ -121,7 +121,7 @@ def gathered(numbers: Numbers, fetch: Fetch, kind: np.dtype[np.void]) -> Rows:
 
 
 def within(found: Look, count: int | None, size: int | None, least: int = 1) -> Look:
-    """The first of these messages, no more than so many and of so many bytes; `least` anyway."""
+    """The first of these messages, up to a number and a size; `least` in any case."""
     most = len(found.numbers)
     if size is not None and most:
         sums = np.cumsum(found.rows["size"], dtype=np.int64)

@@ -106,7 +106,7 @@ def _add_gaps(
 
 @cache
 def _tables() -> tuple[Sums, Sums]:
-    """For so many bytes: x to the power of their bits; and that times the sum of all ones."""
+    """For this many bytes: x to the power of their bits; and that times the sum of all ones."""
     powers = np.empty(SPAN + 1, np.uint32)
     powers[0] = _ONE
     powers[1] = _ONE >> 8

@@ -186,12 +186,12 @@ def _count(report: Report, name: str, found: list[Piece]) -> None:
 
 
 def _check_index(disk: Disk, report: Report, entry: SegmentEntry, store_id: bytes) -> None:
-    """A bad index is no damage: it is never synced and is made again when it is needed."""
+    """A bad index is not damage: it is never synced and is made again when it is needed."""
     segment = sealed_segment(entry, store_id)
     index = load_index(disk, segment)
     if index is None:
         if disk.exists(index_name(entry.number)):
-            _note(report, f"{index_name(entry.number)} is no good; it is made again when needed")
+            _note(report, f"{index_name(entry.number)} is not good; it is made again when needed")
     elif not _same(index, rebuilt_index(disk, segment)):
         error = StoreDamaged(index_name(entry.number), 0, "the index contradicts its segment")
         _problem(report, error, "remove this file: it is made again from the segment")

@@ -322,7 +322,7 @@ def write_marker(disk: Disk, marker: Marker) -> None:
 
 
 def read_marker(disk: Disk) -> Marker | None:
-    """The marker of the last run, None if there is none; StoreDamaged if it is no good."""
+    """The marker of the last run, None if there is none; StoreDamaged if it is not good."""
     if not disk.exists(CLEAN_NAME):
         return None
     data = read_file(disk, CLEAN_NAME)

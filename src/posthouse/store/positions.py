@@ -216,7 +216,7 @@ class Positions:
                 del self._pages[index]
 
     def free_segment(self, segment: int, pages_max: int | None = None) -> bool:
-        """Forgets places in a segment that is gone, on so many pages (None: all). True: on all."""
+        """Forgets places in a segment that is gone, on some pages (None: all). True: on all."""
         indexes, self._noted = self._pages_of.get(segment, set()), (0, 0)
         most = len(indexes) if pages_max is None else pages_max
         for _ in range(min(most, len(indexes))):

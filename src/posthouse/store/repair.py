@@ -77,7 +77,7 @@ class Target:
         recovery = Recovery(disk, NO_ID)
         anchor = recovery.newest_sound()
         if anchor is None:
-            raise NotPossible("no segment is sound enough to go on with: export, and begin anew")
+            raise NotPossible("no segment is sound enough to go on with: export, and begin again")
         self.number = number
         self.name = segment_name(number)
         self.store_id = recovery.store_id

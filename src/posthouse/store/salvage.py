@@ -26,7 +26,7 @@ _FOREVER = 1 << 64
 
 
 class Piece(NamedTuple):
-    """A good record (`bad` is 0), or bad bytes in which so many records were lost."""
+    """A good record (`bad` is 0), or bad bytes in which this many records were lost."""
 
     kind: int
     offset: int

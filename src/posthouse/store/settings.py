@@ -113,7 +113,7 @@ class StoreSettings(Section, frozen=True):
     store_id: bytes = bytes(16)
 
     def fitted(self, disk_size: int) -> StoreSettings:
-        """For a disk of this size, which holds at least so many segments.
+        """For a disk of this size, which holds at least this many segments.
 
         What compaction copies of one segment has to find room while the disk is nearly full.
         """

@@ -188,7 +188,7 @@ class LogWriter:
         """Writes zeros behind the records, so that a sync soon need not record a longer file.
 
         That halves the time of a small sync (design.md 4). A large group is as fast without, and
-        would only be written twice. A disk that has no room for it is no reason to stop.
+        would only be written twice. A disk that has no room for it is not a reason to stop.
         """
         segment = self.active
         assert segment is not None

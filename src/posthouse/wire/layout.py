@@ -162,7 +162,7 @@ class Reader:
     def align(self, boundary: int = 4) -> None:
         """Skips padding, of any value, up to the boundary counted from the start of the bytes.
 
-        Choice: padding missing at the very end is no error; nothing follows that it could align.
+        Choice: padding missing at the very end is not an error: nothing follows.
         """
         self.at = min(-(-self.at // boundary) * boundary, self.end)
 

@@ -146,7 +146,7 @@ class Queue:
         return sum(letter.size for letter in self.letters)
 
     def has_room(self, size: int, *, reserved: bool = True) -> bool:
-        """Whether so many bytes more stay within the quota."""
+        """Whether this many bytes more stay within the quota."""
         quota = self.facts.quota
         held = self.size + (self.reserved if reserved else 0)
         return quota is None or held + size <= quota
@@ -224,7 +224,7 @@ class Transaction:
     last_used_ms: int
     state: str = "active"  # active, prepared, ended
     operations: list[Operation] = field(default_factory=list)
-    unended: set[int] | None = None  # of a remote reader: letters that may not have reached him
+    unended: set[int] | None = None  # of a remote reader: letters that may not have reached them
     handle: object = None
 
 

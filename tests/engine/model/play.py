@@ -374,7 +374,7 @@ class Play(RuleBasedStateMachine):
             return self.world.boot()
 
     def _lost_express(self, before: dict[str, int]) -> dict[str, int]:
-        """An estimate, counted in a line of the books that begins anew."""
+        """An estimate, counted in a line of the books that begins again."""
         lost = {}
         for name, queue in self.world.queues().items():
             line = queue.state.express_books

@@ -74,7 +74,7 @@ class Readers(Ground):
             raise Refusal("AccessDenied")
 
     def check(self, descriptor: Descriptor, access: str) -> Queue:
-        """Whether an operation may use the descriptor, looked up anew each time."""
+        """Whether an operation may use the descriptor, looked up again each time."""
         if access not in PERMITS[descriptor.access]:
             raise Refusal("AccessDenied")
         if descriptor.queue is None:
@@ -237,7 +237,7 @@ class Readers(Ground):
     def dequeue_many(
         self, descriptor: Descriptor, count: int, transaction: Transaction | None
     ) -> list[Got]:
-        """Up to so many letters that are there: what their ends bring comes with the next call."""
+        """Up to `count` letters that are there: what their ends bring comes with the next call."""
         queue = self.check(descriptor, "receive")
         self.check_transaction(queue, transaction)
         got: list[Got] = []
@@ -542,7 +542,7 @@ class Readers(Ground):
         return reasons
 
     def carry(self, letter: Letter, target: Queue) -> None:
-        """A letter changes its queue; its aborts are counted anew."""
+        """A letter changes its queue; its aborts are counted again."""
         source = self.numbered[letter.queue]
         same_family = self.root(source) is self.root(target)
         aliases = (*letter.aliases, letter.place)[-ALIASES_MAX:] if same_family else ()

@@ -17,7 +17,7 @@ class Tally:
         self.happened: Counter[str] = Counter()
 
     def ran(self, rule: str, expected: object = None) -> None:
-        """A rule was carried out; a refusal is no effect."""
+        """A rule was carried out; a refusal is not an effect."""
         self.tried[rule] += 1
         if isinstance(expected, Refusal):
             self.refused[expected.names[0]] += 1

@@ -94,7 +94,7 @@ class ApiRig:
         return text
 
     async def user(self, name: str, *, administrator: bool = False, **token: Any) -> str:
-        """A new user; returns a token of his that reaches as far as any."""
+        """A new user; returns a token of theirs that reaches as far as any."""
         groups = (ADMINISTRATORS,) if administrator else ()
         await self.run(lambda m: m.accounts.add(name, groups=groups))
         token.setdefault("role", Role.ADMINISTER)

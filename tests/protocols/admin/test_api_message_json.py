@@ -86,7 +86,7 @@ def test_senders_and_transactions() -> None:
         sender_identifier=bytes(range(16)),
         sender_identifier_type=SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER,
     )
-    assert shown(serialize(machine)).sender == ""  # a claim is no proof
+    assert shown(serialize(machine)).sender == ""  # a claim is not proof
     verified = READ._replace(sender=ADMINISTRATORS)
     assert shown(serialize(machine), verified).sender == "S-1-5-32-544"
     sent = Message(

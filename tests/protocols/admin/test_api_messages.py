@@ -400,7 +400,7 @@ def test_messages_are_found_in_all_queues_one_may_read(tmp_path: Path) -> None:
 def test_a_search_of_all_queues_is_bounded_as_a_whole(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many queues there are: an answer is no larger than the one of a single queue."""
+    """However many queues there are: an answer is not larger than the one of a single queue."""
     monkeypatch.setattr(handlers_messages, bound, {"SCAN_MAX": 4, "STEP_BYTES": 600}[bound])
 
     async def work(rig: ApiRig) -> None:

@@ -1,4 +1,4 @@
-"""Messages that came over HTTP, seen through the JSON and Arrow doors, copied and sent anew."""
+"""Messages that came over HTTP, seen through the JSON and Arrow doors, copied and sent again."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_a_peer_is_added_listed_and_removed_and_its_key_shown_once(tmp_path: Pat
         other = await rig.post(
             "/api/v1/peers", PEER | {"name": "C", "guid": GUID[::-1], "key": KEY}
         )
-        assert other.status == 400  # reversed it is no identifier
+        assert other.status == 400  # reversed it is not an identifier
         mine = {"name": "C", "guid": GUID.replace("0", "1"), "url": "https://c:1", "key": KEY}
         assert (await rig.post("/api/v1/peers", mine)).json["key"] is None
         assert (await rig.ask("DELETE", "/api/v1/peers/beta")).json == {"done": True}

@@ -461,7 +461,7 @@ class Memory:
 
 
 class Day:
-    """A client at work. Begun anew with the memory of an earlier day, it does nothing twice."""
+    """A client at work. Begun again with the memory of an earlier day, it does nothing twice."""
 
     def __init__(self, rig: DiskRig, memory: Memory) -> None:
         self.rig = rig

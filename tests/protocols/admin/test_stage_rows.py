@@ -279,7 +279,7 @@ def test_identifiers_that_rows_bring_are_kept() -> None:
         ("priority", 8, "0 to 7"),
         ("priority", -1, "0 to 7"),
         ("delivery", "express", "crash"),
-        ("delivery", "pigeon", "no kind of delivery"),
+        ("delivery", "pigeon", "not a kind of delivery"),
         ("response_queue", "x=", ""),
         ("admin_queue", "x=", ""),
         ("acknowledge", ["often"], "acknowledgment"),

@@ -27,7 +27,7 @@ def enterprise() -> Enterprise:
 
 
 def liar(enterprise: Enterprise, machine: Machine) -> Machine:
-    """Somebody elsewhere who says that he is this machine."""
+    """Somebody elsewhere who says that they are this machine."""
     evil = enterprise.net.machine("EVIL", EVIL, routing_server=True)
     evil.create(ORDERS, transactional=True)
     evil.manager.machine.record.identifier = guid_of(machine)
@@ -94,7 +94,7 @@ def test_routers_that_are_entered_by_address_pass_on_what_others_bring(
 def test_who_answers_under_the_guid_of_a_router_gets_nothing_of_it(
     enterprise: Enterprise, router: int
 ) -> None:
-    """Anybody can make us connect to his own address, and say anything there."""
+    """Anybody can make us connect to their own address, and say anything there."""
     net, alpha = enterprise.net, enterprise.alpha
     liar(enterprise, enterprise.gates[router])
     alpha.send(rf"DIRECT=TCP:{EVIL}\private$\anything", b"hello")
@@ -110,7 +110,7 @@ def test_who_answers_under_the_guid_of_a_router_gets_nothing_of_it(
 def test_who_calls_under_the_guid_of_a_router_gets_nothing_of_it(
     enterprise: Enterprise, router: int
 ) -> None:
-    """Also not by transactional messages, whose acknowledgments have to find him again."""
+    """Also not by transactional messages, whose acknowledgments have to find them again."""
     net, alpha = enterprise.net, enterprise.alpha
     alpha.create(ORDERS, transactional=True)
     evil = liar(enterprise, enterprise.gates[router])

@@ -357,7 +357,7 @@ def test_new_messages_do_not_wait_with_those_that_were_sent(
 
 
 def test_a_session_that_was_of_no_use_leaves_its_place_to_others(enterprise: Enterprise) -> None:
-    """Those who bring the acknowledgments may need it: a gate takes so many sessions and no more.
+    """Those who bring the acknowledgments may need it: a gate takes this many sessions and no more.
 
     The gate ends it, for routers wait less; who hears of that does not come back at once.
     """
@@ -419,7 +419,7 @@ def test_what_travelled_with_others_finds_another_way_when_their_session_breaks(
 def test_who_sends_to_a_direct_name_hears_of_it_whether_the_directory_knows_him_or_not(
     enterprise: Enterprise, known: bool
 ) -> None:
-    """Also if he knows no directory himself: every queue manager knows its own GUID."""
+    """Also if they know no directory themselves: every queue manager knows its own GUID."""
     net, omega = enterprise.net, enterprise.omega
     lone = net.machine("LONE", "10.0.0.9", settings=QUICK)
     lone.create(r".\private$\admin")

@@ -41,7 +41,7 @@ class Receiver(Party):
 
 
 class World:
-    """ALPHA sends, BETA receives; ALPHA connects anew after each cut."""
+    """ALPHA sends, BETA receives; ALPHA connects again after each cut."""
 
     def __init__(self) -> None:
         clock = SimClock(now_ms=UPTIME_MS, utc_seconds=START_UTC)

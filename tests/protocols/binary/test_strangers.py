@@ -27,7 +27,7 @@ REAL = [b"real %d" % n for n in range(5)]
 
 
 class Stranger:
-    """Somebody with an address of his own, who knows all there is to know of ALPHA."""
+    """Somebody with an address of their own, who knows all there is to know of ALPHA."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -187,7 +187,7 @@ async def test_nobody_opens_a_session_as_the_server_itself_or_as_nobody() -> Non
 
 
 def test_answers_for_who_claims_a_guid_lead_nothing_else_to_him() -> None:
-    """A router that had called him back gave him what was for the machine."""
+    """A router that had called them back gave them what was for the machine."""
     StrangerRoutedTrial(27).run()
 
 

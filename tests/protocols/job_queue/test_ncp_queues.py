@@ -72,7 +72,7 @@ def test_a_destroyed_queue_leaves_nothing(walk: Walk) -> None:
     root = walk.rig.logged_in(SUPERVISOR)
     refused(0xD3, walk.oscar.destroy_queue, walk.queue)
     refused(0xD1, root.destroy_queue, 0x12345678)
-    refused(0xD1, root.destroy_queue, 1)  # SUPERVISOR is no queue
+    refused(0xD1, root.destroy_queue, 1)  # SUPERVISOR is not a queue
     root.destroy_queue(walk.queue)
     refused(0xFC, root.get_object_name, walk.queue)
     refused(0x88, walk.server.read_file, job.job_file_handle, 0, 10)

@@ -328,7 +328,7 @@ def test_what_a_connection_holds_is_on_the_account_of_memory() -> None:
             await until(lambda: memory.bytes[RECEIVE] == len(part))
             assert memory.begun[HOST] == 1  # a large one is on its way
             assert memory.held == len(part)
-            await loop.sock_sendall(client, bytes(100_000 - len(part)))  # zeros are no request
+            await loop.sock_sendall(client, bytes(100_000 - len(part)))  # zeros are not a request
             await until(lambda: not made.node.open)
             assert (memory.held, memory.begun[HOST]) == (0, 0)
             client.close()

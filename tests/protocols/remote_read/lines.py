@@ -127,7 +127,7 @@ class Line:
     # -- what the ends do
 
     def sent(self, data: bytes) -> None:
-        """By the client. What goes into a dead line is sent, too, for all that he knows."""
+        """By the client. What goes into a dead line is sent, too, for all that they know."""
         ends = {call_of(one) for one in split(data) if is_end(one)}
         if self.broken:
             self.net.doubts += len(ends)
@@ -221,7 +221,7 @@ class Net:
         return SimSocket(line)
 
     def carry(self, line: Line, patience_ms: float = 0) -> bool:
-        """Something for the client has come, or his line is dead; False: nothing does so long."""
+        """Something for the client has come, or the line is dead; False: nothing in this time."""
         while not line.arrived and not (line.client_knows and not line.to_client):
             if self._step(line):
                 continue

@@ -165,7 +165,7 @@ def test_a_purged_message_does_not_come_back(rig, reader, handle):
 
 @pytest.mark.parametrize("ack", [ACK, NACK])
 def test_what_a_reader_who_lost_his_right_cannot_end_goes_back(rig, ack):
-    """At once: it is in no table any more, and he may stay for ever."""
+    """At once: it is in no table any more, and they may stay for ever."""
     alice = Reader(rig, rig.user("alice"))
     grant(rig, "orders", "alice", 0x3)
     rig.send("orders", b"one")

@@ -28,7 +28,7 @@ class Day:
         self.refusals = 0
 
     def work(self, steps: int) -> None:
-        """So many random steps; the engine may refuse some, as queues may be empty or missing."""
+        """This many random steps; the engine may refuse some, as queues may be empty or missing."""
         for _ in range(steps):
             try:
                 self.chance.choice(WORKS)(self)

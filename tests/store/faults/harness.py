@@ -41,7 +41,7 @@ class Moment(NamedTuple):
 
 
 def moments(look: Callable[[Moment], None], every: int = 1, *, eager: bool = False) -> World:
-    """Plays the script and looks at the moment after each operation, or every so many."""
+    """Plays the script and looks at the moment after each operation, or every this many."""
     disk = SimDisk()
     world = World(disk)
     world.eager = eager

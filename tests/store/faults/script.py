@@ -202,7 +202,7 @@ def expire(world: World) -> None:
 
 
 def expire_in_a_hand(world: World) -> None:
-    """Its time passes while somebody holds it, and then he is gone: the step behind kills."""
+    """Its time passes while somebody holds it, and then they are gone: the step behind kills."""
     world.send("bulk", body("held"), time_to_be_received=3, priority=7)
     world.receive(world.open("bulk", RECEIVE), two_phase=True)
     world.advance(5)

@@ -131,7 +131,7 @@ def test_the_log_alone_reports_every_flipped_bit(dose: Dose) -> None:
 
 
 def test_the_doctor_reports_every_flip_and_reads_the_rest(dose: Dose) -> None:
-    """With or without a checkpoint, he looks at all of the log and saves every other message."""
+    """with or without a checkpoint, it looks at all of the log and saves every other message."""
     seen = Counter[str]()
     for store in (stopped(), bare()):
         for name in store.logs():

@@ -20,7 +20,7 @@ RESERVE = STORE.disk_reserve
 
 
 def played(steps: int) -> World:
-    """A world on a disk of a bounded size, so many steps into the script."""
+    """A world on a disk of a bounded size, this many steps into the script."""
     world = World(SimDisk(steps, capacity=CAPACITY)).start()
     return play(world, STEPS[:steps])
 

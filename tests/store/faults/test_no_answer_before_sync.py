@@ -33,7 +33,7 @@ from tests.store.faults.transfers import TRANSFERS
 from tests.store.faults.world import WatchedDriver, World
 from tests.support.hasty_driver import HastyDriver, outcome
 
-# What runs the engine, and is no operation of a caller.
+# What runs the engine, and is not an operation of a caller.
 MACHINERY = {
     "begin_turn",
     "next_deadline_ms",

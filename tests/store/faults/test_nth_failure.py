@@ -28,7 +28,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def numbers(kind: str, usual: int, soak: int, dose: Dose) -> range:
-    """Which calls of a kind fail: all of them in a soak, so many evenly spread ones else."""
+    """Which calls of a kind fail: all of them in a soak, this many evenly spread ones else."""
     count = usual_calls().get(kind, 0)
     return range(1, count + 1, max(1, count // dose(usual, soak)))
 

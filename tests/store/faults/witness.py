@@ -74,8 +74,8 @@ def difference(found: Picture, wanted: Picture) -> dict[str, object]:
 def view(manager: QueueManager, *, express: bool = False) -> View:
     """What readers will see: every queue with its messages in order, held ones too.
 
-    A message that somebody holds goes back to its queue when he is gone; one that was purged or
-    ran out of time in his hands ends then.
+    A message that somebody holds goes back to its queue when they are gone; one that was purged or
+    ran out of time in their hands ends then.
     """
     table, utc = manager.ledger.state.table, manager.machine.utc
     seen: View = {}
@@ -102,7 +102,7 @@ class Oracle:
         self._state: State | None = None
 
     def picture(self, count: int) -> Picture:
-        """The State after so many records."""
+        """The State after this many records."""
         while len(self._pictures) <= count:
             state = self._advanced()
             apply(state, self.records[len(self._pictures) - 1])
@@ -117,7 +117,7 @@ class Oracle:
         return self._state
 
     def first(self, count: int) -> Oracle:
-        """The oracle of a store that was opened with so many records."""
+        """The oracle of a store that was opened with this many records."""
         return Oracle(self.records[:count], self._pictures[: count + 1])
 
 
@@ -149,12 +149,12 @@ class Witness:
 
     oracle: Oracle = field(default_factory=Oracle)
     written: int = 0
-    answered: int = 0  # so many records were there when the last answer was let out
+    answered: int = 0  # this many records were there when the last answer was let out
     packets: dict[int, bytes] = field(default_factory=dict)
     senders: dict[int, bytes] = field(default_factory=dict)
     lookup_ids: dict[int, int] = field(default_factory=dict)  # and the records that say so
     turns: list[Turn] = field(default_factory=list)
-    old_turns: int = 0  # so many of them were before this start
+    old_turns: int = 0  # this many of them were before this start
     starts: int = 0
 
     def now(self) -> Witness:
@@ -191,7 +191,7 @@ class Witness:
     # -- what must be there
 
     def locate(self, state: State) -> int:
-        """How many records a recovered State holds; fails if it is no prefix, or too short."""
+        """How many records a recovered State holds; fails if it is not a prefix, or too short."""
         found = picture(state)
         candidates = range(self.written, self.answered - 1, -1)
         for count in candidates:
@@ -210,7 +210,7 @@ class Witness:
         assert not there or there in [set(express) for express in last], (there, last)
 
     def turn_before(self, count: int) -> Turn | None:
-        """The last turn whose records are all among the first so many."""
+        """The last turn whose records are all among the first this many."""
         return next((t for t in reversed(self.turns) if t.records <= count), None)
 
     def check_view(self, count: int, seen: View) -> None:
@@ -223,7 +223,7 @@ class Witness:
             assert seen in (before.seen, after.seen), (seen, before.seen, after.seen)
 
     def resumed(self, count: int) -> Witness:
-        """The witness of a store that was opened with so many records: they are answered for."""
+        """The witness of a store that was opened with this many records: they are answered for."""
         turns = [turn for turn in self.turns if turn.records <= count]
         return Witness(
             self.oracle.first(count),

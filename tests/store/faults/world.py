@@ -224,7 +224,7 @@ class World(Rig):
         self.loose = False
 
     def tidy(self, steps: int = 10_000) -> int:
-        """So many steps of upkeep, or until there is nothing to do; how many there were."""
+        """This many steps of upkeep, or until there is nothing to do; how many there were."""
         for step in range(steps):
             if not self.driver.tidy():
                 return step

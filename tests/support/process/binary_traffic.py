@@ -179,7 +179,7 @@ def kill_often(
     kills: int,
     victims: list[Office] | None = None,
 ) -> Counter[str]:
-    """Until so many kills, of anybody unless told otherwise, met messages on their way."""
+    """Until this many kills, of anybody unless told otherwise, met messages on their way."""
     met: Counter[str] = Counter()
     while met["kills"] < kills:
         victim = drawn.choice(victims or offices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def in_order(bodies: list[bytes]) -> bool:
-    """Each sender's messages in the order in which he sent them."""
+    """Each sender's messages in the order in which they sent them."""
     last: dict[bytes, int] = {}
     for body in bodies:
         who, _, number = body.partition(b"/")

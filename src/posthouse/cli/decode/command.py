@@ -131,7 +131,7 @@ def read_input(file: Path) -> bytes:
             "Wireshark by Follow > TCP Stream"
         )
     digits = b"\n".join(line for line in data.splitlines() if not line.startswith(b"#"))
-    # A packet begins with 0x10 and a ping has the letters HU, which are no digits.
+    # A packet begins with 0x10 and a ping has the letters HU, which are not digits.
     if not HEX.issuperset(digits):
         return data
     try:

@@ -179,8 +179,8 @@ def _per_second(count: int, since_ms: int) -> int:
 class Market:
     """Shops that sell at the same time, each with a session of its own.
 
-    Their answers often come together, so a kill may find that everybody had his. Such a kill shows
-    little: there is another one.
+    Their answers often come together, so a kill may find that everybody had theirs. Such a kill
+    shows little: there is another one.
     """
 
     def __init__(self, server: DemoServer, orders: int) -> None:

@@ -14,7 +14,7 @@ from posthouse.runtime.home import real_clock
 
 CLAIMS: Final = r".\claims"
 LABEL: Final = "Claims of customers"
-SHARE: Final = 50  # one order in so many is complained about
+SHARE: Final = 50  # one order in this many is complained about
 BATCH: Final = 50  # claims in one transaction
 PATIENCE_MS: Final = 60_000
 LOOK_S: Final = 0.05
@@ -39,7 +39,7 @@ def claim(alpha: QueueManagerClient, beta: QueueManagerClient, binary: str, orde
     """BETA makes a public queue; ALPHA looks for its label and sends to what it finds."""
     count = max(orders // SHARE, 1)
     beta.create_queue(CLAIMS, transactional=True, label=LABEL)
-    # On loopback nobody says of himself where he listens.
+    # On loopback nobody says of themselves where they listen.
     machine = {"name": beta.name, "guid": beta.guid, "addresses": [binary]}
     alpha.call("POST", "/directory", {"document": {"machines": [machine]}})
     path = _found(alpha)

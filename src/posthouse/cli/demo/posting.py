@@ -14,7 +14,7 @@ from posthouse.model.errors import IoTimeout
 from posthouse.runtime.home import real_clock
 
 MAIL: Final = r".\private$\mail"
-LETTERS: Final = 20  # one order in so many comes by mail
+LETTERS: Final = 20  # one order in this many comes by mail
 BATCH: Final = 50  # letters in one transaction
 DELIVERY_MS: Final = 60_000
 LOOK_S: Final = 0.05

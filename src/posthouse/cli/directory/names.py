@@ -82,12 +82,13 @@ def add_user(
             help="PEM, DER, or what `cert export --user` wrote; repeat it for several.",
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="What people call him.")] = "",
+    name: Annotated[str, typer.Option("--name", help="What people call them.")] = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Enter a user, or add a certificate: what he signs with it is known everywhere as his.
+    """Enter a user, or add a certificate: every queue manager then accepts what it signs.
 
-    Without an account here he is named by his SID: `posthouse user list` on his machine shows it.
+    Without an account here, name the user by SID: `posthouse user list` on the other machine
+    shows it.
 
     Example: posthouse directory user create S-1-5-21-1-2-3-1001 --name Ada --certificate ada.pem
     """
@@ -146,7 +147,7 @@ def _digests(texts: Many) -> Many:
     for text in texts or ():
         if DIGEST.fullmatch(text) is None:
             raise typer.BadParameter(
-                f"{excerpt(text)} is no digest: 32 hexadecimal digits, as `user list` shows them"
+                f"{excerpt(text)} is not a digest: 32 hexadecimal digits, as `user list` shows them"
             )
     return texts
 
@@ -160,14 +161,14 @@ def remove_user(
         typer.Option(
             "--certificate",
             metavar="DIGEST",
-            help="Only this certificate of his, as `user list` shows it; repeat it.",
+            help="Only this certificate of theirs, as `user list` shows it; repeat it.",
             callback=_digests,
         ),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Take a user out of the directory, or one certificate: nothing signed by it is his any more.
+    """Remove a user from the directory, or one certificate: what it signs is no longer trusted.
 
     Example: posthouse directory user delete Ada --yes
     """
@@ -287,7 +288,7 @@ def find_queues(
     created_before: Annotated[str | None, _moment("Made before this.")] = None,
     modified_after: Annotated[str | None, _moment("Changed after this.")] = None,
     modified_before: Annotated[str | None, _moment("Changed before this.")] = None,
-    limit: Annotated[int, typer.Option("--limit", help="No more than so many.")] = 1000,
+    limit: Annotated[int, typer.Option("--limit", help="No more than this many.")] = 1000,
 ) -> None:
     """Find public queues by what they are, where they are, and when they were made or changed.
 

@@ -75,7 +75,7 @@ Enrol = Annotated[
     typer.Option("--enrol", help="Create the server's object, and list it in Q_SERVERS."),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="End after so many jobs.")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="End after this many jobs.")
 ]
 Poll = Annotated[
     float,

@@ -62,7 +62,7 @@ def find(
     filter: Annotated[str, typer.Argument(metavar="FILTER", help="What to look for.")],
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help="At most so many; 1000 in a table."),
+        typer.Option("--limit", metavar="N", min=1, help="At most this many; 1000 in a table."),
     ] = None,
 ) -> None:
     """Find messages of all queues that you may look into.

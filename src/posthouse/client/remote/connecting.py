@@ -282,7 +282,7 @@ _LACKING: Final = (
 _CAUSES: Final = {
     0xC00E0003: "{where} has no queue {queue}",
     0xC00E0008: "what waited for a message of {queue} was cancelled",
-    0xC00E0009: "somebody else has {queue} open for himself, or others have it open",
+    0xC00E0009: "somebody else has {queue} open for themselves, or others have it open",
     0xC00E001B: "no message came to {queue} in time",
     0xC00E0025: "{where} does not let this user read {queue}",
     0xC00E0088: "the message is not in {queue}",

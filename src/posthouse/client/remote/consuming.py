@@ -1,7 +1,7 @@
 """Reading on and on from another computer, with a window of reads under way.
 
-Ahead of the reader so many R_StartReceive wait or have brought their message; the messages stay
-locked over there until R_EndReceive. What the reader has not seen goes back when he stops
+Ahead of the reader this many R_StartReceive wait or have brought their message; the messages stay
+locked over there until R_EndReceive. What the reader has not seen goes back when they stop
 (decision 42). Questions are sent together and answers taken in together, as far as they are there.
 """
 
@@ -33,7 +33,7 @@ from posthouse.model.errors import IoTimeout, QueueError, RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Ack, CancelReceive, Opnum
 
 WINDOW_MAX: Final = 1024
-CHUNK: Final = 64  # messages that are asked for together where so many are wanted
+CHUNK: Final = 64  # messages that are asked for together where this many are wanted
 END_AFTER_S: Final = 0.05  # the longest that an end waits for others to be sent with
 LOOK_S: Final = 1.0
 HELD_MAX: Final = 64 << 20  # bytes that are taken in before they are asked for
@@ -239,9 +239,9 @@ class Window:
 class RemoteConsumer:
     """Messages of another computer, one after the other.
 
-    A message is the reader's until he asks for the next one or calls `done`; then it is ended over
-    there. The one in hand when he stops goes back, and so do those he has not seen. A message may
-    come again after a broken connection; then it says `in_doubt`. With `lookup_id` only that
+    A message is the reader's until they ask for the next one or call `done`; then it is ended over
+    there. The one in hand when they stop goes back, and so do those they have not seen. A message
+    may come again after a broken connection; then it says `in_doubt`. With `lookup_id` only that
     message is taken, and `MessageNotFound` is raised if it is not there.
     """
 
@@ -381,7 +381,7 @@ def receive_ahead(window: Window, timeout: float | None) -> Message:
 
 
 def receive_many(queue: QueueReader, count: int, timeout: float | None) -> list[Message]:
-    """Up to so many messages, which are asked for and ended together; waits for the first only."""
+    """Up to `count` messages, asked for and ended together; waits for the first only."""
     found = _all_there(queue, count)
     if not found:
         if timeout == 0:
@@ -403,7 +403,7 @@ def _all_there(queue: QueueReader, count: int) -> list[Message]:
 
 
 def _chunk(queue: QueueReader, count: int) -> list[Message]:
-    """What is there, up to so many; a connection that breaks gives back what was not ended."""
+    """What is there, up to this many; a connection that breaks gives back what was not ended."""
     outage = Outage(queue.reader.reconnect_s)
     while True:
         try:
@@ -466,7 +466,7 @@ def _taken(queue: QueueReader, opened: Opened, count: int) -> list[Taken]:
 
 
 def browse(queue: QueueReader, ahead: int, body_max: int) -> Iterator[Message]:
-    """All messages in queue order, through a cursor; so many are asked for together."""
+    """All messages in queue order, through a cursor; this many are asked for together."""
     opened, cursor = queue.create_cursor()
     want = Want(PEEK_CURRENT, cursor=cursor, body_max=body_max, on=opened)
     try:

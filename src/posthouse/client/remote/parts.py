@@ -49,7 +49,7 @@ class RemoteParts:
         return True
 
     def begin(self, reader: Reader, identifier: bytes, token: bytes, begin: Begin) -> None:
-        """Enlists it, once: a part that was lost on its way must not be begun anew."""
+        """Enlists it, once: a part that was lost on its way must not be begun again."""
         self._begun[id(reader)] = reader, -1
         begin(identifier, token)
         self._begun[id(reader)] = reader, reader.generation

@@ -142,7 +142,7 @@ class ReadableQueue:
     ) -> RemoteConsumer:
         """Takes messages on and on, for a `for` statement; see `RemoteConsumer`.
 
-        With `prefetch` so many are locked for this reader ahead of him.
+        With `prefetch` this many are locked for this reader ahead of them.
         """
         self._stop_reading_ahead()
         ahead = self._reading.prefetch if prefetch is None else prefetch

@@ -550,7 +550,7 @@ class QueueReader:
         def request(opened: Opened) -> MoveMessage:
             target = to.opened()
             if target.link is not opened.link:
-                raise LinkLost("the connection was made anew while the target was opened")
+                raise LinkLost("the connection was made again while the target was opened")
             uow = NO_TRANSACTION if transaction is None else transaction
             return MoveMessage(opened.handle, target.move_context, lookup_id, uow)
 

@@ -74,7 +74,7 @@ def seconds_of(time: datetime) -> int:
     """A time as the directory counts it."""
     seconds = int(time.timestamp())
     if not 0 <= seconds <= TIME_MAX_S:
-        raise IllegalPropertyValue(f"{time.isoformat()} is no time of a directory object")
+        raise IllegalPropertyValue(f"{time.isoformat()} is not a time of a directory object")
     return seconds
 
 
@@ -110,7 +110,7 @@ def certificates_read(texts: Iterable[str]) -> tuple[UserCertificate, ...]:
 
 
 def user_certificates(texts: Iterable[str]) -> dict[str, Any]:
-    """The attributes of a user that say what he signs with."""
+    """The attributes of a user that say what they sign with."""
     entries = certificates_read(texts)
     return {
         "certificates": pack_user_certificates(entries) if entries else b"",

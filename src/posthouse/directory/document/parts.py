@@ -145,7 +145,7 @@ class AliasPart(_Part, frozen=True):
 
 
 class UserPart(_Part, frozen=True):
-    """A user and the certificates he signs with, each in base64."""
+    """A user and the certificates they sign with, each in base64."""
 
     sid: Name
     name: Text = ""

@@ -85,7 +85,7 @@ def _part(piece: str) -> tuple[str, str]:
     attribute, separator, value = piece.partition("=")
     attribute = attribute.strip().upper()
     if not separator or not attribute or not attribute.replace(".", "").replace("-", "").isalnum():
-        raise BadEntry(f"{piece[:64]!r} is no part of a distinguished name")
+        raise BadEntry(f"{piece[:64]!r} is not part of a distinguished name")
     return attribute, _unescaped(value)
 
 

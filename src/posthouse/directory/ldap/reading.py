@@ -152,7 +152,7 @@ def computer_of(entry: LdapEntry) -> Computer:
 
 
 def object_of(entry: LdapEntry, atlas: Atlas) -> DirectoryObject | None:
-    """The object that an entry is; None for what is no object of ours."""
+    """The object that an entry is; None for what is not an object of ours."""
     kind = kind_of(entry)
     if kind is None or not entry.has("objectGUID"):
         return None  # an entry without identifier is there for those below it

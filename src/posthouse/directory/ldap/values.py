@@ -67,14 +67,14 @@ class LdapEntry(NamedTuple):
             return absent
         text = self.text(attribute)
         if not re.fullmatch(r"-?[0-9]{1,19}", text):
-            raise BadEntry(f"{attribute} is no number: {text[:32]!r}")
+            raise BadEntry(f"{attribute} is not a number: {text[:32]!r}")
         return int(text)
 
     def u32(self, attribute: str, absent: int) -> int:
         """A number of 32 bits: directories keep the upper half of them as negative ones."""
         value = self.number(attribute, absent)
         if not -0x8000_0000 <= value <= U32:
-            raise BadEntry(f"{attribute} is {value}, which is no number of 32 bits")
+            raise BadEntry(f"{attribute} is {value}, which is not a number of 32 bits")
         return value & U32
 
     def flag(self, attribute: str, absent: bool = False) -> bool:
@@ -132,12 +132,12 @@ def parse_time(text: str) -> int:
     """Seconds since 1970, RFC 4517 3.3.13."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise BadEntry(f"{text[:32]!r} is no time")
+        raise BadEntry(f"{text[:32]!r} is not a time")
     try:
         moment = datetime(*(int(part or 0) for part in match.groups()[:6]), tzinfo=UTC)  # type: ignore[misc, arg-type]
         moment -= _offset(match[7])
     except (ValueError, OverflowError):
-        raise BadEntry(f"{text[:32]!r} is no time") from None
+        raise BadEntry(f"{text[:32]!r} is not a time") from None
     return max(0, timegm(moment.timetuple()))
 
 
@@ -158,7 +158,7 @@ def of_text(value: str) -> Values:
 
 
 def of_octets(value: bytes) -> Values:
-    """Bytes; none are no value."""
+    """Bytes; none are not a value."""
     return [value] if value else []
 
 

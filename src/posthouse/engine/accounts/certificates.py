@@ -308,7 +308,7 @@ class Certificates:
             equals("certificate_digest_list", certificate_digest(certificate)),
             self.core.now_ms,
         ).value
-        # The digest finds it, and is no proof of it.
+        # The digest finds it, and is not proof of it.
         known = () if found is None else unpack_user_certificates(found.certificates)
         return any(one.certificate == certificate for one in known)
 
@@ -359,7 +359,7 @@ class Certificates:
     def sender(self, verified: Verified) -> Caller:
         """On whose behalf a received message is put into its queue (decisions 1 and 2).
 
-        The same sender gives the same caller, so that his rights are looked up once.
+        The same sender gives the same caller, so that their rights are looked up once.
         """
         sid = verified.proven_sid
         if sid:

@@ -1,4 +1,4 @@
-"""Who may log in at the rpc door, and how often he may try (decision 14).
+"""Who may log in at the rpc door, and how often they may try (decision 14).
 
 A login proves an account, and is worth as much as that account is at each later use: an account
 that was disabled, has lost the door or is gone gives no caller any more.
@@ -77,16 +77,16 @@ class Logins:
         return _proved(account) if _may_enter(account) else None
 
     def caller(self, sid: bytes) -> Caller:
-        """The caller for who has logged in, as long as he still could."""
+        """The caller for who has logged in, as long as they still could."""
         account = self.accounts.of_sid(sid)
         if account is None or not _may_enter(account):
-            raise IllegalUser("this user may not use the rpc door any more")
+            raise IllegalUser("this user may no longer use the rpc door")
         return self.accounts.caller(account.name)
 
     def _counted(self, user: str) -> str:
         """Under which name failures count: names that are nobody's share one.
 
-        Else somebody could make up so many that his own failures are forgotten.
+        Else somebody could make up this many that their own failures are forgotten.
         """
         account = self._known(user)
         return "" if account is None else account.name

@@ -75,7 +75,7 @@ class Tokens:
         return [token for token in self._tokens.values() if user_key(token.user) == key]
 
     def sessions_of(self, user: str) -> list[str]:
-        """What sessions of a user are known by: his tokens, and his password."""
+        """What sessions of a user are known by: their tokens, and their password."""
         return [*(token.id for token in self.of(user)), password_id(user)]
 
     def find(self, token_id: str) -> Token | None:
@@ -134,21 +134,21 @@ class Tokens:
         return True
 
     def remove_of(self, user: str) -> list[str]:
-        """A user goes, and his tokens with him: the next of that name must not inherit them."""
+        """A user goes, and their tokens with them: the next of that name must not inherit them."""
         gone = self.sessions_of(user)
         for token_id in gone:
             self.remove(token_id)
         return gone
 
     def _user_goes(self, user: str, change: Change) -> None:
-        """The same, whatever door he was removed through."""
+        """The same, whatever door they were removed through."""
         gone = self.sessions_of(user)
         for token_id in gone:
             self.remove(token_id, change)
         self.gone(gone)
 
     def authenticate(self, text: str, now_s: int) -> Granted:
-        """Who shows this text; AccessDenied, without saying why, for any that is no good."""
+        """Who shows this text; AccessDenied, without saying why, for any that is not good."""
         split = split_token(text)
         token = self._tokens.get(split[0]) if split else None
         if split is None or token is None or not token.accepts(split[1], now_s):

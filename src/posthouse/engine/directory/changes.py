@@ -72,7 +72,7 @@ class DirectoryChanges:
     def _all(self, kind: type[Kind]) -> list[Kind]:
         """All of a kind; as they were known last while the authority is away.
 
-        So a file that is gone can be written anew, and routes can be explained.
+        So a file that is gone can be written again, and routes can be explained.
         """
         service = self._queues.service
         found = service.read_all(kind, self._core.now_ms)
@@ -137,7 +137,7 @@ class DirectoryChanges:
         return found
 
     def user(self, name: str) -> User:
-        """A user of the directory by his name or his SID; there may be two of one name."""
+        """A user of the directory by their name or their SID; there may be two of one name."""
         found = self._named("user", name)
         assert isinstance(found, User)
         return found
@@ -281,7 +281,7 @@ class DirectoryChanges:
 
 
 _EXACT = {
-    "user": "Name him by his SID, as `posthouse directory user list` shows it.",
+    "user": "Name them by their SID, as `posthouse directory user list` shows it.",
     "link": "Name its sites by their GUIDs, as `posthouse directory site list` shows them.",
 }
 

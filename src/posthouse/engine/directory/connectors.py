@@ -109,7 +109,7 @@ class Connectors:
         """Why a connector queue is still there although no message comes into it; else nothing."""
         if queue.definition.role is not QueueRole.CONNECTOR or _site(queue) in self.sites:
             return ""
-        return "this machine is no connector server of that site any more"
+        return "this machine is no longer a connector server of that site"
 
     # -- which message goes where
 

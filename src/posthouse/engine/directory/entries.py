@@ -102,7 +102,7 @@ class DirectoryEntries:
         *,
         dry_run: bool,
     ) -> Difference:
-        """Enters a user, certificates that prove him, and takes out others by their digests.
+        """Enters a user, certificates that prove them, and takes out others by their digests.
 
         The registration of a certificate is its digest, so that every manager has the same.
         """

@@ -29,8 +29,7 @@ from posthouse.security.access import Caller
 FAULTS_MAX: Final = 16  # told of
 FAULTS_KEPT: Final = 100
 LOST: Final = (
-    "the directory does not have this queue manager any more; `posthouse directory refresh` "
-    "enters it again"
+    "the directory no longer has this queue manager; `posthouse directory refresh` enters it again"
 )
 _SOURCE_KEY = b"directory"
 
@@ -295,7 +294,7 @@ class Mirroring:
         ]
 
     def _find_strays(self) -> None:
-        """Own public queues that the authority does not have, or does not have any more."""
+        """Own public queues that the authority does not have, or no longer has."""
         mirror = self._queues.mirror
         assert mirror is not None
         for queue in self._own_public_queues():
@@ -357,7 +356,7 @@ class Mirroring:
         identifier, mirror = queue.definition.identifier, self._queues.mirror
         if identifier in self._stray and self._source_heard() == self.source:
             return (
-                "the directory does not have this queue any more; it goes when it is empty, and "
+                "the directory no longer has this queue; it goes when it is empty, and "
                 "takes no message with it"
             )
         if identifier in self._stray and (why := self._kept_out or self._not_taken.get(identifier)):

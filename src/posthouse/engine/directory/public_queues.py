@@ -344,7 +344,7 @@ class DirectoryOfQueues:
     def update_own_queue_manager(self, value: objects.QueueManager) -> None:
         """Takes over directory attributes of the own object ([MS-MQCN], machine changed).
 
-        Quotas that others than the operator of this machine have set hold beside his. Its
+        Quotas that others than the operator of this machine have set hold beside theirs. Its
         descriptor is kept and shown: who may do what here its accounts say (docs/deviations.md).
         """
         self._own = value

@@ -210,7 +210,9 @@ class JobFiles:
         if offset < 0 or offset + len(data) > limit or file.stored + len(data) > 2 * limit:
             raise QmsError(OUT_OF_DISK_SPACE, f"a job file has at most {limit} bytes")
         if len(file.chunks) >= PIECES_SPARE + limit // PIECE:
-            raise QmsError(OUT_OF_DISK_SPACE, "a job file in so many pieces takes no more of them")
+            raise QmsError(
+                OUT_OF_DISK_SPACE, "a job file in this many pieces takes no more of them"
+            )
         self.check_room(len(data), OUT_OF_DISK_SPACE)
         change = Change()
         self.append(handle.job, *self._gathered(file, offset, data), change)
@@ -293,7 +295,7 @@ class JobFiles:
             file.add(number, offset, length, page)
 
     def read(self, job: Job, offset: int, count: int) -> bytes:
-        """NWReadFile (0x48): up to so many bytes; none at the end. Holes are zeros."""
+        """NWReadFile (0x48): up to this many bytes; none at the end. Holes are zeros."""
         end = min(offset + min(count, READ_MAX), job.file.size)
         if offset < 0 or end <= offset:
             return b""

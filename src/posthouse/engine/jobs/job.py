@@ -198,7 +198,7 @@ class JobQueue:
         self._by_place: dict[int, Job] = {}
         self._lanes: dict[_Lane, list[int]] = {}
         self._lane_of: dict[int, tuple[_Lane, int]] = {}  # serial: where it is, its place
-        self._timed: list[tuple[int, int]] = []  # due, serial; what is not in it any more is told
+        self._timed: list[tuple[int, int]] = []  # due, serial; what is no longer in it is told
 
     def __len__(self) -> int:
         return len(self._places)
@@ -291,7 +291,7 @@ class JobQueue:
             self._enlist(job)
 
     def _tidy_timed(self) -> None:
-        """Jobs come and go without leaving the heap; now and then it is made anew."""
+        """Jobs come and go without leaving the heap; now and then it is made again."""
         if len(self._timed) > 2 * len(self._lane_of) + 64:
             waiting = self._lane_of.items()
             self._timed = sorted((due, serial) for serial, (lane, due) in waiting if lane == _TIMED)
@@ -303,7 +303,7 @@ class JobQueue:
         insort(self._lanes.setdefault((None, lane[1]), []), place)
 
     def withdraw(self, job: Job) -> None:
-        """Servers do not find it any more."""
+        """Servers no longer find it."""
         found = self._lane_of.pop(job.serial, None)
         if found is None or found[0] == _TIMED:  # of the heap it is gone by not being listed
             return

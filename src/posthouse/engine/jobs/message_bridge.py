@@ -124,7 +124,7 @@ class JobBridge:
         try:
             core.groups.check_receiver(source)
             if source.exclusive:
-                raise SharingViolation(f"somebody has {source.name} for himself")
+                raise SharingViolation(f"somebody has {source.name} for themselves")
             numbers, _ = core.reading.fetch_sound(numbers)
             for number in numbers:
                 self._submit(queue, source, number)
@@ -233,7 +233,7 @@ class JobBridge:
             return core.registry.sending_target(name, change)
         if target.outgoing is None:
             if target.definition.role is not QueueRole.PLAIN:
-                raise AccessDenied(f"{name} is no queue of applications")
+                raise AccessDenied(f"{name} is not a queue of applications")
             core.registry.guard(target).require(caller, WRITE_MESSAGE)
         return target
 

@@ -137,7 +137,7 @@ class JobQueues(JobService):
         if job.state.flags & NWCF_ENTRY_OPEN:
             self.submitter_lost(job, change)
         elif job.state.server_id:
-            self.service_lost(job, change, "the queue manager was started anew")
+            self.service_lost(job, change, "the queue manager was started again")
 
     # -- connections
 
@@ -173,7 +173,7 @@ class JobQueues(JobService):
 
     def _check_new(self, kind: int, name: str, path: str, directory_handle: int) -> None:
         if not 0 <= kind <= OBJECT_TYPE_MAX or kind in _NO_QUEUE_TYPES:
-            raise QmsError(WILD_CARD_NOT_ALLOWED, f"{kind} is no type for a queue")
+            raise QmsError(WILD_CARD_NOT_ALLOWED, f"{kind} is not a type for a queue")
         if directory_handle:
             raise QmsError(BAD_DIRECTORY_HANDLE, f"there is no directory handle {directory_handle}")
         if not 0 < len(path) <= QUEUE_PATH_MAX or not (path.isascii() and path.isprintable()):

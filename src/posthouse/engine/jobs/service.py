@@ -59,7 +59,7 @@ class JobService(Jobs):
         queue.attached[station.number] = station.attached[queue_id] = attachment
 
     def _server_object(self, station: Station, queue: JobQueue) -> BinderyObject | None:
-        """Who has logged in, if he still may and is a server of the queue."""
+        """Who has logged in, if they still may and are a server of the queue."""
         me = self.bindery.own_object(station)
         listed = self.bindery.objects.by_id[queue.id].properties.get(Q_SERVERS)
         is_server = me is not None and self.bindery.is_listed(self.bindery.identity(me.id), listed)

@@ -91,7 +91,7 @@ class Effects:
         self.asks: list[Ask] = []
         self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched
         self.senders: dict[int, bytes] = {}  # of the same messages
-        self._seen = 0  # so many records have been looked at for packets
+        self._seen = 0  # this many records have been looked at for packets
 
     def packet(self, number: int) -> bytes | None:
         """The packet of a message that this turn brought or fetched, None for any other.

@@ -124,7 +124,7 @@ class ReservedCounter:
         return value
 
     def run(self, count: int) -> range:
-        """So many numbers that follow on each other."""
+        """This many numbers that follow on each other."""
         first = self.value
         if first + count > self._limit:
             self._reserve(first + max(count, self.block))
@@ -132,7 +132,7 @@ class ReservedCounter:
         return range(first, first + count)
 
     def skip_to(self, value: int) -> None:
-        """Begins anew at a greater number; a restored copy of a store does."""
+        """Begins again at a greater number; a restored copy of a store does."""
         assert value >= self.value
         self.value = value
         self._reserve(value + self.block)
@@ -169,7 +169,7 @@ class OrdinalCounter:
             value = self._counter.next()
 
     def run(self, count: int) -> list[int]:
-        """So many ordinals."""
+        """This many ordinals."""
         if self._counter.value + count <= 0xFFFFFFFF:
             return list(self._counter.run(count))
         return [self.next() for _ in range(count)]
@@ -182,7 +182,7 @@ class OrdinalCounter:
         self._in_use.update(self._ledger.ordinals_in_use())
 
     def skip_to(self, value: int) -> None:
-        """Begins anew further on, for a restored copy of a store."""
+        """Begins again further on, for a restored copy of a store."""
         self._counter.skip_to(value)
 
     @property
@@ -418,7 +418,7 @@ class Ledger:
     # -- locks
 
     def lock(self, queue: Queue, number: int, lock: Lock) -> None:
-        """The message is not available any more."""
+        """The message is no longer available."""
         assert number not in self.locks
         self.locks[number] = lock
         queue.locked += 1
@@ -440,7 +440,7 @@ class Ledger:
         return lock
 
     def lock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
-        """Several messages are a reader's until he ends them."""
+        """Several messages are a reader's until they end them."""
         locks = self.locks
         assert locks.keys().isdisjoint(numbers)
         locks.update({number: Lock(None, holder) for number in numbers})

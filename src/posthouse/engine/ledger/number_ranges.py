@@ -26,7 +26,7 @@ class Numbers:
             self.add_run(number, 1)
 
     def add_run(self, first: int, count: int) -> None:
-        """So many from the first on, whether they are here already or not."""
+        """This many from the first on, whether they are here already or not."""
         if count <= 0:
             return
         starts, ends, end = self._starts, self._ends, first + count
@@ -42,7 +42,7 @@ class Numbers:
             self.discard_run(number, 1)
 
     def discard_run(self, first: int, count: int) -> None:
-        """Takes out those that are here of so many from the first on."""
+        """Takes out those that are here of this many from the first on."""
         if count <= 0:
             return
         starts, ends, end = self._starts, self._ends, first + count
@@ -60,7 +60,7 @@ class Numbers:
         return [(start, end - start) for start, end in zip(self._starts, self._ends, strict=True)]
 
     def holds(self, first: int, count: int) -> bool:
-        """Whether all of so many from the first on are here."""
+        """Whether all of this many from the first on are here."""
         at = bisect_right(self._starts, first) - 1
         return at >= 0 and first + count <= self._ends[at]
 

@@ -32,7 +32,7 @@ class Retries(Generic[K]):
         return len(self._entries)
 
     def begin(self, key: K, at_ms: int) -> None:
-        """The first try is due then; one that was begun before begins anew."""
+        """The first try is due then; one that was begun before begins again."""
         self._put(key, at_ms, 0)
 
     def drop(self, key: K) -> None:

@@ -61,7 +61,7 @@ class Admitted(NamedTuple):
 
 
 class Admission:
-    """The door of every queue: a message that is admitted cannot be refused any more."""
+    """The door of every queue: a message that is admitted can no longer be refused."""
 
     def __init__(self, core: Core) -> None:
         self.core = core

@@ -119,7 +119,7 @@ class Sending:
     ) -> int:
         """Enqueue Message (3.1.7.1.9). Returns the internal number; raises what refuses it.
 
-        In `change` the caller collects one atomic step and commits it himself.
+        In `change` the caller collects one atomic step and commits it.
         """
         if transaction is not None:
             self.core.transactions.use(transaction)

@@ -70,7 +70,7 @@ class Moving:
         self.core.commit(change)
 
     def check(self, source: Queue, lookup_id: int, target: Queue, before: int = 0) -> Row:
-        """Every reason not to move a message, with so many bytes in front of it; its row."""
+        """Every reason not to move a message, with this many bytes in front of it; its row."""
         row = self.core.reading.row(self.movable(source, lookup_id))
         self.admit(source, row, target, before)
         return row

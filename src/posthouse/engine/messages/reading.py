@@ -396,7 +396,7 @@ class Reading:
         positive: bool,
         message_class: int,
     ) -> None:
-        """Positive: it stays locked to its transaction. Negative: it is no part of that any more.
+        """Positive: it stays locked to its transaction. Negative: it is no longer part of that.
 
         State-machines 9 b; the document does nothing in either case.
         """

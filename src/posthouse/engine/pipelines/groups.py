@@ -51,7 +51,7 @@ from posthouse.model.message import ACK_RECEIVE
 
 COMMIT_BYTES_MAX = 8 << 20  # packets that one step of an acknowledgment receives
 COMMIT_MESSAGES_MAX = 5_000  # and messages: each may go to a journal and be acknowledged
-_COUNTED_MAX = 128  # so many messages are looked at for the bytes of a lag: renewals do, too
+_COUNTED_MAX = 128  # this many messages are looked at for the bytes of a lag: renewals do, too
 _COLUMNS = (RECEIVED, EXPIRED, PURGED, MOVED)
 _QUEUE = struct.Struct("<I")
 _ID = struct.Struct("<Q")

@@ -231,11 +231,11 @@ class Stages:
         )
 
     def check_answers(self, upload: Upload, name: str) -> None:
-        """A queue for acknowledgments, which the writer must be allowed to write to himself."""
+        """A queue for acknowledgments, which the writer must be allowed to write to themselves."""
         self.core.opening.check_answer_queue(parse_name(name), upload.caller)
 
     def reserve(self, count: int) -> tuple[int, list[int]]:
-        """The first of so many numbers in a row, and as many ordinals."""
+        """The first of this many numbers in a row, and as many ordinals."""
         return self.core.message_numbers.run(count).start, self.core.ordinals.run(count)
 
     def append(self, upload: Upload, runs: list[StagedRun]) -> None:
@@ -288,7 +288,7 @@ class Stages:
 
     def _check_open(self, upload: Upload) -> None:
         if upload.ended:
-            raise OperationCancelled("this stage is not being written any more")
+            raise OperationCancelled("this stage is no longer being written")
 
     # -- publishing
 

@@ -502,7 +502,7 @@ class Queues(QueueNames):
         """Removes outgoing queues of which nobody has any use now.
 
         Names of answers and of response queues come with messages, so anybody can cause one. The
-        next message for such a name makes its queue anew, and begins a new sequence.
+        next message for such a name makes its queue again, and begins a new sequence.
         """
         change = Change()
         for key, queue in list(self._outgoing.items()):

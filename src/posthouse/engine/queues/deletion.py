@@ -47,7 +47,7 @@ class QueueDeletion:
         """
         change = Change()
         if queue.definition.role is not QueueRole.PLAIN:
-            raise AccessDenied(f"{queue.name} is no queue that can be deleted")
+            raise AccessDenied(f"{queue.name} is not a queue that can be deleted")
         family = [queue, *queue.subqueues.values()]
         if queue.journal is not None:
             family.append(queue.journal)

@@ -131,7 +131,7 @@ class QueueNames:
         """Why there are no messages of that queue here."""
         if isinstance(name, ConnectorName):
             return QueueNotFound(
-                f"{name} is no connector queue here: this queue manager is no routing server of "
+                f"{name} is not a connector queue here: this is not a routing server of "
                 "that foreign site",
                 "Read it at a machine that is, or make it one: `directory machine create`.",
             )

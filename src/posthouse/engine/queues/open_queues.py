@@ -107,7 +107,7 @@ class WaitingMessageReadOperation:
         two_phase: bool,
         count: int = 1,
     ) -> None:
-        self.count = count  # so many messages at most, of those that are there when it is served
+        self.count = count  # this many messages at most, of those that are there when it is served
         self.order = order
         self.queue = queue
         self.descriptor = descriptor

@@ -377,7 +377,7 @@ class Opening:
     def check_answer_queue(self, name: PathName | FormatName, caller: Caller) -> None:
         """A queue that a message names for its acknowledgments or as its dead-letter queue.
 
-        What we write there in its name its sender must be allowed to write himself.
+        What we write there in its name its sender must be allowed to write themselves.
         """
         queue = self.core.registry.find_local(name)
         if queue is not None and queue.definition.role is QueueRole.PLAIN:
@@ -389,7 +389,7 @@ class Opening:
             self.check(descriptor, access)
 
     def check(self, descriptor: OpenQueueDescriptor, access: QueueAccessType) -> Queue:
-        """Whether an operation may use a descriptor; rights are looked up anew when they change."""
+        """Whether an operation may use a descriptor; rights are read again when they change."""
         if access not in _PERMITS[descriptor.access]:
             raise AccessDenied(
                 f"the queue is open for {descriptor.access.name.lower()} only, "

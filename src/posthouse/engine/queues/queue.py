@@ -74,7 +74,7 @@ class QueueDefinition(msgspec.Struct, omit_defaults=True):
     directory_path: str = ""
     answers_at: str = ""  # of an outgoing queue for order_queue$: the host that may have them
     code_page: str = ""  # of senders of VT_LPSTR bodies; empty: the default
-    max_aborts: int = 0  # after so many a message goes to the poison queue; 0: never
+    max_aborts: int = 0  # after this many a message goes to the poison queue; 0: never
     poison_queue: str = ""  # a subqueue, `;poison`, or a queue here; empty: the default
     retry_delays: tuple[int, ...] = ()  # seconds before the next try, after each abort
 

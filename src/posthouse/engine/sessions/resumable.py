@@ -84,7 +84,7 @@ class NamedSession:
         if kept is None or kept.request_id < request_id:
             return None
         if kept.request_id > request_id:
-            raise InvalidParameter(f"what request {request_id} came to is not kept any more")
+            raise InvalidParameter(f"what request {request_id} came to is no longer kept")
         if kept.kind != kind:
             raise InvalidParameter(f"request {request_id} was {_WORDS[kept.kind]}")
         return kept
@@ -257,7 +257,7 @@ class ClientSessions:
     ) -> None:
         """Does something that was new when it was asked for, whatever its client did meanwhile.
 
-        A result that has given way to that of a later request is not kept any more.
+        A result that has given way to that of a later request is no longer kept.
         """
         with self.core.one_step():
             effects = self.core.effects

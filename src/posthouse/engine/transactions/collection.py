@@ -113,7 +113,7 @@ class Transactions:
         )
 
     def touch(self, transaction: Transaction) -> None:
-        """Somebody works on it: its idle time begins anew."""
+        """Somebody works on it: its idle time begins again."""
         transaction.last_used_ms = self.core.now_ms
         if transaction.state is TransactionState.ACTIVE:
             self._by_use.move_to_end(transaction.identifier)
@@ -191,7 +191,7 @@ class Transactions:
         transaction.add(TransactionalOperation(OperationType.MOVE, target.number, number))
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
-        """A transactional read was refused by its reader: it is no part of the transaction now."""
+        """A transactional read was refused by its reader: it is not part of the transaction now."""
         del transaction.by_message[self._dequeue_of(transaction, number).number]
         self._ended(transaction, number)
         self.core.reading.give_back(queue, number)
@@ -273,7 +273,7 @@ class Transactions:
     def prepare_for(self, coordinator: bytes, identifier: bytes) -> Vote:
         """DTC Transaction Prepare (3.1.4.6), for the coordinator of decision 51.
 
-        A transaction that is not here any more was aborted. Asked again, because the answer was
+        A transaction that is no longer here was aborted. Asked again, because the answer was
         lost, it stays prepared; somebody else's it stays too.
         """
         transaction = self.open.get(identifier)
@@ -461,7 +461,7 @@ class Transactions:
     # -- shared
 
     def release(self, queue: Queue | None, size: int) -> None:
-        """Uncommitted sends of so many bytes are no more."""
+        """Uncommitted sends of this many bytes are no more."""
         self.reserved -= size
         if queue is not None:
             queue.reserved -= size

@@ -92,7 +92,7 @@ class Coordinator:
         """The same for a peer by its identifier."""
         if self.peers.of(guid) is None:
             raise TransactionEnlist(
-                f"the queue manager {format_guid(guid)} is no peer of this one",
+                f"the queue manager {format_guid(guid)} is not a peer of this one",
                 "Add each of the two as a peer of the other, with the same key.",
             )
         return self._token(transaction, guid)

@@ -229,7 +229,7 @@ class TransactionsFacade:
         return self.collection.prepare_for(coordinator, identifier)
 
     def abort_for_client(self, identifier: bytes) -> None:
-        """A client gives up; what is prepared for a peer is not its any more."""
+        """A client gives up; what is prepared for a peer is no longer its."""
         transaction = self.collection.find(identifier)
         prepared = transaction.state is TransactionState.PREPARED
         if prepared and self.peers.of(transaction.coordinator) is not None:

@@ -26,7 +26,7 @@ from posthouse.model.guids import format_guid
 from posthouse.security.enlistment import EnlistmentToken, parse_token
 from posthouse.security.peer_calls import Reply, Verb
 
-ENLISTMENT_MAX_S: Final = 86_400  # a token that claims more is no token of ours
+ENLISTMENT_MAX_S: Final = 86_400  # a token that claims more is not a token of ours
 
 
 class Participant:
@@ -51,7 +51,7 @@ class Participant:
     # -- the beginning
 
     def enlist(self, data: bytes, owner: object = None, identifier: bytes = b"") -> Transaction:
-        """Begins the part here of the transaction that a token names, and the caller if he does."""
+        """Begins the part here of the transaction that a token names, and the caller if they do."""
         token = self._believed(data)
         if identifier and identifier != token.transaction:
             raise TransactionEnlist("the transaction token is of another transaction")
@@ -110,7 +110,7 @@ class Participant:
         return Reply.PREPARED
 
     def commit(self, coordinator: bytes, identifier: bytes) -> Reply:
-        """The decision to commit. A part that is not here any more was committed before."""
+        """The decision to commit. A part that is no longer here was committed before."""
         transaction = self._of(coordinator, identifier)
         if transaction is None:
             self._compare(identifier, committed=True)

@@ -71,7 +71,7 @@ class TransactionalOperation:
         return row is not None and self.packet is not None and not self.extra and not row[12]
 
     def follows(self, other: TransactionalOperation, distance: int) -> bool:
-        """Whether a plain enqueue is alike another one, so many numbers in front of it."""
+        """Whether a plain enqueue is alike another one, this many numbers in front of it."""
         row, its_row = self.row, other.row
         assert its_row is not None
         return (
@@ -160,7 +160,7 @@ class Transaction:
         self.coordinator = b""
         self.prepared_at = 0
         self.waiting: set[int] = set()  # reads that wait on its behalf
-        # Of a remote reader: messages of which he has not said that they reached him.
+        # Of a remote reader: messages of which they have not said that they reached them.
         self.unended: set[int] | None = None
 
     @property

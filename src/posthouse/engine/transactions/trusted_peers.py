@@ -84,7 +84,7 @@ class Peers:
         if guid in self._by_guid:
             raise InvalidParameter(f"the peer {self._by_guid[guid].name} is this queue manager")
         if guid == self.core.guid:
-            raise InvalidParameter("this queue manager is no peer of its own")
+            raise InvalidParameter("this queue manager is not a peer of its own")
         require_room(len(self._by_name), PEERS_MAX, "peers")
         peer = Peer(
             name=name,

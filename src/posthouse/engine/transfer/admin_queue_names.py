@@ -38,7 +38,7 @@ def answerable(
 def addressed(core: Core, queue: Queue, packet: bytes, seen: Glance) -> tuple[bytes, Glance]:
     """The same for a packet that a client built; what cannot be encrypted is refused at once.
 
-    One that was read elsewhere may say that it came over HTTP: sent anew it did not.
+    One that was read elsewhere may say that it came over HTTP: sent again it did not.
     """
     if seen.user_flags & OVER_HTTP:
         packet = without_srmp(packet, seen)

@@ -1,8 +1,8 @@
 """Which answers the sender of a message may ask for (decision 9), and when.
 
 A name for answers counts only where it leads to who brings the message. Somebody who
-has captured a message can be faster than its machine: the message is taken in from him, without its
-answers. When the machine brings it, it is a duplicate, but its answers are wanted from then on.
+has captured a message can be faster than its machine: the message is taken in from them, without
+its answers. When the machine brings it, it is a duplicate, but its answers are wanted from then on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AllowedAnswers:
         row, wants = core.state.table.get(number), ack_flags & WANT_ACKNOWLEDGMENT
         if row is not None and row.queue in core.queues:
             core.settle(number, row._replace(wants=row.wants | wants), KEPT, change)
-        else:  # what became of it is not known any more; but it did arrive
+        else:  # what became of it is no longer known; but it did arrive
             seen = glance(packet)
             row = row_of(seen, 0, core.utc, NEVER, flags_of(seen, FLAG_REMOTE), wants)
         if wants & WANT_ARRIVAL:

@@ -3,7 +3,7 @@
 Administration and trace queues are names that a stranger writes into a message and that we send to.
 Such a name counts if it is a queue here, or on the peer itself, on a machine of the directory, or
 on one that the operator allows; a loopback address or a port only for a peer on this machine. A
-peer may name so many different machines in an hour, and no more. A computer name that is none of
+peer may name this many different machines in an hour, and no more. A computer name that is none of
 these may be the peer's own: what is sent to it goes to the peer.
 """
 
@@ -34,7 +34,7 @@ from posthouse.model.text import excerpt
 
 ANY = "*"
 PERIOD_MS = 3600 * 1000
-OWN_NAMES = 10  # so many times as many of its own queues: each is an outgoing queue here
+OWN_NAMES = 10  # this many times as many of its own queues: each is an outgoing queue here
 PEERS_MAX = 10_000  # whose targets are counted; the one that began first is forgotten
 
 
@@ -93,9 +93,9 @@ class Targets:
             return False
 
     def may_be_peer(self, name: FormatName | None) -> bool:
-        """A computer name that nobody here knows: it may be the sender's own, and only he knows.
+        """A computer name that nobody here knows: it may be the sender's own, and only they know.
 
-        Answers to it go to the sender, on a session with him (decision 40), and nowhere else.
+        Answers to it go to the sender, on a session with them (decision 40), and nowhere else.
         """
         return (
             isinstance(name, DirectName)
@@ -124,7 +124,7 @@ class Targets:
 
         As for other answers (decision 9), but a URL may have a port: the peer's own one, the same
         in all its messages (decision 83). A computer name that nobody here knows is taken for the
-        peer's own, and led to the address that it came from. A peer may name so many queues: each
+        peer's own, and led to the address that it came from. A peer may name this many queues: each
         of them is an outgoing queue here.
         """
         if self.core.registry.is_own(name.host, name.port):
@@ -209,7 +209,7 @@ class Targets:
         return self.core.registry.is_own(host, None) or _is_loopback(host)
 
     def _is_allowed(self, host: str, port: int | None) -> bool:
-        """What the operator said; a port has to be in his list too, unless anything is allowed."""
+        """What the operator set; a port has to be in the list too, unless anything is allowed."""
         if ANY in self._hosts or _host_and_port(host, port) in self._hosts:
             return True
         if port is not None or not self._networks:

@@ -132,7 +132,7 @@ class Resting:
     """Final acknowledgments that went round in a circle until their hops were used up.
 
     Dropped, as the document has it, they would leave the message that they speak of waiting with
-    its sender for ever: nobody says them twice. So they rest here, and then set out anew; each
+    its sender for ever: nobody says them twice. So they rest here, and then set out again; each
     round of a circle that nobody has mended costs a rest.
     """
 
@@ -185,7 +185,7 @@ class Resting:
 class Waiting:
     """Transactional messages that came to be passed on and have not left yet.
 
-    Their sender sends them again until he hears of them, and each of those copies would be stored.
+    Their sender sends them again until they hear of them, and each of those copies would be stored.
     One is dropped if it is the same, byte by byte, as one that waits here unsent, and nothing that
     precedes it in its sequence was stored behind that: then it would say nothing that the one here
     does not say as well, and earlier. What is known is in memory only. A copy too many costs its

@@ -70,7 +70,7 @@ def _identity(format_name: str, host: str = "") -> str:
     """What tells one name from another, as its sender tells them.
 
     A sequence belongs to the host that it came from: GUIDs can be made up, and nobody may take a
-    stranger's for that of the machine he pretends to be (decision 65, `lineages.py`).
+    stranger's for that of the machine they pretend to be (decision 65, `lineages.py`).
     """
     try:
         name = parse_format_name(format_name).key
@@ -254,7 +254,7 @@ class IncomingSequences:
     ) -> IncomingTransactionalTransferInfo | None:
         """The same for a queue that may be deleted.
 
-        A queue made anew goes on where the last one of the name was: its senders do.
+        A queue made again goes on where the last one of the name was: its senders do.
         """
         name = _identity(format_name, via)
         found = self._incoming.get(number, {}).get(source, {}).get(name)
@@ -380,7 +380,7 @@ class IncomingSequences:
             self._forget_incoming(queue, info.source, least, change)
 
     def _forget_incoming(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
-        """A sender that comes back after so many others begins a new sequence, as a rule."""
+        """A sender that comes back after this many others begins a new sequence, as a rule."""
         del self._moved[queue, source, name]
         if self._left.get((source, name)) == queue:
             del self._left[source, name]

@@ -76,7 +76,7 @@ class Run:
         self.digests = digests  # by ordinal; an empty one agrees with any content
         self.ordinals = list(digests)
         self.durable = durable
-        self.at = 0  # so many of the ordinals have been dropped
+        self.at = 0  # this many of the ordinals have been dropped
 
     def take(self, count: int) -> list[int]:
         """The next ordinals to drop."""
@@ -162,7 +162,7 @@ class MessageHistory:
         """The notes; of an identifier that another content has, under a source of its own.
 
         What came first from elsewhere stays in the share of that address: a stranger who repeats
-        it does not get it into his own, to be dropped with it.
+        it does not get it into their own, to be dropped with it.
         """
         for source, digests in notes.items():
             known = self.known_of(source)
@@ -255,7 +255,7 @@ class MessageHistory:
         self.listed = self.count
 
     def _drop(self, share: str, count: int, change: Change) -> None:
-        """Up to so many entries of a share's oldest run, less those that came again since."""
+        """Up to this many entries of a share's oldest run, less those that came again since."""
         run = self._runs[share][0]
         known, taken = self.known_of(run.source), run.take(count)
         self._list(share, -len(taken))

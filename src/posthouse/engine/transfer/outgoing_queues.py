@@ -283,7 +283,7 @@ class Transfer(IncomingSequences):
         return row
 
     def refused_by_peer(self, queue_number: int, number: int) -> None:
-        """HTTP 400 for a message ([MC-MQSRM] 3.1.7.2.5): it ends, and its stream begins anew.
+        """HTTP 400 for a message ([MC-MQSRM] 3.1.7.2.5): it ends, and its stream begins again.
 
         Nothing is done where it ended meanwhile, by a receipt for one.
         """

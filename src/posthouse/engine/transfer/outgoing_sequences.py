@@ -113,7 +113,7 @@ class Sequences:
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences.
 
-        What was sent before is not known any more: it may have been everything.
+        What was sent before is no longer known: it may have been everything.
         """
         self.time_stamp = time_stamp
         state = self.core.state
@@ -250,7 +250,7 @@ class Sequences:
         return first.number
 
     def number_run(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
-        """The place of the first of so many messages; the others follow on from it."""
+        """The place of the first of this many messages; the others follow on from it."""
         info = self.info(queue)
         if self._is_over(queue, info) or info.next_number + count - 1 > SEQUENCE_NUMBER_MAX:
             self._begin(queue, info, lookup_id, change)
@@ -268,7 +268,7 @@ class Sequences:
     def _is_over(self, queue: Queue, info: OutgoingTransferInfo) -> bool:
         """State-machines 3: with the last of its messages a sequence ends, however that went.
 
-        A queue that was made anew knows nothing of it, and would wait for its beginning for ever.
+        A queue that was made again knows nothing of it, and would wait for its beginning for ever.
         """
         if not info.sequence_id:
             return True
@@ -298,7 +298,7 @@ class Sequences:
             del self._queue_of[ids[0]], firsts[0], ids[0]
 
     def forget(self, queue: Queue, change: Change) -> None:
-        """An outgoing queue that has no messages is gone; one of its name begins anew."""
+        """An outgoing queue that has no messages is gone; one of its name begins again."""
         self._forget_finished(queue, change)
         number = queue.number
         if self._infos.pop(number, None) is not None:

@@ -34,7 +34,7 @@ class Clocks:
         self._known: Bounded[str, ClockDifference] = Bounded(MACHINES_MAX)
 
     def late(self, address: str, over_s: int) -> None:
-        """A message came when its time had been over for so many seconds."""
+        """A message came when its time had been over for this many seconds."""
         if over_s <= SLACK_S:
             return
         before = self._known.pop(address, None)

@@ -160,7 +160,7 @@ def return_message(
     """What was read and not ended goes back as after a negative end: [MS-MQRR] 3.1.5.1, 3.1.6.2.
 
     `in_doubt`: whoever had it may have used it, so that it is marked. It takes no right, and one
-    that is not there any more, or in nobody's hands, needs nothing.
+    that is no longer there, or in nobody's hands, needs nothing.
     """
     queue = descriptor.queue
     number = queue.current_number(lookup_id) if queue is not None else 0

@@ -98,9 +98,9 @@ class RedirectSettings(Section, frozen=True):
         for key, table in (*tables, ("receipt_urls", self.receipt_urls)):
             for url in [*table, *table.values()]:
                 if host_of(url) is None:
-                    yield key, f"{excerpt(url)} is no URL"
+                    yield key, f"{excerpt(url)} is not a URL"
         if self.default_receipt_url and host_of(self.default_receipt_url) is None:
-            yield "default_receipt_url", f"{excerpt(self.default_receipt_url)} is no URL"
+            yield "default_receipt_url", f"{excerpt(self.default_receipt_url)} is not a URL"
 
 
 class StreamSettings(Section, frozen=True):

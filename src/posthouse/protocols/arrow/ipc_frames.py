@@ -102,7 +102,7 @@ class IpcFrames:
         self._data = b""  # the beginning of a message, as far as that is looked at
         self._rest = Gathered()  # what has come after it
         self._at = 0  # where the next message begins
-        self._wanted = _PREFIX.size  # so many bytes are worth a look
+        self._wanted = _PREFIX.size  # this many bytes are worth a look
         self.ended = False  # by its mark, not just by the end of the bytes
 
     @property

@@ -143,7 +143,7 @@ def _delivery(word: str | None) -> bool:
             "express messages cannot be published as part of a batch: they do not survive a crash",
             "Send them as recoverable.",
         )
-    raise IllegalPropertyValue(f"{excerpt(str(word))} is no kind of delivery")
+    raise IllegalPropertyValue(f"{excerpt(str(word))} is not a kind of delivery")
 
 
 def _words(bits: Callable[[Any], int]) -> Callable[[Any], int]:

@@ -164,7 +164,7 @@ class Values:
         return pa.array(values, pa.string()).take(pa.array(kinds))
 
     def sender(self, usual: Usual) -> Any:
-        """As its door verified it; what a packet claims is no proof."""
+        """As its door verified it; what a packet claims is not proof."""
         sizes = usual.headers.arrival["sender_size"]
         some = slice(1) if usual.headers.alike else slice(None)
         cut = usual.cutter.cut(usual.begins[some] + ARRIVAL_SIZE, sizes[some])

@@ -17,7 +17,7 @@ from posthouse.wire.packet.headers import SessionHeader
 WRAP = 0xFFFF
 HALF = 0x8000
 ACK_BITS = 32  # of RecoverableMsgAckFlags
-RUNS_MIN = 64  # so many empty ones nobody minds
+RUNS_MIN = 64  # this many empty ones nobody minds
 GONE = -1  # stands for a message of a run that was acknowledged before the others
 
 Owner = TypeVar("Owner")

@@ -80,7 +80,7 @@ class Terms:
         self.direct = request.header.server_guid == NULL_GUID
 
     def refusal_of(self, request: EstablishConnection, *, admitted: bool) -> str:
-        """Why a request is refused. A zero ServerGuid is no reason (decision 26).
+        """Why a request is refused. A zero ServerGuid is not a reason (decision 26).
 
         Our own GUID is that of a copy of this home, or of somebody who pretends to be us.
         """

@@ -21,7 +21,7 @@ from posthouse.protocols.binary.resolving import as_address, entered_places, is_
 from posthouse.protocols.desk import Desk
 
 MACHINES_MAX = 10_000  # whose names were resolved; the one that came first is forgotten
-LOOK_UP_MS = 5_000  # so long messages wait for a name
+LOOK_UP_MS = 5_000  # this long messages wait for a name
 
 _Key = tuple[bytes, tuple[str, ...]]
 """A machine and its names: what other names have led to before is nothing to it."""

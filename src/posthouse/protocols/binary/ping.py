@@ -70,7 +70,7 @@ class Pinger:
             waiting.done(not response.refused)  # 3.1.7.9
 
     def receive_request(self, datagram: bytes, *, refused: bool) -> bytes | None:
-        """Receive Ping Request (3.1.7.7): the answer, None to what is no request."""
+        """Receive Ping Request (3.1.7.7): the answer, None to what is not a request."""
         try:
             request = read_ping(datagram)
         except RemoteProtocolError:

@@ -70,7 +70,7 @@ class SendingQueue:
         return messages
 
     def give_back(self, count: int) -> None:
-        """So many messages that were taken are not sent; a new sender will give them again."""
+        """This many messages that were taken are not sent; a new sender will give them again."""
         if count:
             self.in_flight -= count
             self.begins_anew = True
@@ -185,7 +185,7 @@ class Fetched:
         self.bytes += size
 
     def give(self, room: int) -> Iterator[Taken]:
-        """Up to so many, in their order; what belongs to an ended queue is left out."""
+        """Up to this many, in their order; what belongs to an ended queue is left out."""
         while room > 0 and self._batches:
             batch = self._batches.popleft()
             if len(batch.packets) > room:
@@ -311,7 +311,7 @@ class SendingQueues:
         return not queue.in_flight
 
     def take(self, manager: QueueManager, count: int, bytes_max: int, now_ms: int) -> list[Taken]:
-        """Up to so many messages; of equals, the queue that gave last comes last the next time."""
+        """Up to `count` messages; of equals, the queue that gave last comes last next time."""
         taken: list[Taken] = []
         self._sort_in(manager)
         levels = self._levels

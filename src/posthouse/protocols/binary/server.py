@@ -163,7 +163,7 @@ class PingServer:
 
 
 class _Requests(asyncio.DatagramProtocol):
-    """The ping port. An answer goes to where its request came from, and is no larger."""
+    """The ping port. An answer goes to where its request came from, and is not larger."""
 
     def __init__(self, protocol: BinaryProtocol) -> None:
         self._protocol = protocol

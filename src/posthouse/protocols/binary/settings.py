@@ -230,7 +230,7 @@ class BinarySettings(ArrivalSettings, frozen=True):
         )
         for address in self.ack_from:
             if not is_address(address):
-                yield "ack_from", f"{excerpt(address)} is no address; allowed: IP addresses"
+                yield "ack_from", f"{excerpt(address)} is not an address; allowed: IP addresses"
 
 
 class PingSettings(Section, frozen=True):

@@ -45,10 +45,10 @@ class Outflow(Protocol):
     """Where an answer goes that is longer than memory: to HTTP, piece by piece."""
 
     def has_room(self, size: int) -> bool:
-        """Whether there is memory for so many bytes now."""
+        """Whether there is memory for this many bytes now."""
 
     def room(self, size: int) -> Outside:
-        """A step that waits until there is memory for so many bytes, and has them then."""
+        """A step that waits until there is memory for this many bytes, and has them then."""
 
     def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
         """A step that ends when the peer has taken these in; so much of the room is free again."""
@@ -103,7 +103,7 @@ class Services:
     """What handlers have beside the engine.
 
     `backup` makes the step that copies the home, `refresh` one that asks the authority of the
-    directory for changes, `pause` one that takes so many seconds,
+    directory for changes, `pause` one that takes this many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
     `store` is for bulk reads alone, `pace` and `gather` for them and for searches, of which
     `scans` has the number. `stations` are those of callers. `revoked` is told
@@ -129,7 +129,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Context:
-    """A request: who asks, how far his token reaches."""
+    """A request: who asks, how far their token reaches."""
 
     caller: Caller
     role: Role
@@ -148,7 +148,7 @@ class Context:
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""
         if not self.caller.is_administrator:
-            raise AccessDenied(f"{self.caller.name} is no administrator")
+            raise AccessDenied(f"{self.caller.name} is not an administrator")
         if self.caller.scopes is not None:
             raise AccessDenied("this token is for some queues only")
 

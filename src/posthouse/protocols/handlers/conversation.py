@@ -230,7 +230,7 @@ def followed(step: Outside, call: Callable[[], None]) -> Outside:
 def at_once(call: Callable[[QueueManager], T]) -> Steps[T]:
     """The steps of a handler that is one call on the engine.
 
-    What it returns is no list of reads, so its answer is the value alone.
+    What it returns is not a list of reads, so its answer is the value alone.
     """
     held: list[T] = []
     yield Decide(lambda manager: held.append(call(manager)))

@@ -79,7 +79,7 @@ def _seconds(text: str) -> int:
         time = msgspec.convert(text, Annotated[datetime, msgspec.Meta(tz=True)])
     except msgspec.ValidationError:
         raise InvalidParameter(
-            f"{excerpt(text)} is no time", "Write it as 2026-01-31T12:00:00Z."
+            f"{excerpt(text)} is not a time", "Write it as 2026-01-31T12:00:00Z."
         ) from None
     return min(max(int(time.timestamp()), 0), TIME_MAX_S)
 
@@ -104,7 +104,7 @@ def _json(queue: Queue) -> PublicQueueJson:
 def enter_user(
     manager: QueueManager, context: Context, params: Nothing, body: DirectoryUserBody
 ) -> DirectoryChangeJson:
-    """Enters a user, adds certificates by which his signatures are known, or takes some out."""
+    """Enters a user, adds certificates by which their signatures are known, or takes some out."""
     context.require_administrator()
     sid, name = _whom(manager, body.user)
     certificates = [read_key_pair(file).certificate for file in body.certificates]
@@ -134,7 +134,7 @@ def _whom(manager: QueueManager, text: str) -> tuple[bytes, str]:
     except StatusNotFound:
         raise NoSuchUser(
             f"neither this queue manager nor the directory has a user {text}",
-            "Name him by his SID, as `posthouse user list` on his machine shows it.",
+            "Name them by their SID, as `posthouse user list` on their machine shows it.",
         ) from None
 
 

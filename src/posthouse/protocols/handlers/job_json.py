@@ -66,7 +66,7 @@ def queue_id_of(manager: QueueManager, text: str) -> int:
         try:
             return int(rest, 16)
         except ValueError:
-            raise QmsError(NO_QUEUE, f"{excerpt(text)} is no id of a queue") from None
+            raise QmsError(NO_QUEUE, f"{excerpt(text)} is not an id of a queue") from None
     name = object_name(rest if colon else text)
     kinds = (parse_type(word),) if colon else QUEUE_TYPES
     bindery, queues = manager.bindery, manager.jobs.queue_ids()
@@ -294,7 +294,7 @@ def _moment(manager: QueueManager, text: str | None, hexadecimal: str | None) ->
     try:
         return pack_target_time(datetime.fromtimestamp(local, UTC))
     except (OverflowError, ValueError):
-        raise InvalidParameter(f"{excerpt(text)} is no time that jobs can have") from None
+        raise InvalidParameter(f"{excerpt(text)} is not a time that jobs can have") from None
 
 
 def changed_job(

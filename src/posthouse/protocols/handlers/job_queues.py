@@ -115,7 +115,7 @@ def _existing(manager: QueueManager, property: str, text: str) -> tuple[int, str
     if manager.bindery.object_named(kind, name) is None:
         raise QmsError(NO_SUCH_OBJECT, f"there is no object {name} of type {kind}")
     if property == Q_OPERATORS and kind not in (NWOT_USER, NWOT_USER_GROUP):
-        raise QmsError(NO_SUCH_OBJECT, f"{name} is no user and no group")
+        raise QmsError(NO_SUCH_OBJECT, f"{name} is neither a user nor a group")
     return kind, name
 
 

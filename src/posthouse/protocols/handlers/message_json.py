@@ -138,7 +138,7 @@ def _limited(seconds: int) -> int | None:
 
 
 def _sender(read: Read) -> str:
-    """As its door verified it; what a packet claims is no proof."""
+    """As its door verified it; what a packet claims is not proof."""
     return format_sid(read.sender) if is_sid(read.sender) else ""
 
 

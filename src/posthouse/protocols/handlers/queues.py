@@ -265,7 +265,7 @@ def _outgoing(manager: QueueManager, context: Context, name: str) -> Queue:
     queue = find_queue(manager, name)
     if queue.outgoing is None:
         raise UnsupportedOperation(
-            f"{queue.name} is no outgoing queue", "List them: queue list --outgoing."
+            f"{queue.name} is not an outgoing queue", "List them: queue list --outgoing."
         )
     return queue
 

@@ -38,7 +38,7 @@ class Rates:
         seconds = (last_ms - first_ms) / 1000
         if after is None or seconds <= 0:
             return Rate()
-        # The express line of the books begins anew after a crash, never while we look.
+        # The express line of the books begins again after a crash, never while we look.
         accepted, received = after[0] - before[0], after[1] - before[1]
         return Rate(round(accepted / seconds, 3), round(received / seconds, 3))
 

@@ -86,7 +86,7 @@ class Range:
 def local(queue: Queue) -> Queue:
     """A queue whose messages stay until they are read: not one that leads elsewhere."""
     if queue.outgoing is not None or queue.definition.role is QueueRole.INTERNAL:
-        raise InvalidParameter(f"{queue.name} is no queue to read tables from")
+        raise InvalidParameter(f"{queue.name} is not a queue to read tables from")
     return queue
 
 

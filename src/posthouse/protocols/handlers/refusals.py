@@ -31,7 +31,7 @@ class BadRow(QueueError):
 
 
 class Unauthorized(errors.AccessDenied):
-    """No token, or one that is no good."""
+    """No token, or one that is not good."""
 
     http_status: Final = 401
     default_remedy = (

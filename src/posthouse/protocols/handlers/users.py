@@ -85,7 +85,7 @@ def _account(manager: QueueManager, name: str) -> Account:
 
 
 def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[UserJson]:
-    """Adds a user; without a password only his tokens let him in."""
+    """Adds a user; without a password only their tokens let them in."""
 
     def check(manager: QueueManager) -> None:
         context.require_administrator()
@@ -170,7 +170,7 @@ def _end_sessions(context: Context, account: Account) -> None:
 
 
 def set_password(context: Context, params: UserParams, body: PasswordBody) -> Steps[Done]:
-    """Gives a user a new password for all of his doors. Open sessions end."""
+    """Gives a user a new password for all of their doors. Open sessions end."""
 
     def check(manager: QueueManager) -> Account:
         context.require_administrator()
@@ -191,7 +191,7 @@ def set_password(context: Context, params: UserParams, body: PasswordBody) -> St
 
 
 def delete_user(manager: QueueManager, context: Context, params: UserParams, body: Nothing) -> Done:
-    """Deletes a user and his tokens; his queues stay."""
+    """Deletes a user and their tokens; their queues stay."""
     context.require_administrator()
     name = _account(manager, params.name).name
     context.services.revoked(context.services.tokens.remove_of(name))

@@ -20,7 +20,7 @@ HEADERS: Final = {
     "Server": "posthouse",
 }
 """What every answer carries."""
-STALL_S: Final = 60.0  # a reader that takes nothing for so long gives its memory to others
+STALL_S: Final = 60.0  # a reader that takes nothing for this long gives its memory to others
 FIRST: Final = 1024  # bytes that go with the header
 PIECE: Final = 512 << 10  # written at once
 _ARROW: Final = Buffer.ARROW.value
@@ -45,11 +45,11 @@ class Streaming:
         self._awaited = Awaited()
 
     def has_room(self, size: int) -> bool:
-        """Whether there is memory for so many bytes now."""
+        """Whether there is memory for this many bytes now."""
         return self._holder.gone or self._memory.may_hold(self._holder, size)
 
     def room(self, size: int) -> Outside:
-        """Waits until there is memory for so many bytes."""
+        """Waits until there is memory for this many bytes."""
         return self._awaited.step(partial(self._wait, size))
 
     def send(self, pieces: Sequence[bytes | memoryview], room: int) -> Outside:
@@ -111,7 +111,7 @@ class Streaming:
 
 
 def _portions(views: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
-    """The same bytes in lists of so many, the last one with fewer."""
+    """The same bytes in lists of this many, the last one with fewer."""
     portion, room = list[memoryview](), size
     for view in views:
         while len(view) >= room:

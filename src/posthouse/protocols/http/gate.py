@@ -29,7 +29,7 @@ Headers = MultiMapping[str]
 
 
 class Identity(NamedTuple):
-    """Who asks: the caller, how far he reaches, and the token that he showed."""
+    """Who asks: the caller, how far they reach, and the token that they showed."""
 
     caller: Caller
     role: Role
@@ -45,7 +45,7 @@ class Login(NamedTuple):
 
 
 class Gate:
-    """Who may come in. Over the control socket that is the administrator, proved by his uid."""
+    """Who may come in. Over the control socket that is the administrator, proved by their uid."""
 
     def __init__(self, tokens: Tokens, hosts: frozenset[str], local: Identity | None = None):
         self._tokens = tokens
@@ -97,7 +97,7 @@ class Gate:
         return Login(user, password)
 
     def identify(self, headers: Headers, now_s: int, *, browsed: bool = False) -> Identity:
-        """Who shows his token. Browsers may send it as a password, for what they only look at."""
+        """Who shows their token. Browsers may send it as a password, for what they only look at."""
         if self._local is not None:
             return self._local
         values = headers.getall("Authorization", [])

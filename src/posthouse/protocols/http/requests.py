@@ -116,7 +116,7 @@ class HttpFace:
         return response
 
     def broken(self, status: int, error: BaseException | None) -> web.Response:
-        """The answer to bytes that are no request, or to one over which the server failed."""
+        """The answer to bytes that are not a request, or to one over which the server failed."""
         refused: QueueError = BadRequest(
             "this is not a request of HTTP, or its header is too large"
         )
@@ -401,7 +401,7 @@ class RequestHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Bytes that are no request, or a request over which the server failed."""
+        """Bytes that are not a request, or a request over which the server failed."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun, and cannot become another one")
         return self.face.broken(status, exc)

@@ -246,7 +246,7 @@ class AdminDoor(ABC):
     # -- the end
 
     async def stop(self, deadline_s: float) -> None:
-        """Stops accepting and reading; what has begun is answered, at most so many seconds."""
+        """Stops accepting and reading; what has begun is answered, at most this many seconds."""
         self.stopping = self.face.closing = True
         if self._listener is not None:
             self._listener.close()

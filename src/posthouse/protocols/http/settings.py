@@ -80,4 +80,4 @@ class AdminSettings(Section, frozen=True):
                 "off the loopback this needs certificate and private_key, or insecure = true",
             )
         if not is_address(self.listen):
-            yield "listen", f"{excerpt(self.listen)} is no address; allowed: an IP address"
+            yield "listen", f"{excerpt(self.listen)} is not an address; allowed: an IP address"

@@ -52,7 +52,7 @@ Act = Callable[["Management", QueueManager, ManagedObject, Caller], None]
 class Management:
     """The queue manager for administrators on other machines.
 
-    `tidy` gives back disk space that messages do not use any more, as soon as possible.
+    `tidy` gives back disk space that messages no longer use, as soon as possible.
     """
 
     def __init__(

@@ -166,7 +166,7 @@ class Datagrams:
             self._refuse(request, peer)
 
     def _create(self, request: Request, peer: Peer, found: DatagramConnection | None) -> None:
-        """A second 0x1111 is a repeat, or somebody new at the same port: he inherits nothing."""
+        """A second 0x1111 is a repeat, or somebody new at the same port: they inherit nothing."""
         if found is not None:
             if found.is_new:
                 found.repeat(request)

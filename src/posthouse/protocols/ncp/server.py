@@ -295,7 +295,7 @@ class _Port(asyncio.DatagramProtocol):
             self._datagrams.receive(data, (str(addr[0]), addr[1]))
 
     def error_received(self, exc: Exception) -> None:
-        """A client that is not there any more; the watchdog notices."""
+        """A client that is no longer there; the watchdog notices."""
 
     @property
     def is_answering(self) -> bool:

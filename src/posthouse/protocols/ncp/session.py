@@ -138,7 +138,7 @@ class ServiceConnection:
 
 
 def refuse_connection(protocol: NcpProtocol, request: Request, send: Send) -> None:
-    """Who asks on a connection that is not his, or is none (qms-facts 1.1)."""
+    """Who asks on a connection that is not theirs, or is none (qms-facts 1.1)."""
     reply = Reply(
         REPLY, request.sequence, request.connection, request.task, FAILURE, BAD_CONNECTION
     )

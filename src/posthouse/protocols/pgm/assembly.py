@@ -13,7 +13,7 @@ class Assembly:
     """
 
     def __init__(self, unit_bytes: int) -> None:
-        self.dropped = 0  # fragments and units that were no use
+        self.dropped = 0  # fragments and units that were not use
         self._unit_bytes = unit_bytes
         self._fragment: Fragment | None = None  # the first one
         self._data = bytearray()

@@ -25,7 +25,7 @@ def write_message(place: Place, packet: bytes) -> bytes:
 
 
 def take_in(place: Place, source: str, unit: bytes) -> Callable[[QueueManager], object]:
-    """A unit, read; RemoteProtocolError if it is no SRMP message."""
+    """A unit, read; RemoteProtocolError if it is not an SRMP message."""
     head, content_type, payload = read_unit(unit)
     parts = read_parts(content_type, payload)
     arrival = SrmpArrival(Peer(NULL_GUID, source), read_envelope(parts.envelope), parts, head)

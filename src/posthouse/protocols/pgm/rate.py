@@ -6,7 +6,7 @@ _MS_PER_S = 1000
 
 
 class TokenBucket:
-    """So many bytes a second, and a little at once.
+    """This many bytes a second, and a little at once.
 
     It counts thousandths of bytes, so that no rate loses anything by rounding.
     """
@@ -21,7 +21,7 @@ class TokenBucket:
         self._at_ms = now_ms
 
     def take(self, size: int, now_ms: int) -> bool:
-        """Whether so many bytes may leave now; they are counted if so."""
+        """Whether this many bytes may leave now; they are counted if so."""
         self._fill(now_ms)
         if self._tokens < size * _MS_PER_S:
             return False
@@ -29,7 +29,7 @@ class TokenBucket:
         return True
 
     def ready_ms(self, size: int, now_ms: int) -> int:
-        """When so many bytes may leave."""
+        """When this many bytes may leave."""
         self._fill(now_ms)
         missing = size * _MS_PER_S - self._tokens
         return now_ms if missing <= 0 else now_ms - (-missing // self._rate)

@@ -62,7 +62,7 @@ class Listener(Protocol):
         ...
 
     def lost(self, receiver: Receiver, count: int) -> None:
-        """So many packets will never come (6.3: unrecoverable data loss)."""
+        """This many packets will never come (6.3: unrecoverable data loss)."""
         ...
 
     def send_nak(self, receiver: Receiver, sequences: tuple[int, ...]) -> None:
@@ -100,7 +100,7 @@ class Receiver:
         self._asked = 0  # up to here every number is held, delivered or in `_missing`
         self._held: dict[int, PgmPacket] = {}
         self._missing: dict[int, Missing] = {}
-        self._heap: list[tuple[int, int]] = []  # of deadlines; those that do not hold any more, too
+        self._heap: list[tuple[int, int]] = []  # of deadlines; those that no longer hold, too
         self._final: int | None = None  # the last number there will ever be
         self._assembly = Assembly(settings.unit_bytes)
 
@@ -206,7 +206,7 @@ class Receiver:
     # -- the window
 
     def _trail(self, trailing: int) -> None:
-        """What lies in front of the trailing edge and is not here cannot be had any more (6.3)."""
+        """What lies in front of the trailing edge and is no longer here cannot be had (6.3)."""
         assert self._next is not None
         if distance(trailing, self._next) <= 0:
             return
@@ -221,7 +221,7 @@ class Receiver:
             self._leading = follow(trailing, -1)
 
     def _skip(self, count: int) -> None:
-        """So many numbers are given up."""
+        """This many numbers are given up."""
         if count:
             assert self._next is not None
             self._next = follow(self._next, count)
@@ -230,7 +230,7 @@ class Receiver:
             self._listener.lost(self, count)
 
     def _extend(self, leading: int) -> None:
-        """There are packets up to this number; only so many fit into the window."""
+        """There are packets up to this number; only this many fit into the window."""
         assert self._next is not None
         last = follow(self._next, self.settings.receive_packets - 1)
         if distance(leading, last) > 0:
@@ -299,7 +299,7 @@ class Receiver:
     def _set(self, sequence: int, missing: Missing, state: int, at_ms: int) -> None:
         missing.state, missing.at_ms = state, at_ms
         heappush(self._heap, (at_ms, sequence))
-        if len(self._heap) > 4 * ASKED_MAX:  # most of it does not hold any more
+        if len(self._heap) > 4 * ASKED_MAX:  # most of it no longer holds
             self._heap = [(m.at_ms, n) for n, m in self._missing.items() if m.state != GIVEN_UP]
             heapify(self._heap)
 

@@ -33,7 +33,7 @@ class Audience(Protocol):
         ...
 
     def packets_lost(self, place: Place, receiver: Receiver, count: int) -> None:
-        """So many packets of a source will never come."""
+        """This many packets of a source will never come."""
         ...
 
     def send_nak(self, group: str, path: str, packet: bytes) -> None:

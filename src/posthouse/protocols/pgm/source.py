@@ -28,7 +28,7 @@ from posthouse.wire.pgm.packets import (
     pack_spm,
 )
 
-FIRST_SPMS = 3  # a session begins with so many, for one may get lost
+FIRST_SPMS = 3  # a session begins with this many, for one may get lost
 SPM_SIZE = 48  # with options
 NEVER = 1 << 62
 

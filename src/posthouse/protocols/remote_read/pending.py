@@ -52,7 +52,7 @@ class Timers(Generic[T]):
             self._wake(due_ms)
 
     def stop(self, owner: T) -> None:
-        """It does not run any more, if it did."""
+        """It no longer runs, if it did."""
         if owner.due_ms:
             owner.due_ms = 0
             self.running -= 1

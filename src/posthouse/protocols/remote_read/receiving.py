@@ -298,7 +298,7 @@ class StartedReceive(PendingRequestEntry):
         self._deliver(read, answer.packets[0])
 
     def _postpone(self, read: Read) -> None:
-        """Its client cannot take it now: others may, and it asks anew when there is room.
+        """Its client cannot take it now: others may, and it asks again when there is room.
 
         Not through a cursor: that has gone on already.
         """

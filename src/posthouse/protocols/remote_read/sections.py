@@ -70,7 +70,7 @@ def sections(
 def cut(
     first: int, second: int, head: bytes, withheld: int, trailers: bytes
 ) -> tuple[Section, ...]:
-    """A message of whose body so many bytes stay here."""
+    """A message of whose body this many bytes stay here."""
     front = Section(first, len(head) + withheld, head)
     return (front, Section(second, len(trailers), trailers)) if trailers else (front,)
 
@@ -78,7 +78,7 @@ def cut(
 def _srmp(packet: bytes, seen: Glance) -> tuple[bytes, Glance, int, int, int] | None:
     """The packet with its body in the compound message, where that is and where all headers end.
 
-    None: it is no SRMP message.
+    None: it is not an SRMP message.
     """
     try:
         packet = document_form(packet, seen)

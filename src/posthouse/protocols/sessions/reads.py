@@ -166,7 +166,7 @@ class ReadRequest(FetchRequest):
         return min(self.asked.count_max, self.session.limits.batch_max, READ_COUNT_MAX)
 
     def cancel(self, manager: QueueManager) -> None:
-        """The client does not want to wait any more."""
+        """The client no longer wants to wait."""
         assert self.descriptor is not None
         manager.messages.cancel_waiting_message_read_request(self.descriptor, self)
 

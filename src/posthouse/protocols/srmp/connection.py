@@ -105,7 +105,7 @@ class Connection:
         self._is_proxy = host_key(address) in settings.reverse_proxies
         self._quiet_since_ms = self._begun_at_ms = now()
         self._paused = False
-        self._ending = False  # what follows is not read any more
+        self._ending = False  # what follows is no longer read
         self.has_asked = False  # a request has come whole
         self.is_closed = False
 

@@ -117,7 +117,7 @@ class _Chunks:
 def _find_end(data: bytes, at: int, looked: int, size_max: int) -> int:
     """Where a head that begins there ends, its empty line included; 0 if it does not yet.
 
-    In so many bytes of it there was no end before.
+    In this many bytes of it there was no end before.
     """
     end = data.find(_END, at + max(looked - 3, 0))
     size = (len(data) if end < 0 else end + 4) - at

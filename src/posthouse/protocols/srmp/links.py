@@ -1,7 +1,7 @@
 """All links: which outgoing queue is posted where, and when ([MC-MQSRM] 3.1.6.1, 3.1.7).
 
 A connection belongs to one outgoing queue, as the document has it. What a failure leaves behind is
-simple: the sender ends, so that everything waits again, and the retransmission timer begins anew.
+simple: the sender ends, so that everything waits again, and the retransmission timer begins again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from posthouse.protocols.timers import Timers
 _STATE = OutgoingQueueState
 _STATUS = ConnectionStatus
 _DOUBLINGS_MAX = 32
-LEARNED_MS = 60_000  # addresses of a host name are believed for so long when others come
+LEARNED_MS = 60_000  # addresses of a host name are believed for this long when others come
 FRESH_MS = 1_000  # what was taken longer ago is looked at again: it may have expired
 
 Tell = Callable[..., None]
@@ -374,7 +374,7 @@ class Links:
             self._reports.retry([link.number], None, "")
 
     def _refused(self, link: Link, message: int, transactional: bool) -> None:
-        """400: dead-lettered where that was asked for; a stream begins anew (decision 82)."""
+        """400: dead-lettered where that was asked for; a stream begins again (decision 82)."""
         self._decide(lambda manager: manager.transfer.refused_by_peer(link.number, message))
         if transactional:  # what follows it has another place now, and is taken again
             link.fetched = deque(each for each in link.fetched if not each.transactional)

@@ -230,10 +230,10 @@ class SrmpSettings(StreamSettings, frozen=True):
         return found and (found[0], found[1] or PROXY_PORT)
 
     def faults(self) -> Iterator[Fault]:
-        """Limits that are the wrong way round, files that need each other, and what is no URL."""
+        """Limits that contradict each other, files that need each other, and wrong URLs."""
         if bool(self.client_certificate) != bool(self.client_key):
             yield "client_certificate", "client_certificate and client_key go together"
         yield from self.in_order(("retransmission_ms", "retransmission_max_ms"))
         yield from super().faults()
         if self.proxy and (host_of(self.proxy) is None or not self.proxy.startswith("http://")):
-            yield "proxy", f"{excerpt(self.proxy)} is no URL; allowed: http://host:port"
+            yield "proxy", f"{excerpt(self.proxy)} is not a URL; allowed: http://host:port"

@@ -22,7 +22,7 @@ from posthouse.runtime.directory.file import FileAuthority
 from posthouse.runtime.driver import made_again
 from posthouse.runtime.loop import Loop
 
-FIRST_WAIT_S: Final = 5.0  # a start waits so long for the authority, then goes on without it
+FIRST_WAIT_S: Final = 5.0  # a start waits this long for the authority, then goes on without it
 STANDARD_PORT: Final = 1801
 
 

@@ -25,7 +25,7 @@ from posthouse.runtime.driver import Driver, OnNeed, made_again
 
 CLOSE_WAIT_S: Final = 2.0
 PORTION: Final = 500
-"""So many objects are taken in at once, some hundredths of a second: calls wait for that."""
+"""This many objects are taken in at once, some hundredths of a second: calls wait for that."""
 _ANSWER_LOOK_S: Final = 0.2
 
 Post = Callable[[Callable[[QueueManager], object], Callable[[object], None]], None]

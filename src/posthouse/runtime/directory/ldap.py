@@ -45,12 +45,12 @@ from posthouse.runtime.ldap.entries import Places, refusals
 
 FAULTS_MAX: Final = 100
 _SHARE_OF_TIME: Final = 100
-"""A whole listing may be made again after so many times its own duration."""
+"""A whole listing may be made again after this many times its own duration."""
 REPLICATION_S: Final = 4 * 3600
 """So long another server may not have heard of what we have entered: sites of a domain tell each
 other every three hours, unless somebody has set it otherwise."""
 _OVERLAP_S: Final = 60
-"""Changes of so long before are asked for again: servers stamp them before they can be seen."""
+"""Changes of this long before are asked for again: servers stamp them before they can be seen."""
 
 _Key = tuple[type[DirectoryObject], bytes]
 

@@ -264,7 +264,7 @@ class Changer:
         self._places.get(place)
 
     def _write_settings(self, value: QueueManager) -> None:
-        """The sites of a server know it; what they knew before is entered anew, facts 2.4."""
+        """The sites of a server know it; what they knew before is entered again, facts 2.4."""
         self._delete_settings(value.identifier)
         if not is_server(value):
             return
@@ -316,7 +316,7 @@ class Changer:
                 self._places.get(dn)
 
     def _others(self, entry: LdapEntry) -> Values:
-        """Members that are no business of ours: people, whether known to us or not, and others."""
+        """Members that are not business of ours: people, whether known to us or not, and others."""
         atlas = self._places.atlas
         return [
             str(dn).encode()
@@ -383,7 +383,7 @@ class Changer:
     def _object_of(self, entry: LdapEntry) -> DirectoryObject:
         found = _object(entry, self._places)
         if found is None:
-            raise Refused(_NOT_FOUND, f"{entry.dn} is no object of the directory")
+            raise Refused(_NOT_FOUND, f"{entry.dn} is not an object of the directory")
         return found
 
 

@@ -36,7 +36,7 @@ _PASSWORD_SIZE_MAX: Final = 4096
 _EMPTY_PAGES_MAX: Final = 1000
 _FAREWELL_S: Final = 1.0
 _ENTRY_SIZE: Final = 512 << 10
-"""So many bytes an entry may have where all of a page are as large."""
+"""This many bytes an entry may have where all of a page are as large."""
 _ANY: Final = "(objectClass=*)"
 _RANGE: Final = ";range="
 BASE: Final = ldap3.BASE

@@ -18,7 +18,7 @@ def looked_up(domain: str, resolver: dns.resolver.Resolver | None = None) -> lis
     """Servers in the order they are to be tried; none where nobody knows any.
 
     The certificate of a server proves its name, and the name service proves nothing: whoever could
-    answer in its place would name a server of his own. So the name has to be one of the domain.
+    answer in its place would name a server of their own. So the name has to be one of the domain.
     """
     if not domain:
         return []

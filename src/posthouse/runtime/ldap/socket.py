@@ -28,7 +28,7 @@ class TimedSocket:
         self._size_max = self._left = ANSWER_SIZE_MAX
 
     def begin(self, limit_s: float, size_max: int = ANSWER_SIZE_MAX) -> None:
-        """The next exchange has so much time, and its answer so many bytes."""
+        """The next exchange has so much time, and its answer this many bytes."""
         self._limit_s, self._until = limit_s, self._clock() + limit_s
         self._size_max = self._left = size_max
 

@@ -142,12 +142,12 @@ def _reason(text: str) -> str:
 
 
 def parse_size(given: object) -> object:
-    """Bytes of `64MiB`; what is no text is left to the type check."""
+    """Bytes of `64MiB`; what is not text is left to the type check."""
     if not isinstance(given, str):
         return given
     found = _SIZE.fullmatch(given.strip())
     if found is None or found[2].upper() not in _UNITS:
-        raise _Wrong(f"{excerpt(given)} is no size; allowed: {SIZE_WORDS}")
+        raise _Wrong(f"{excerpt(given)} is not a size; allowed: {SIZE_WORDS}")
     return int(found[1]) * _UNITS[found[2].upper()]
 
 

@@ -2,7 +2,7 @@
 
 Lakes are files of the server, and outlive the queues that their messages were in. So the queue
 manager is asked, as the client, for each queue of a lake. Administrators see all of it; of a queue
-that is gone or was made anew, or of another machine, nobody else does.
+that is gone or was made again, or of another machine, nobody else does.
 """
 
 from __future__ import annotations

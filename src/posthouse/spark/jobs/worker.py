@@ -84,7 +84,7 @@ class SparkWorker:
         """Does one job."""
         run = self._kinds.get(task.job.taken.job_type)
         if run is None:
-            raise JobFailed(f"{task.job.taken.job_type} is no type of job for Spark")
+            raise JobFailed(f"{task.job.taken.job_type} is not a type of job for Spark")
         self._at_once = False
         try:
             with _watched(task, self._spark, lambda: self._at_once):

@@ -177,7 +177,7 @@ class Watch:
 
 
 def _open(queue: posthouse.RemoteQueue) -> None:
-    """The reader before us may be gone, and his computer not know it yet."""
+    """The reader before us may be gone, and their computer not know it yet."""
     end = time.monotonic() + OPEN_S
     while True:
         try:

@@ -158,7 +158,7 @@ def _check_again(seen: Statement | ShowTables, allowed: set[str]) -> None:
     for relation in seen.relations:
         if len(relation.parts) != 1 or relation.parts[0].lower() not in allowed:
             raise InvalidParameter(
-                f"{excerpt('.'.join(relation.parts))} is no table", "SHOW TABLES lists them."
+                f"{excerpt('.'.join(relation.parts))} is not a table", "SHOW TABLES lists them."
             )
 
 

@@ -71,7 +71,7 @@ def _missing(array: Any) -> list[Fault]:
     if not array.null_count:
         return []
     rows = pc.indices_nonzero(pc.is_null(array)).to_pylist()
-    return [Fault(row, "body", "null is no body") for row in rows]
+    return [Fault(row, "body", "null is not a body") for row in rows]
 
 
 def _values(array: Any) -> Iterator[Value]:

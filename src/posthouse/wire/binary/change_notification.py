@@ -34,7 +34,7 @@ class Notification(NamedTuple):
 
 
 class OldUpdate(NamedTuple):
-    """What can be told of a notification of version 1: so many updates, the first one's object."""
+    """What can be read of a notification of version 1: the number of updates, the first object."""
 
     updates: int
     command: int

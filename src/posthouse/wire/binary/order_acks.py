@@ -142,7 +142,7 @@ def _goes_to_order_queue(packet: bytes, user_flags: int) -> bool:
     name = packet[NAMES_AT + 2 : NAMES_AT + 2 + size].removesuffix(b"\0\0")
     if not (name.endswith(b"$\0") and name.lower().endswith(NAME_END)):
         return False
-    destination = Packet(packet).destination_queue  # which refuses what is no name
+    destination = Packet(packet).destination_queue  # which refuses what is not a name
     return isinstance(destination, DirectName) and destination.private
 
 

@@ -11,7 +11,7 @@ PING_SIGNATURE = 0x5548
 class PingFlags(Flags):
     """[MS-MQQB] 2.2.7: RC and RF; the other bits may hold anything."""
 
-    client = bits(0)  # the initiator is no server system
+    client = bits(0)  # the initiator is not a server system
     refused = bits(1)
 
 

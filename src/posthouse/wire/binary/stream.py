@@ -174,7 +174,7 @@ def packet_extent(
 ) -> int:
     """The size of the packet at `at` with its SessionHeader, as far as the bytes up to `end` tell.
 
-    A size beyond `end` means: ask again when so many are there. A BaseHeader must be there.
+    A size beyond `end` means: ask again when this many are there. A BaseHeader must be there.
     """
     front: tuple[int, int, int, int] = FRONT.unpack_from(data, at)
     version, flags, signature, size = front

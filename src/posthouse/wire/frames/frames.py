@@ -313,7 +313,7 @@ def decode_sent(payload: bytes) -> tuple[int, ...]:
 
 
 def encode_ended(request: int, count: int) -> bytes:
-    """A whole ENDED frame: so many messages."""
+    """A whole ENDED frame: this many messages."""
     return _pack_header(_REST + 4, ENDED, request) + _LENGTH.pack(count)
 
 

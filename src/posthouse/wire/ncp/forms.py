@@ -86,7 +86,7 @@ class Fixed:
 
 
 class Counted:
-    """A length byte and so many bytes ("pstr")."""
+    """A length byte and this many bytes ("pstr")."""
 
     def read(self, reader: Reader) -> bytes:
         """The bytes without their length."""
@@ -141,7 +141,7 @@ class FileName:
 
 
 class Many(Generic[T]):
-    """A count and so many values."""
+    """A count and this many values."""
 
     def __init__(self, count: Number, one: Kind[T], size: int) -> None:
         self._count = count

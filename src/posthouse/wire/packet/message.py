@@ -17,7 +17,7 @@ def deserialize(data: bytes | memoryview) -> Message:
     """Deserialize Message From Buffer, [MS-MQDMPR] 3.1.7.1.31.
 
     Attributes of absent headers keep their defaults. AuthenticationLevel is one of them: only our
-    own verification sets it (decision 3). `RemoteProtocolError` for bytes that are no UserMessage.
+    own verification sets it (decision 3). `RemoteProtocolError` for other bytes.
     """
     packet = Packet(data)
     message = Message()

@@ -69,7 +69,7 @@ class Fragment(NamedTuple):
 class Reset(NamedTuple):
     """OPT_RST (9.8): the source gives the session up."""
 
-    no_naks: bool = True  # what is missing cannot be asked for any more
+    no_naks: bool = True  # what is missing can no longer be asked for
     error: int = 0
 
 

@@ -57,7 +57,7 @@ def distance(one: int, other: int) -> int:
 
 
 def follow(sequence: int, steps: int = 1) -> int:
-    """The sequence number so many steps further on."""
+    """The sequence number this many steps further on."""
     return (sequence + steps) & SEQUENCE_MASK
 
 

@@ -60,7 +60,7 @@ def read_tree(xml: bytes) -> SrmpMessage:
     root = read_xml(xml)
     children = root.children
     if root.name != ENVELOPE or len(children) < 2:
-        raise MalformedPacket("the root is no SOAP Envelope with Header and Body")
+        raise MalformedPacket("the root is not a SOAP Envelope with Header and Body")
     if children[0].name != HEADER or children[1].name != BODY:
         raise MalformedPacket("Header and Body are not the first elements of the Envelope")
     message = SrmpMessage()
@@ -143,7 +143,7 @@ def _url(texts: dict[str, str], name: str) -> str:
     """An address for receipts, which has to be a URL: 2.2.5.2.2, 2.2.5.2.3, 2.2.5.3.4."""
     text = _need(texts, name)
     if not is_url(text):
-        raise MalformedPacket(f"{name} is {excerpt(text)}, which is no URL of HTTP or HTTPS")
+        raise MalformedPacket(f"{name} is {excerpt(text)}, which is not a URL of HTTP or HTTPS")
     return text
 
 
@@ -171,7 +171,9 @@ def _read_path(element: Element, message: SrmpMessage) -> None:
     if not found >= _PATH_NEEDS:
         raise MalformedPacket("action, to or id is missing")
     if not (is_url(message.to) or message.to.startswith(MULTICAST)):
-        raise MalformedPacket(f"to is {excerpt(message.to)}, which is no URL and no multicast name")
+        raise MalformedPacket(
+            f"to is {excerpt(message.to)}, which is neither a URL nor a multicast name"
+        )
 
 
 def _read_rev(element: Element) -> str:

@@ -152,7 +152,7 @@ class _Names(NamedTuple):
 def _names(message: SrmpMessage) -> _Names:
     """3.1.5.1.1; of two addresses for receipts the one of the commitment receipt comes last.
 
-    What is no name of a queue stays in the envelope, where applications may see it (2.2.4.4).
+    What is not a name of a queue stays in the envelope, where applications may see it (2.2.4.4).
     """
     if len(message.to) > _URL_LENGTH_MAX:
         raise MalformedPacket(f"to has {len(message.to)} characters")
@@ -194,7 +194,7 @@ def _destination_name(to: str) -> str:
     try:
         return _DIRECT + unquote(to, errors="strict") if "%" in to else _DIRECT + to
     except UnicodeDecodeError:
-        raise MalformedPacket("to has percent-encoded octets that are no UTF-8") from None
+        raise MalformedPacket("to has percent-encoded octets that are not UTF-8") from None
 
 
 def _response_name(via: str) -> str:
@@ -332,5 +332,5 @@ def _multicast(to: str) -> tuple[FormatName, ...]:
         return ()
     name = _listed(to)
     if not isinstance(name, MulticastName):
-        raise MalformedPacket("to is no multicast name")
+        raise MalformedPacket("to is not a multicast name")
     return (name,)

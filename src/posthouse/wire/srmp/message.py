@@ -138,7 +138,7 @@ class SrmpMessage(msgspec.Struct, gc=False):
 
     @property
     def label(self) -> str:
-        """3.1.5.1.1: what stands behind `MSMQ:` in action; another action is no label."""
+        """3.1.5.1.1: what stands behind `MSMQ:` in action; another action is not a label."""
         action = self.action
         return action[len(LABEL_PREFIX) :] if action.startswith(LABEL_PREFIX) else ""
 

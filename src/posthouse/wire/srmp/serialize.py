@@ -191,7 +191,7 @@ def destination_of(view: Packet, context: SrmpContext) -> str:
     if isinstance(name, MulticastName):
         return f"{LABEL_PREFIX}{name}"
     url = None if name is None else url_of_web_name(name)
-    assert url is not None, f"{name} is no name of HTTP"
+    assert url is not None, f"{name} is not a name of HTTP"
     return url
 
 
@@ -205,7 +205,7 @@ def _until(seen: Glance) -> int:
 def _set_lists(message: SrmpMessage, lists: MultiQueue, context: SrmpContext) -> None:
     """DestinationMqf, AdminMqf and ResponseMqf, 2.2.6.14 to 2.2.6.16.
 
-    A multicast name by itself is no list: it stands there because the header has no room for it.
+    A multicast name by itself is not a list: it stands there because the header has no room for it.
     """
     if len(lists.destination) == 1 and isinstance(lists.destination[0], MulticastName):
         lists = lists._replace(destination=())

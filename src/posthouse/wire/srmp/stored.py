@@ -149,7 +149,7 @@ def _joined(apart: _Apart, seen: Glance, body: bytes, compound: bytes) -> bytes:
 
 
 def without_srmp(packet: bytes, seen: Glance) -> bytes:
-    """The packet as if it had never been on HTTP: for another protocol, or to be sent anew.
+    """The packet as if it had never been on HTTP: for another protocol, or to be sent again.
 
     The flag alone, without sound headers behind it, is just dropped.
     """

@@ -42,7 +42,7 @@ def read_date(text: str) -> int:
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
-        raise MalformedPacket(f"{excerpt(text)} is no date") from None
+        raise MalformedPacket(f"{excerpt(text)} is not a date") from None
     return (moment - _EPOCH) // _SECOND
 
 

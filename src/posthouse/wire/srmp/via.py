@@ -12,7 +12,7 @@ _ENTRY = "1.1 posthouse"
 
 
 def via_of(hops: int) -> str:
-    """The field of a message that so many have passed on."""
+    """The field of a message that this many have passed on."""
     return ", ".join([_ENTRY] * hops)
 
 

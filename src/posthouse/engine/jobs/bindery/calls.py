@@ -186,7 +186,7 @@ class Bindery(Accounting):
         self.objects.link(one, b"", change)
 
     def user_removed(self, account: Account, change: Change) -> None:
-        """The user goes with its account; SUPERVISOR stays, and cannot log in any more."""
+        """The user goes with its account; SUPERVISOR stays, and can no longer log in."""
         one = self.objects.of_sid(account.sid)
         if one is None:
             return
@@ -429,7 +429,7 @@ class Bindery(Accounting):
         one, found = self._set(station, kind, name, prop)
         other = self.named(station, member_kind, object_name(member))
         if found.name == Q_OPERATORS and other.type not in (NWOT_USER, NWOT_USER_GROUP):
-            raise QmsError(NO_SUCH_OBJECT, f"{other.name} is no user and no group")
+            raise QmsError(NO_SUCH_OBJECT, f"{other.name} is neither a user nor a group")
         if found.has(other.id):
             raise QmsError(MEMBER_EXISTS, f"{other.name} is in {found.name} of {one.name}")
         self.objects.check_members(one, found)
@@ -457,7 +457,7 @@ class Bindery(Accounting):
         allowed = self.may_read(station, one, found.stored.security)
         self.require(allowed, NO_PROPERTY_READ, f"read {found.name} of {one.name}", station)
         if not found.is_set:
-            raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is no set")
+            raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is not a set")
         return found.has(self.named(station, member_kind, object_name(member)).id)
 
     def _set(
@@ -466,7 +466,7 @@ class Bindery(Accounting):
         one, found = self._property(station, kind, name, prop)
         self._check_writable(station, one, found)
         if not found.is_set:
-            raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is no set")
+            raise QmsError(NOT_A_SET, f"{found.name} of {one.name} is not a set")
         return one, found
 
     # -- rights
@@ -488,7 +488,7 @@ class Bindery(Accounting):
         return self.may_write(station, one, security)
 
     def _check_levels(self, station: Station, one: BinderyObject, security: int) -> None:
-        """Nobody protects something from himself, or asks for more than he has."""
+        """Nobody protects something from themselves, or asks for more than they have."""
         level = self.level(station, one)
         if max(security & 0x0F, security >> 4) > level:
             raise QmsError(

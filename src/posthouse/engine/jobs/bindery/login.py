@@ -77,9 +77,9 @@ class BinderyLogins(BinderyRights):
     def enter(
         self, station: Station, caller: Caller, kind: int | None = None, name: str | None = None
     ) -> None:
-        """A login by a door that knows its caller. An administrator may be any object he names.
+        """A login by a door that knows its caller. An administrator may be any object they name.
 
-        Without an account of his own, as at the control socket, he is SUPERVISOR.
+        Without an account of their own, as at the control socket, they are SUPERVISOR.
         """
         if caller.scopes is not None:
             raise QmsError(
@@ -102,7 +102,7 @@ class BinderyLogins(BinderyRights):
         self._logged_in(station, own, None)
 
     def object_of_caller(self, caller: Caller) -> BinderyObject | None:
-        """The user object of somebody who was proved elsewhere; None: he has none."""
+        """The user object of somebody who was proved elsewhere; None: they have none."""
         if not caller.authenticated:
             return None
         found = self.objects.of_sid(caller.sid)

@@ -1,4 +1,4 @@
-"""Who somebody is in the bindery, and what that lets him do (qms-facts 4.2).
+"""Who somebody is in the bindery, and what that lets them do (qms-facts 4.2).
 
 An object acts as itself, as the groups it is in and as the objects it is security equivalent to,
 none of them by way of another. Administrators of the queue manager are equivalent to SUPERVISOR.
@@ -45,16 +45,16 @@ class BinderyRights:
     # -- who
 
     def object_of(self, station: Station) -> BinderyObject | None:
-        """As whom a station acts: its own object, or its client's while it has his rights."""
+        """As whom a station acts: its own object, or its client's while it has their rights."""
         job = station.client_of
         if job is not None:
             client = self.objects.by_id.get(job.entry.client_id)
-            # the server stands for him, whatever his own doors
+            # the server stands for them, whatever their own doors
             return client if client is not None and self._is_enabled(client, None) else None
         return self.own_object(station)
 
     def own_object(self, station: Station) -> BinderyObject | None:
-        """Who has logged in, as long as he still could."""
+        """Who has logged in, as long as they still could."""
         one = self.objects.by_id.get(station.object_id)
         return one if one is not None and self._is_enabled(one, station.door) else None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posthouse.engine.jobs.files import Handle
     from posthouse.engine.jobs.job import Attachment, Job
 
-KEPT_SHARE = 8  # one of so many connections is for those who were proved before
+KEPT_SHARE = 8  # one of this many connections is for those who were proved before
 
 
 class Station:
@@ -64,7 +64,7 @@ class Station:
         self.handles: dict[int, Handle] = {}
         self.handles_to: dict[Job, dict[int, None]] = {}  # their numbers, by the job of the file
         self.owner: object = None  # the session that it ends with
-        self.lease_ms = 0  # it ends so long after its last use; 0: with its connection only
+        self.lease_ms = 0  # it ends this long after its last use; 0: with its connection only
         self.lapses_ms = 0
         self.ended = False
 
@@ -97,8 +97,8 @@ class Stations:
     ) -> Station:
         """A connection was made; nobody has logged in on it.
 
-        It ends with its owner's session; with a lease also when nobody has used it for so long.
-        Who has `unproved` who he is cannot have the last ones: administrators come by other doors.
+        It ends with its owner's session; with a lease also when nobody has used it for this long.
+        `unproved` callers cannot have the last ones: administrators come by other doors.
         """
         most = self.core.settings.qms.stations_max
         if len(self._stations) >= (most - most // KEPT_SHARE if unproved else most):
@@ -113,7 +113,7 @@ class Stations:
         return station
 
     def touch(self, station: Station) -> None:
-        """It was used: its lease begins anew."""
+        """It was used: its lease begins again."""
         if station.lease_ms and not station.ended:
             station.lapses_ms = self.core.now_ms + station.lease_ms
             first = not self._leased or station.lapses_ms < self._lapse_ms
@@ -155,7 +155,7 @@ class Stations:
         return [station for _, station in sorted(self._stations.items())]
 
     def logout(self, station: Station) -> None:
-        """Nobody is logged in any more, and what he had there is over; the connection stays."""
+        """Nobody is logged in any more, and what they had there is over; the connection stays."""
         change = Change()
         self.leave(station, change)
         self.core.commit(change)

@@ -253,7 +253,7 @@ class SrmpReceiving:
         """
         name = web_name(self.srmp.redirects.inbound(to) or to)
         if name is None:
-            raise _Refused("its destination is no queue that can be reached over HTTP")
+            raise _Refused("its destination is not a queue that can be reached over HTTP")
         return name
 
     def _place(self, to: str) -> tuple[DirectName, Queue | None]:
@@ -480,7 +480,7 @@ class SrmpReceiving:
         """SendReceiptsTo of a stream that begins, as a format name; empty where none may go.
 
         One that goes on from another host is answered at that host: who takes over the stream of
-        another gets no receipts sent to it that tell of his own messages.
+        another gets no receipts sent to it that tell of their own messages.
         """
         url = place.stream.send_receipts_to
         name = web_name(url) if url else place.moved_receipts()
