@@ -39,7 +39,7 @@ NAMELESS: Final = "unknown"
 DAY_US: Final = 86_400 * US_PER_S
 EPOCH: Final = date(1970, 1, 1)
 # Columns with few different values, and columns that readers choose row groups by. Of others there
-# are no statistics: they would show in the file, and in the log, what an erasure has to remove.
+# are not statistics: they would show in the file, and in the log, what an erasure has to remove.
 REPEATED: Final = [
     "queue_manager", "queue", "day", "label", "body_type", "body_size", "priority", "class",
     "class_code", "delivery", "source_queue_manager", "destination", "admin_queue",
