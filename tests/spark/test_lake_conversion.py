@@ -38,6 +38,7 @@ OLD = Path(__file__).parent / "lake_0_1"
 ODD = "ALPHA\\private$\\{a}[b]*?%5C=#'\"~ über"
 STREAM = "6bd4b6a8-1111-2222-3333-444444444444"
 NAME = "queue=a/day=b/batch-0000000000-6bd4b6a811112222-0000.parquet"
+MANAGERS = {"ALPHA": "11111111-2222-3333-4444-555555555555"}
 STEPS_MAX = 60
 
 
@@ -61,7 +62,7 @@ def test_a_lake_of_version_0_1_is_a_delta_table_when_it_is_first_opened(folder: 
     assert (state.through(ORDERS), state.through(ODD)) == (3, 4)
     assert (state.incarnation(ORDERS), state.incarnation(ODD)) == ("00112233445566ff", "")
     assert (state.has(STREAM, 1), state.has(STREAM, 2)) == (True, False)
-    assert state.managers == {"ALPHA": "11111111-2222-3333-4444-555555555555"}
+    assert state.managers == MANAGERS
     assert files_of(folder) == before
     assert not (folder / "_posthouse" / "manifest.json").exists()
 
@@ -115,7 +116,9 @@ def test_power_loss_at_every_step_of_a_conversion_leaves_the_old_lake_or_the_new
             LakeFiles(folder, disk).state()
         except PowerLoss:
             disk.lose_power()
-            assert ids_in(LakeFiles(folder, Disk())) == [1, 2, 3, 4]
+            after = LakeFiles(folder, Disk())
+            assert ids_in(after) == [1, 2, 3, 4]
+            assert after.state().managers == MANAGERS, steps
         else:
             break
     assert steps > 5

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
-from deltalake import Transaction
+from deltalake import DeltaTable, Transaction
 from msgspec import Meta
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.lakes.creation import create_table
+from posthouse.spark.lakes.creation import create_table, set_managers
 from posthouse.spark.lakes.disk import Disk
 from posthouse.spark.lakes.log import OURS, LakeLog
 from posthouse.spark.lakes.parquet_files import FILE_NAME, add_action
-from posthouse.spark.lakes.state import LakeFile, progress
+from posthouse.spark.lakes.state import LakeFile, LakeState, progress
 
 NAME: Final = "manifest.json"
 FORMAT: Final = 1
@@ -58,10 +58,13 @@ def convert(folder: Path, log: LakeLog, disk: Disk) -> None:
     with log.locked():
         if not has_manifest(folder):
             return  # another process has done it
+        manifest = parsed(path.read_bytes(), path)
         if not log.exists():
-            manifest = parsed(path.read_bytes(), path)
             with log.change() as uri:
                 _create(uri, manifest)
+        elif not LakeState(log.table()).managers and manifest.managers:
+            with log.change() as uri:  # a crash has left the first of the log's two entries alone
+                set_managers(DeltaTable(uri), manifest.managers)
         disk.delete(path)
         disk.sync_folder(path.parent)
 
