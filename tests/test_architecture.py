@@ -312,6 +312,8 @@ def test_nothing_names_a_machine(pattern: re.Pattern[bytes]) -> None:
 
 # Names that libraries call (asyncio, aiohttp, ldap3, pyspark), and what only errors by code use.
 CALLED_BY_LIBRARIES = {
+    "do_GET",  # http.server
+    "log_message",
     *("datagram_received", "error_received", "get_buffer", "buffer_updated", "handle_error"),
     *("do_sasl_bind", "initialOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow"),
     *("pushFilters", "reportLatestOffset", "streamReader", "streamWriter"),
