@@ -15,7 +15,7 @@ from typing import Protocol
 
 import lmdb
 
-from benchmarks.samples import BODY_SIZE, body_of
+from benchmarks.samples import body_of
 from benchmarks.witness import WitnessDisk
 from posthouse.engine.ledger.records import (
     ARRIVAL_OF_ROW,
@@ -27,10 +27,11 @@ from posthouse.engine.ledger.records import (
     Change,
     Record,
     Row,
-    Span,
 )
+from posthouse.engine.ledger.rows import packed_rows
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from posthouse.wire.packet.batch import Batch
 
 QUEUE = 16
 PRIORITY = 3
@@ -64,11 +65,14 @@ class Posthouse(Candidate):
     def insert(self, first: int, count: int) -> None:
         numbers = list(range(first, first + count))
         row = Row(first, QUEUE, NEVER, ARRIVED, 0, 0, 0, 0, 0, 0, PRIORITY, 0, 0, 0)
-        rows = self.state.arrive_run(first, row, [BODY_SIZE] * count, numbers)
-        pack, span = ARRIVAL_OF_ROW.pack, Span(body_size=BODY_SIZE)
+        bodies = [body_of(number) for number in numbers]
+        head = Batch.of_data(bodies[0]).head
+        rows = packed_rows(row, Batch(bodies, [head] * count, numbers))
+        self.state.arrive(first, row, b"", rows)
+        pack, packed_rows_of = ARRIVAL_OF_ROW.pack, PACKED_ROW.iter_unpack(rows)
         records: list[Record] = [
-            (MESSAGE, number, pack(number, packed, *span, 0, 0), body_of(number))
-            for number, (packed,) in zip(numbers, PACKED_ROW.iter_unpack(rows), strict=True)
+            (MESSAGE, number, pack(number, packed, *head.span, 0, 0), body)
+            for number, (packed,), body in zip(numbers, packed_rows_of, bodies, strict=True)
         ]
         self._commit(records)
 

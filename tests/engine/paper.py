@@ -148,9 +148,11 @@ class Paper:
         for operation in [o for t in core.transactions.open.values() for o in t.operations]:
             sending = operation.kind is OperationType.ENQUEUE
             (sent if sending else locked).add(operation.number)
-            row = operation.row or core.reading.row(operation.number)
-            if operation.kind is not OperationType.DEQUEUE and operation.queue in reserved:
-                reserved[operation.queue] += row.size
+            if operation.kind is OperationType.MOVE and operation.queue in reserved:
+                reserved[operation.queue] += core.reading.row(operation.number).size
+        for sends in [s for t in core.transactions.open.values() for s in t.sends()]:
+            if sends.queue in reserved:
+                reserved[sends.queue] += sends.size
         uploads = [part for upload in core.stages.uploads for part in upload.parts]
         for part in [p for s in core.stages.stages.values() for p in s.parts] + uploads:
             sent.update(range(part.number, part.number + part.count))

@@ -11,9 +11,10 @@ from posthouse.engine.ledger.records import (
     WANT_ARRIVAL,
     WANT_JOURNAL,
     Record,
+    Span,
     pack_arrival,
 )
-from posthouse.engine.ledger.rows import flags_of, row_of, span_of, wants_of
+from posthouse.engine.ledger.rows import flags_of, row_of, wants_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines.stage import (
     ASKING,
@@ -53,7 +54,7 @@ def run_of(
             expires = manager.machine.utc + seen.time_to_be_received
         wants, flags = wants_of(seen), flags_of(seen, 0)
         row = row_of(seen, target.queue, manager.machine.utc, expires, flags, wants)
-        head = pack_arrival(number + at, row, span_of(seen), upload.caller.sid)
+        head = pack_arrival(number + at, row, Span(*seen.span), upload.caller.sid)
         records.append((MESSAGE, number + at, head, packet))
         rows.append(head[8:52])
         size += len(packet)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from posthouse.engine.ledger.calendar import Calendar
 from posthouse.engine.ledger.order import Lane
 from posthouse.engine.ledger.records import NEVER
+from posthouse.engine.ledger.rows import packed_rows
 from posthouse.engine.ledger.state import State
 from posthouse.model.message import DeliveryGuarantee
+from tests.engine.batches import batch_of
 from tests.engine.letters import FAR
 from tests.engine.sends import packet_of, transactional_packet
 from tests.engine.sessions import SessionRig, places
@@ -56,7 +58,9 @@ def test_a_run_with_time_and_places_is_as_its_messages(
 ) -> None:
     row = ROW_OF_MANY._replace(lookup_id=7, expires=seconds, last_move=place)
     runs, singles = State(), State()
-    runs.arrive_run(number, row, [5] * count, list(range(count)), place)
+    row = row._replace(size=5, ordinal=0)
+    batch = batch_of([5] * count, list(range(count)), [row.priority] * count)
+    runs.arrive(number, row, b"", packed_rows(row, batch, place))
     for at in range(count):
         numbered = place + at if place else 0
         single = row._replace(lookup_id=7 + at, size=5, ordinal=at, last_move=numbered)

@@ -22,12 +22,14 @@ from posthouse.engine.ledger.records import (
     Row,
     unpack_arrival,
 )
+from posthouse.engine.ledger.rows import packed_rows
 from posthouse.engine.ledger.state import State
 from posthouse.engine.ledger.table import PAGE_ROWS, MessageTable
 from posthouse.engine.sessions.calls import receive_several
 from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.message import ACK_POS_RECEIVE, ACK_RECEIVE, DeliveryGuarantee
 from posthouse.wire.packet.message import deserialize
+from tests.engine.batches import batch_of
 from tests.engine.rig import RECEIVE, Rig
 from tests.engine.sends import packet_of, transactional_packet
 from tests.support.run_rig import QUEUE, ROW_OF_MANY, contents, told
@@ -155,16 +157,20 @@ SIZES = st.lists(st.integers(1, 0xFFFFFFFF), min_size=1, max_size=40)
 FIRST_IDS = st.integers(1, 1 << 20) | st.integers((1 << 32) - 20, (1 << 32) + 20)
 
 
-@given(SIZES, FIRST_IDS, st.integers(1, 1000), st.booleans())
+@given(SIZES, FIRST_IDS, st.integers(1, 1000), st.booleans(), st.booleans())
 def test_a_state_takes_a_run_as_it_takes_its_messages(
-    sizes: list[int], lookup_id: int, number: int, express: bool
+    sizes: list[int], lookup_id: int, number: int, express: bool, mixed: bool
 ) -> None:
     flags = FLAG_EXPRESS if express else 0
     row = ROW_OF_MANY._replace(lookup_id=lookup_id, flags=flags, size=0, ordinal=0)
     ordinals = [0xFFFFFFFF - at for at in range(len(sizes))]
     runs, singles = State(), State()
-    packed = runs.arrive_run(number, row, sizes, ordinals)
+    priorities = [ROW_OF_MANY.priority if at % 5 or not mixed else 7 for at in range(len(sizes))]
+    row = row._replace(size=sizes[0], ordinal=ordinals[0], priority=priorities[0])
+    packed = packed_rows(row, batch_of(sizes, ordinals, priorities))
+    runs.arrive(number, row, b"", packed)
     for at, (size, ordinal) in enumerate(zip(sizes, ordinals, strict=True)):
+        row = row._replace(priority=priorities[at])
         single = row._replace(lookup_id=lookup_id + at, size=size, ordinal=ordinal)
         singles.arrive(number + at, single)
         assert packed[at * ROW_SIZE : (at + 1) * ROW_SIZE] == ROW.pack(*single)

@@ -111,14 +111,14 @@ def test_waiting_readers_get_messages_of_a_run_each_one() -> None:
 def test_the_short_way_is_taken() -> None:
     rig, runs = make(), []
     core = rig.manager.ledger
-    arrive_run = core.arrive_run
+    arrive = core.arrive
 
-    def noted(row: Any, packets: list[bytes], *rest: Any) -> range:
-        runs.append(len(packets))
-        return arrive_run(row, packets, *rest)
+    def noted(row: Any, batch: Any, *rest: Any, **options: Any) -> range:
+        runs.append(len(batch))
+        return arrive(row, batch, *rest, **options)
 
-    core.arrive_run = noted  # type: ignore[method-assign, assignment]
+    core.arrive = noted  # type: ignore[method-assign, assignment]
     rig.post(*[rig.message() for _ in range(3)])
     rig.post(rig.message(), rig.message(priority=7), rig.message(priority=7))
     rig.post(rig.message(durable=False), rig.message(durable=False, journal=True))
-    assert runs == [3, 1, 2, 1]
+    assert runs == [3, 1, 2, 1, 1]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from posthouse.engine.ledger.records import ROW as PACKED_ROW
-from posthouse.engine.ledger.records import Row, pack_arrival
-from posthouse.engine.ledger.rows import span_of
+from posthouse.engine.ledger.records import Row, Span, pack_arrival
 from posthouse.engine.messages.reading import read_of_row
 from posthouse.model.message_columns import BODY_TEXT, BY_NAME, COLUMNS
 from posthouse.model.message_json import MessageJson
@@ -31,7 +30,7 @@ def records_of(stored: list[Stored], order: list[int] | None = None) -> Records:
     for at in lying:
         packet, row, sender, extra = stored[at]
         begins.append(len(data))
-        data += pack_arrival(at + 1, row, span_of(glance(packet)), sender, extra) + packet
+        data += pack_arrival(at + 1, row, Span(*glance(packet).span), sender, extra) + packet
         ends.append(len(data))
         data += bytes(at % 3)
     rows = b"".join(PACKED_ROW.pack(*stored[at][1]) for at in lying)

@@ -15,9 +15,10 @@ from posthouse.engine.ledger.records import (
     NEVER,
     WANT_ARRIVAL,
     WANT_JOURNAL,
+    Span,
     unpack_arrival,
 )
-from posthouse.engine.ledger.rows import flags_of, span_of, wants_of
+from posthouse.engine.ledger.rows import flags_of, wants_of
 from posthouse.engine.ledger.rows import row_of as row_seen
 from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, Target
 from posthouse.model.errors import InvalidParameter
@@ -175,7 +176,7 @@ def check_record(run: StagedRun, record: Any, sent: dict[str, Any]) -> int:
     if target.outgoing and seen.time_to_reach_queue != INFINITE:
         expires = min(expires, MAKER.utc + seen.time_to_reach_queue + 1)
     row = row_seen(seen, target.queue, MAKER.utc, expires, flags_of(seen, 0), wants_of(seen))
-    assert (arrival.number, arrival.row, arrival.span) == (number, row, span_of(seen))
+    assert (arrival.number, arrival.row, arrival.span) == (number, row, Span(*seen.span))
     assert (arrival.sender, arrival.extra) == (MAKER.sender, b"")
     at = 44 * (number - run.number)
     assert run.rows[at : at + 44] == head[8:52]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine.transfer.arrivals import Batch
+from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.srmp.streams import IncomingStreams, StreamPlace
 from posthouse.protocols.srmp.links import Links
 from posthouse.sim.trial import Failed, Trial
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_trial() -> None:
 
 def remember_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Identifiers of durable messages are not kept."""
-    monkeypatch.setattr(Batch, "note", lambda *arguments: None)
+    monkeypatch.setattr(ReceivedBatch, "note", lambda *arguments: None)
 
 
 def take_any_place(monkeypatch: pytest.MonkeyPatch) -> None:

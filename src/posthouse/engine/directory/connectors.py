@@ -28,7 +28,13 @@ from posthouse.engine.ledger.rows import DELIVERY
 from posthouse.engine.ledger.steps import Allowance
 from posthouse.engine.queues.naming import is_service_queue
 from posthouse.engine.queues.queue import HELD, JOURNAL, Queue, QueueRole
-from posthouse.engine.transfer.arrivals import Arriving, Batch, Notes, SequencePlace, source_of
+from posthouse.engine.transfer.arrivals import (
+    Arriving,
+    Notes,
+    ReceivedBatch,
+    SequencePlace,
+    source_of,
+)
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.outgoing_sequences import is_numbered
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -256,7 +262,7 @@ class Connectors:
             peer = Peer(NULL_GUID, "")
             place = SequencePlace(self._core, peer, "", target, Arriving(packet, seen))
             if place.follows:
-                batch = Batch(peer)
+                batch = ReceivedBatch(peer)
                 batch.change = change
                 place.accept(batch)
                 for places in batch.places.values():

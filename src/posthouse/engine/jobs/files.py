@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Unreadable
-from posthouse.engine.ledger.records import NEVER, PURGED, RECEIVED, TABLE_JOB, Change, Row, Span
+from posthouse.engine.ledger.records import NEVER, PURGED, RECEIVED, TABLE_JOB, Change, Row
 from posthouse.engine.queues.queue import JOB_FILES
 from posthouse.model.completion_codes import (
     INVALID_FILE_HANDLE,
@@ -24,6 +24,7 @@ from posthouse.model.completion_codes import (
     Q_IO_FAILURE,
 )
 from posthouse.model.errors import QmsError, QueueError
+from posthouse.wire.packet.batch import Batch
 
 if TYPE_CHECKING:
     from posthouse.engine.jobs.bindery.stations import Station
@@ -255,8 +256,7 @@ class JobFiles:
         row = Row(
             core.lookup_ids.next(), JOB_FILES, NEVER, core.utc, len(data), 0, 0, 0, 0, 0, 3, 0, 0
         )
-        span = Span(body_size=len(data))
-        number = core.arrive(row, data, span, change=change)
+        (number,) = core.arrive(row, Batch.of_data(data), change=change)
         page = file.open_page()
         hidden = file.add(number, offset, len(data), page)
         touched = {page}

@@ -39,18 +39,17 @@ from posthouse.engine.ledger.records import (
     Publish,
     Row,
     Settle,
-    Span,
-    pack_arrival,
 )
+from posthouse.engine.ledger.rows import packed_rows
 from posthouse.engine.ledger.state import State
 from posthouse.engine.queues.queue import FIRST_FREE_NUMBER, Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.security.access import Caller, Origin
-from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.batch import Batch
 
 if TYPE_CHECKING:
     from posthouse.engine.queues.open_queues import OpenQueueDescriptor
-    from posthouse.engine.transactions.transaction import Transaction, TransactionalOperation
+    from posthouse.engine.transactions.transaction import Transaction
 
 NO_LOOKUP_ID = bytes(8)  # how a row begins that is pending
 _U64 = struct.Struct("<Q")
@@ -78,6 +77,8 @@ def decode_extra(data: bytes) -> Extra:
 
 def pending_rows(rows: bytes) -> bytes:
     """Packed rows without their lookup identifiers."""
+    if len(rows) == ROW_SIZE:
+        return NO_LOOKUP_ID + rows[8:]
     words, step = array("I", rows), ROW_SIZE // 4
     nothing = array("I", bytes(len(rows) // step))
     words[0::step] = words[1::step] = nothing
@@ -247,93 +248,45 @@ class Ledger:
     def arrive(
         self,
         row: Row,
-        packet: bytes,
-        span: Span,
+        batch: Batch,
         sender: bytes = b"",
         extra: bytes = b"",
         change: Change | None = None,
-    ) -> int:
-        """A new message. In a change it is pending until that is committed; else it counts now."""
-        number = self.message_numbers.next()
-        state, records = self.state, self.effects.records
-        if row.flags & FLAG_EXPRESS:
-            state.arrive(number, row, extra)
-            records.append(
-                (EXPRESS, number, pack_arrival(number, row, span, sender, extra), packet)
-            )
-        elif change is None:
-            state.arrive(number, row, extra)
-            records.append(
-                (MESSAGE, number, pack_arrival(number, row, span, sender, extra), packet)
-            )
-        else:
-            pending = row._replace(lookup_id=0)
-            state.arrive(number, pending, extra)
-            head = pack_arrival(number, pending, span, sender, extra)
-            records.append((MESSAGE, number, head, packet))
-            if row.lookup_id:
-                self.settle(number, row, KEPT, change, extra)
-        return number
-
-    def arrive_run(
-        self,
-        row: Row,
-        packets: list[bytes],
-        looks: list[Glance],
-        ordinals: list[int],
-        sender: bytes,
-        change: Change | None = None,
+        *,
         numbers: range | None = None,
-        extra: bytes = b"",
+        place: int = 0,
+        first: int = 0,
+        last: int = 0,
     ) -> range:
-        """New messages that are alike but for packet and ordinal; they count now.
+        """New messages. In a change they are pending until that is committed; else they count now.
 
-        In a change they are pending until that is committed. Returns their numbers.
+        `row` is that of the first of them, as `packed_rows` has it with `place`, `first` and
+        `last`. Returns their numbers, which are given, or the next ones.
         """
-        numbers = numbers or self.message_numbers.run(len(packets))
-        number, add = numbers[0], self.effects.records.append
-        rows = self.state.arrive_run(number, row, [seen[0] for seen in looks], ordinals)
-        if extra:
-            self.state.extras.update(dict.fromkeys(numbers, extra))
-        kind = EXPRESS if row.flags & FLAG_EXPRESS else MESSAGE
-        if change is not None and kind == MESSAGE:
+        packets = batch.packets
+        if numbers is None:
+            numbers = self.message_numbers.run(len(packets))
+        number, rows, kind = numbers.start, packed_rows(row, batch, place, first, last), MESSAGE
+        self.state.arrive(number, row, extra, rows)
+        if row.flags & FLAG_EXPRESS:
+            kind = EXPRESS
+        elif change is not None and row.lookup_id:
             change.settle_run(number, rows, extra)
             rows = pending_rows(rows)
+        tail, add = sender + extra, self.effects.records.append
+        sizes = len(sender), len(extra)
+        if len(packets) == 1:
+            head = ARRIVAL_OF_ROW.pack(number, rows, *batch.head.span, *sizes) + tail
+            add((kind, number, head, packets[0]))
+            return numbers
         front, rest, known = ARRIVAL_FRONT.pack, b"", None
         packed = PACKED_ROW.iter_unpack(rows)
-        for packet, seen, (row_bytes,) in zip(packets, looks, packed, strict=True):
+        for packet, seen, (row_bytes,) in zip(packets, batch.looks, packed, strict=True):
             if seen is not known:
-                sizes = ARRIVAL_REST.pack(*seen[15:21], len(sender), len(extra))
-                known, rest = seen, sizes + sender + extra
+                known, rest = seen, ARRIVAL_REST.pack(*seen.span, *sizes) + tail
             add((kind, number, front(number, row_bytes) + rest, packet))
             number += 1
         return numbers
-
-    def commit_run(
-        self,
-        number: int,
-        row: Row,
-        sends: list[TransactionalOperation],
-        change: Change,
-        place: int = 0,
-    ) -> None:
-        """Sends of a transaction that are alike but for packet and ordinal become messages.
-
-        In the log they are pending until the change. `place` is that of the first of them in a
-        sequence.
-        """
-        sizes = [send.size for send in sends]
-        ordinals = [send.ordinal for send in sends]
-        rows = self.state.arrive_run(number, row, sizes, ordinals, place)
-        change.settle_run(number, rows)
-        pack, add, at = ARRIVAL_OF_ROW.pack, self.effects.records.append, 0
-        for send in sends:
-            sender, pending = send.sender, NO_LOOKUP_ID + rows[at + 8 : at + ROW_SIZE]
-            head = pack(number, pending, *send.span, len(sender), 0) + sender
-            assert send.packet is not None
-            add((MESSAGE, number, head, send.packet))
-            number += 1
-            at += ROW_SIZE
 
     def publish(self, run: Publish, change: Change) -> None:
         """Pending messages numbered in a row, of one queue and priority, become available."""

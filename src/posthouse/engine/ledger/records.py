@@ -97,6 +97,7 @@ class Row(NamedTuple):
 ROW = struct.Struct("<QIIIIIIHHHBBBBxx")
 ROW_SIZE = ROW.size
 PACKED_ROW = struct.Struct(f"{ROW_SIZE}s")
+PRIORITY_AT, FLAGS_AT = 38, 39  # in a packed row
 assert ROW_SIZE == 44
 
 

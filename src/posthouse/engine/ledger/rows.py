@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
+
 from posthouse.engine.ledger.records import (
     FLAG_EXPRESS,
     FLAG_TRANSACTIONAL,
+    FLAGS_AT,
+    PRIORITY_AT,
+    ROW,
+    ROW_SIZE,
     WANT_DEAD_LETTER,
     WANT_FINAL_ACK,
     WANT_JOURNAL,
     Row,
-    Span,
 )
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 
 DELIVERY = 0x60  # [MS-MQMQ] 2.2.19.2 UserHeader.Flags: DM, JN, JP
@@ -20,18 +26,29 @@ TRANSACTION_HEADER = 0x100000
 FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 
 
+_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
+_SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
 FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL  # of Row.wants
 
 
-def row_of(seen: Glance, queue: int, utc: int, expires: int, flags: int, wants: int) -> Row:
-    """The row of a message that has no lookup identifier yet."""
+def row_of(
+    seen: Glance,
+    queue: int,
+    utc: int,
+    expires: int,
+    flags: int,
+    wants: int,
+    lookup_id: int = 0,
+    ordinal: int | None = None,
+) -> Row:
+    """The row of a message; its ordinal is that of the packet, unless another is given."""
     return Row(
-        0,
+        lookup_id,
         queue,
         expires,
         utc,
         seen.packet_size,
-        seen.ordinal,
+        seen.ordinal if ordinal is None else ordinal,
         0,
         seen.message_class,
         0,
@@ -40,6 +57,36 @@ def row_of(seen: Glance, queue: int, utc: int, expires: int, flags: int, wants: 
         flags,
         wants,
     )
+
+
+def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: int = 0) -> bytes:
+    """The rows of a batch, packed; `row` is that of its first message.
+
+    Lookup identifiers follow on from it, and so do places in a sequence, if they have any. `first`
+    and `last` are flags that only the first and the last of them have.
+    """
+    count = len(batch.packets)
+    if count == 1:
+        if place or first or last:
+            row = row._replace(last_move=place, flags=row.flags | first | last)
+        return ROW.pack(*row)
+    words = array("I", ROW.pack(*row)) * count
+    if row.lookup_id:
+        ids = array("I", array("Q", range(row.lookup_id, row.lookup_id + count)).tobytes())
+        words[0::_WORDS], words[1::_WORDS] = ids[0::2], ids[1::2]
+    words[_SIZE_WORD::_WORDS] = array("I", batch.sizes)
+    words[_ORDINAL_WORD::_WORDS] = array("I", batch.ordinals)
+    if place:
+        words[_PLACE_WORD::_WORDS] = array("I", range(place, place + count))
+    priorities = batch.priorities
+    if priorities is None and not first and not last:
+        return words.tobytes()
+    packed = bytearray(words.tobytes())
+    if priorities is not None:
+        packed[PRIORITY_AT::ROW_SIZE] = priorities
+    packed[FLAGS_AT] |= first
+    packed[FLAGS_AT - ROW_SIZE] |= last
+    return bytes(packed)
 
 
 def flags_of(seen: Glance, flags: int) -> int:
@@ -65,27 +112,7 @@ def wants_of(seen: Glance) -> int:
     return wants
 
 
-def span_of(seen: Glance) -> Span:
-    """Where label, extension and body lie."""
-    return Span._make(seen[15:21])
-
-
 def restamped(seen: Glance, guid: bytes, sent_time: int, ordinal: int) -> Glance:
     """What was seen of a packet before it was stamped, with the new identity and time."""
     fields = (*seen[:4], guid, *seen[5:7], sent_time, ordinal, *seen[9:])
     return tuple.__new__(Glance, fields)
-
-
-def are_alike(looks: list[Glance]) -> bool:
-    """Whether packets differ in nothing that a row keeps but their size, and none is signed."""
-    first = looks[0]
-    priority, message_class, delivery = first[1], first[14], first[9] & DELIVERY
-    for seen in looks:
-        if seen is not first and (
-            seen[1] != priority
-            or seen[14] != message_class
-            or seen[9] & DELIVERY != delivery
-            or seen[21]
-        ):
-            return False
-    return not first[21]

@@ -19,9 +19,11 @@ from posthouse.engine.ledger.records import (
     ACCEPTED,
     COLUMNS,
     FLAG_EXPRESS,
+    FLAGS_AT,
     KEPT,
     LOST_EXPRESS,
     NEVER,
+    PRIORITY_AT,
     ROW,
     ROW_SIZE,
     TABLE_BOOKS,
@@ -37,8 +39,7 @@ BOOKS_KEY = b"books"
 _NO_QUEUE = 0  # the line of the books that belongs to the whole log
 _ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
 _QUEUE_WORD, _EXPIRES_WORD, _ARRIVED_WORD = 2, 3, 4
-_SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
-_PRIORITY_AT, _FLAGS_AT = 38, 39  # in a packed row
+_SIZE_WORD, _PLACE_WORD = 5, 7
 _OTHER_FLAGS = [bytes(mark | flags for mark in range(256)) for flags in range(256)]
 
 
@@ -129,40 +130,38 @@ class State:
 
     # -- messages
 
-    def arrive(self, number: int, row: Row, extra: bytes = b"") -> None:
-        """A new message: pending, or available at once."""
-        self.table.add(number, row)
-        if number > self.last_number:
-            self.last_number = number
+    def arrive(self, number: int, row: Row, extra: bytes = b"", packed: bytes = b"") -> None:
+        """New messages numbered in a row: pending, or available at once.
+
+        `row` is that of the first; without `packed`, the rows of all, there is only one. They have
+        one queue, kind and time to expire.
+        """
+        packed = packed or ROW.pack(*row)
+        count = len(packed) // ROW_SIZE
         if extra:
-            self.extras[number] = extra
-        if row.lookup_id:
+            self.extras.update(dict.fromkeys(range(number, number + count), extra))
+        if not row.lookup_id:
+            self.arrive_pending(number, packed)
+            return
+        self.table.add_run(number, packed)
+        last = number + count - 1
+        if last > self.last_number:
+            self.last_number = last
+        if count == 1:
             self._enter(number, row, counted=True)
         else:
-            self.pending.add(number)
+            self._enter_all(number, row, packed)
 
-    def arrive_run(
-        self, number: int, row: Row, sizes: list[int], ordinals: list[int], place: int = 0
-    ) -> bytes:
-        """New messages that differ in size and ordinal only; returns their packed rows.
-
-        Their numbers and lookup identifiers follow on from the given ones, and so do their places
-        in a sequence, if they have any.
-        """
-        count, first = len(sizes), row.lookup_id
-        assert first
-        words = array("I", ROW.pack(*row)) * count
-        ids = array("Q", range(first, first + count))
-        words[0::_ROW_WORDS], words[1::_ROW_WORDS] = _halves(ids)
-        words[_SIZE_WORD::_ROW_WORDS] = array("I", sizes)
-        words[_ORDINAL_WORD::_ROW_WORDS] = array("I", ordinals)
-        if place:
-            words[_PLACE_WORD::_ROW_WORDS] = array("I", range(place, place + count))
-        packed = words.tobytes()
-        self.table.add_run(number, packed)
-        self.last_number = max(self.last_number, number + count - 1)
-        queue, size = self.queue(row.queue), sum(sizes)
-        queue.order.lane(row.priority).insert_run(first, number, count)
+    def _enter_all(self, number: int, row: Row, packed: bytes) -> None:
+        """The messages of `arrive` that have come together, each to the end of its lane."""
+        count = len(packed) // ROW_SIZE
+        queue, size = self.queue(row.queue), sum(array("I", packed)[_SIZE_WORD::_ROW_WORDS])
+        priorities = packed[PRIORITY_AT::ROW_SIZE]
+        if priorities.count(row.priority) == count:
+            queue.order.lane(row.priority).insert_run(row.lookup_id, number, count)
+        else:
+            for at, priority in enumerate(priorities):
+                queue.order.lane(priority).insert(row.lookup_id + at, number + at)
         queue.count += count
         queue.bytes += size
         self.bytes += size
@@ -170,7 +169,6 @@ class State:
         books[ACCEPTED] += count
         if row.expires != NEVER:
             self.calendar.add_run(row.expires, range(number, number + count))
-        return packed
 
     def arrive_pending(self, number: int, packed: bytes) -> None:
         """New messages numbered in a row, none of which is available yet, by their packed rows."""
@@ -195,13 +193,13 @@ class State:
 
     def _are_alike(self, run: Publish, packed: bytearray, words: array[int]) -> bool:
         """Whether all of them are there, pending, and go to the end of one lane."""
-        count, queue, priority = run.length, words[_QUEUE_WORD], packed[_PRIORITY_AT]
+        count, queue, priority = run.length, words[_QUEUE_WORD], packed[PRIORITY_AT]
         return (
             bool(queue)
             and words[0::_ROW_WORDS].count(0) == count
             and words[1::_ROW_WORDS].count(0) == count
             and words[_QUEUE_WORD::_ROW_WORDS].count(queue) == count
-            and packed[_PRIORITY_AT::ROW_SIZE].count(priority) == count
+            and packed[PRIORITY_AT::ROW_SIZE].count(priority) == count
             and self.queue(queue).order.lane(priority).last < run.lookup_id
         )
 
@@ -216,11 +214,11 @@ class State:
             words[_PLACE_WORD::_ROW_WORDS] = array("I", range(run.place, run.place + count))
         packed = bytearray(words.tobytes())
         if run.flags:
-            marks = packed[_FLAGS_AT::ROW_SIZE]
-            packed[_FLAGS_AT::ROW_SIZE] = marks.translate(_OTHER_FLAGS[run.flags])
+            marks = packed[FLAGS_AT::ROW_SIZE]
+            packed[FLAGS_AT::ROW_SIZE] = marks.translate(_OTHER_FLAGS[run.flags])
         self.table.put_run(number, packed)
         self.pending.discard_run(number, count)
-        queue.order.lane(packed[_PRIORITY_AT]).insert_run(run.lookup_id, number, count)
+        queue.order.lane(packed[PRIORITY_AT]).insert_run(run.lookup_id, number, count)
         size = sum(sizes)
         queue.count += count
         queue.bytes += size

@@ -51,6 +51,7 @@ from posthouse.wire.binary.order_acks import (
     order_queue_at,
     order_queue_of,
 )
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
@@ -319,7 +320,7 @@ class Acks:
         seen = glance(packet)
         kept_s = ORDER_ACK_S if seen.message_class == ORDER_ACK else kept_s
         seen = seen._replace(time_to_reach_queue=kept_s)
-        admitted = Admitted(target, packet, seen, flags_of(seen, 0))
+        admitted = Admitted(target, Batch.of(packet, seen), flags_of(seen, 0))
         number = core.sending.accept(admitted, None, b"", "", change)
         self.owed.note(name, address)
         self.shared.note(source, target)

@@ -17,6 +17,7 @@ from posthouse.model.errors import (
     TimedOutInTransit,
     TransactionUsage,
 )
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.packet import Packet, is_encrypted
 
@@ -52,11 +53,10 @@ class Room:
 
 
 class Admitted(NamedTuple):
-    """A message that nothing speaks against."""
+    """A batch that nothing speaks against."""
 
     queue: Queue
-    packet: bytes
-    seen: Glance
+    batch: Batch
     flags: int
 
 
@@ -69,28 +69,30 @@ class Admission:
     def admit(
         self,
         queue: Queue,
-        packet: bytes,
-        seen: Glance,
+        batch: Batch,
         flags: int,
         in_transaction: bool,
         room: Room | None = None,
     ) -> Admitted:
-        """Every reason to refuse a message at the queue's door, in the document's order.
+        """Every reason to refuse messages at the queue's door, in the document's order.
 
-        `flags` are the row's, as far as its door knows them; `room` is what the messages admitted
-        before it in the same batch will take.
+        What speaks against one speaks against all of its batch. `flags` are the row's, as far as
+        its door knows them; `room` is what the batches admitted before it in the same call will
+        take.
         """
+        seen = batch.head
         flags = flags_of(seen, flags)
-        self.check_quotas(queue, seen.packet_size, room)
-        self._check_time(queue, seen, flags)
+        size = batch.size
+        self.check_quotas(queue, size, room)
+        self._check_time(queue, batch, flags)
         self._check_kind(queue, seen, flags, in_transaction)
-        self._check_protection(queue, packet, seen, flags)
+        self._check_protection(queue, batch, flags)
         if seen.ack_flags:
             # Acknowledgments are made in the middle of other steps: names must not fail there.
-            Packet(packet, seen).names  # noqa: B018
+            Packet(batch.packets[0], seen).names  # noqa: B018
         if room is not None:
-            room.take(queue, seen.packet_size)
-        return Admitted(queue, packet, seen, flags)
+            room.take(queue, size)
+        return Admitted(queue, batch, flags)
 
     def check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
         """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
@@ -114,12 +116,12 @@ class Admission:
                 f"the quota of {queue.definition.quota_kib} KiB of {queue.name} would be exceeded"
             )
 
-    def _check_time(self, queue: Queue, seen: Glance, flags: int) -> None:
+    def _check_time(self, queue: Queue, batch: Batch, flags: int) -> None:
         """Of messages from elsewhere only: those of this machine are sent now."""
-        reach = seen.time_to_reach_queue
+        reach = batch.head.time_to_reach_queue
         if not flags & FLAG_REMOTE or queue.outgoing is not None or reach == INFINITE:
             return
-        if seen.sent_time + reach < self.core.utc:
+        if batch.sent_time + reach < self.core.utc:
             raise TimedOutInTransit("its time to reach the queue was over when it arrived")
 
     def _check_kind(self, queue: Queue, seen: Glance, flags: int, in_transaction: bool) -> None:
@@ -143,7 +145,7 @@ class Admission:
                 IN_TRANSACTION if definition.transactional else OUTSIDE_TRANSACTIONS,
             )
 
-    def _check_protection(self, queue: Queue, packet: bytes, seen: Glance, flags: int) -> None:
+    def _check_protection(self, queue: Queue, batch: Batch, flags: int) -> None:
         """Whether the queue wants its messages signed, encrypted or in the clear."""
         definition = queue.definition
         if queue.outgoing is not None:
@@ -155,7 +157,7 @@ class Admission:
         privacy = definition.privacy_level
         if privacy == PRIVACY_OPTIONAL:
             return
-        encrypted = is_encrypted(packet, seen)
+        encrypted = is_encrypted(batch.packets[0], batch.head)
         if privacy == _PRIVACY_BODY and not encrypted:
             raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
         if privacy == _PRIVACY_NONE and encrypted:

@@ -8,8 +8,7 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.ledger import Extra, encode_extra
 from posthouse.engine.ledger.records import (
     FLAG_COPY,
-    FLAG_EXPRESS,
-    FLAG_TRANSACTIONAL,
+    FLAG_REMOTE,
     NEVER,
     WANT_APPLICATION_DEAD_LETTER,
     WANT_ARRIVAL,
@@ -18,27 +17,16 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.rows import (
-    DELIVERY,
-    FINAL_ACK,
     FINAL_ANSWER,
-    NEGATIVE_JOURNAL,
-    POSITIVE_JOURNAL,
-    TRANSACTION_HEADER,
-    are_alike,
-    restamped,
     row_of,
-    span_of,
     wants_of,
 )
-from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL, Admitted, Room
-from posthouse.engine.messages.enqueue_runs import plain_run
+from posthouse.engine.messages.admission import INFINITE, Admitted, Room
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.queues.queue import Queue, QueueRole
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.engine.transfer.admin_queue_names import addressed, answerable
-from posthouse.model.errors import (
-    UnsupportedFormatNameOperation,
-)
+from posthouse.model.errors import UnsupportedFormatNameOperation
 from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
@@ -50,13 +38,11 @@ from posthouse.model.message import (
 )
 from posthouse.model.names import ELEMENTS_MAX, parse_name
 from posthouse.security.access import Caller
-from posthouse.wire.packet.glance import Glance, glance, glance_all
-from posthouse.wire.packet.headers import OVER_HTTP
+from posthouse.wire.packet.batch import Batch, split
+from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.patch import patch, stamp, stamp_plain, stamp_transactional
 
-_ASKS = NEGATIVE_JOURNAL | POSITIVE_JOURNAL | TRANSACTION_HEADER | OVER_HTTP
 _SENDER_SID = SenderIdentifierType.SID
 _AT_ONCE = WANT_JOURNAL | WANT_ARRIVAL  # what follows from the arrival itself
 
@@ -93,6 +79,13 @@ def complete_transaction(message: Message, number: int | None) -> None:
         message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
 
 
+def _asks_at_once(queue: Queue, row: Row) -> bool:
+    """Whether something follows from the arrival itself: an acknowledgment, or a journal here."""
+    if queue.outgoing is not None or not row.wants & _AT_ONCE:
+        return False
+    return bool(row.wants & WANT_ARRIVAL) or not row.flags & FLAG_REMOTE
+
+
 class Sending:
     """How messages come into queues.
 
@@ -115,7 +108,6 @@ class Sending:
         flags: int = 0,
         dead_letter: str = "",
         change: Change | None = None,
-        seen: Glance | None = None,
     ) -> int:
         """Enqueue Message (3.1.7.1.9). Returns the internal number; raises what refuses it.
 
@@ -123,9 +115,8 @@ class Sending:
         """
         if transaction is not None:
             self.core.transactions.use(transaction)
-        if seen is None:
-            seen = glance(packet)
-        admitted = self.core.admission.admit(queue, packet, seen, flags, transaction is not None)
+        batch, in_transaction = Batch.of(packet), transaction is not None
+        admitted = self.core.admission.admit(queue, batch, flags, in_transaction)
         return self.accept(admitted, transaction, sender, dead_letter, change)
 
     def accept(
@@ -137,30 +128,36 @@ class Sending:
         change: Change | None,
         host: str = "",
     ) -> int:
-        """Takes in a message that has been admitted: nothing can refuse it any more.
+        """Takes in a batch that has been admitted: nothing can refuse it any more.
 
-        `host` is where it came from, if a final answer is owed to it.
+        `host` is where it came from, if a final answer is owed to it. Returns the number of its
+        first message.
         """
         core = self.core
-        queue, packet, seen, flags = admitted
-        extra, wants = b"", wants_of(seen)
+        queue, batch, flags = admitted
+        extra, wants = b"", wants_of(batch.head)
         if dead_letter:
             wants |= WANT_APPLICATION_DEAD_LETTER
             extra = encode_extra(Extra(dead_letter=dead_letter))
-        else:
+        elif host:
             extra = extra_of(host, wants)
-        row = row_of(seen, queue.number, core.utc, self.expiry(queue, seen), flags, wants)
+        lookup_id = 0 if transaction is not None else core.lookup_ids.run(len(batch.packets)).start
+        expires = self._expiry(queue, batch)
+        row = row_of(
+            *(batch.head, queue.number, core.utc, expires, flags, wants),
+            lookup_id=lookup_id,
+            ordinal=batch.ordinals[0],
+        )
         if transaction is not None:
-            return core.transactions.add_enqueue(
-                transaction, queue, row, packet, span_of(seen), sender, extra
-            )
-        row = row._replace(lookup_id=core.lookup_ids.next())
-        if change is not None or (wants & _AT_ONCE and queue.outgoing is None):
-            return self._deliver_in_change(queue, row, packet, seen, sender, extra, change)
-        number = core.arrive(row, packet, span_of(seen), sender, extra)
-        self.arrived(queue, number, row)
-        core.tell()
-        return number
+            return core.transactions.add_enqueue(transaction, queue, row, batch, sender, extra)
+        step = Change() if change is None and _asks_at_once(queue, row) else change
+        numbers = core.arrive(row, batch, sender, extra, step)
+        self.arrived(queue, numbers, row, batch.packets[0], step)
+        if change is None:
+            if step is not None:
+                core.effects.commit(step)
+            core.tell()
+        return numbers.start
 
     def send(
         self,
@@ -240,8 +237,8 @@ class Sending:
     ) -> Admitted:
         queue = self.core.opening.check(descriptor, QueueAccessType.SEND)
         message.destination_queue_format_name = destination_name(self.core, descriptor)
-        packet, seen = answerable(self.core, queue, serialize(message))
-        return self.core.admission.admit(queue, packet, seen, 0, in_transaction, room)
+        batch = Batch.of(*answerable(self.core, queue, serialize(message)))
+        return self.core.admission.admit(queue, batch, 0, in_transaction, room)
 
     def send_packets(
         self,
@@ -251,231 +248,77 @@ class Sending:
     ) -> list[int]:
         """The same for packets a client built; identity and time are stamped into a copy.
 
-        One refusal refuses them all.
+        One refusal refuses them all. Returns their ordinals.
         """
-        core, sender = self.core, descriptor.caller.sid
+        core, caller, number = self.core, descriptor.caller, None
         if descriptor.nested:
             raise UnsupportedFormatNameOperation("packets are sent to one queue, not to a list")
         queue = core.opening.check(descriptor, QueueAccessType.SEND)
-        looks = glance_all(packets)
-        if transaction is None and self._are_plain(queue, looks):
-            if len(looks) > 1 and are_alike(looks):
-                return self._accept_run(queue, packets, looks, sender)
-            return [
-                self._accept_plain(queue, packet, seen, sender)
-                for packet, seen in zip(packets, looks, strict=True)
-            ]
+        batches = split(packets)
         if transaction is not None:
             core.transactions.use(transaction, len(packets))
-            if self._are_plain(queue, looks, in_transaction=True):
-                return self._accept_in_transaction(queue, packets, looks, sender, transaction)
-        room, caller = Room() if len(packets) > 1 else None, descriptor.caller
-        named = [addressed(core, queue, *pair) for pair in zip(packets, looks, strict=True)]
-        admitted = [
-            self.core.admission.admit(
-                queue, *self.signed(*pair, caller), transaction is not None, room
-            )
-            for pair in named
-        ]
-        for one in admitted:
-            name = Packet(one.packet, one.seen).administration_queue if one.seen.ack_flags else None
-            if name is not None:
-                core.opening.check_answer_queue(name, caller)
+            number = transaction.number
         ordinals: list[int] = []
-        for one in admitted:
-            ordinal = core.ordinals.next()
-            self.accept(self._stamped(one, ordinal, transaction), transaction, sender, "", None)
-            ordinals.append(ordinal)
+        for _, batch, flags in self._admitted(queue, batches, caller, number is not None):
+            given = core.ordinals.run(len(batch.packets))
+            stamped = batch.stamped(
+                core.guid, given, core.utc, core.time_to_reach_queue_max, number
+            )
+            self.accept(Admitted(queue, stamped, flags), transaction, caller.sid, "", None)
+            ordinals += given
         return ordinals
 
-    def _are_plain(
-        self, queue: Queue, looks: list[Glance], *, in_transaction: bool = False
-    ) -> bool:
-        """Whether these messages ask for nothing and would all be admitted: the common case."""
-        definition, core = queue.definition, self.core
-        leaving = queue.outgoing is not None
-        if (
-            (definition.role is not QueueRole.PLAIN and not leaving)
-            or (definition.transactional is not in_transaction and not leaving)
-            or (definition.multicast and in_transaction)
-            or definition.authentication
-            or definition.privacy_level != PRIVACY_OPTIONAL
-            or core.throttled
-            or core.settings.machine_quota_kib != INFINITE
-        ):
-            return False
-        size, limit = sum([seen[0] for seen in looks]), core.time_to_reach_queue_max
-        asks = TRANSACTION_HEADER if in_transaction else 0
-        reach = looks[0].time_to_reach_queue if leaving and looks else 0
-        known: Glance | None = None
-        for seen in looks:
-            if seen is known:
-                continue
-            known = seen
-            if (
-                seen.user_flags & _ASKS != asks
-                or seen.transaction_flags & FINAL_ACK
-                or seen.security_at
-                or seen.ack_flags
-                or seen.time_to_be_received != INFINITE
-                or seen.time_to_reach_queue > limit
-                or (leaving and seen.time_to_reach_queue != reach)
-            ):
-                return False
-        return queue.state.bytes + queue.reserved + size <= queue.limit
-
-    def _accept_run(
-        self, queue: Queue, packets: list[bytes], looks: list[Glance], sender: bytes
-    ) -> list[int]:
-        """The same as `_accept_plain` for each, all at once."""
-        core, count, seen = self.core, len(packets), looks[0]
-        ordinals, lookup_ids = core.ordinals.run(count), core.lookup_ids.run(count)
-        stamped = stamp_plain(packets, core.guid, ordinals, core.utc)
-        row = Row(
-            lookup_ids.start,
-            queue.number,
-            self._plain_expiry(queue, seen),
-            core.utc,
-            0,
-            0,
-            0,
-            seen.message_class,
-            0,
-            0,
-            seen.priority,
-            0 if seen.user_flags & DELIVERY else FLAG_EXPRESS,
-            0,
-        )
-        numbers = core.arrive_run(row, stamped, looks, ordinals, sender)
-        if queue.waiters:
-            for number in numbers:
-                core.announce(queue, number)
-            core.tell()
-        if queue.outgoing is not None:
-            core.effects.active.add(queue.number)
-        return ordinals
-
-    def _accept_in_transaction(
-        self,
-        queue: Queue,
-        packets: list[bytes],
-        looks: list[Glance],
-        sender: bytes,
-        transaction: Transaction,
-    ) -> list[int]:
-        """The common case of a batch in a transaction that has been asked for `use`."""
-        core, utc = self.core, self.core.utc
-        ordinals = core.ordinals.run(len(packets))
-        stamped = stamp_transactional(packets, looks, core.guid, ordinals, utc, transaction.number)
-        if len(packets) > 1 and queue.outgoing is None and are_alike(looks):
-            run = plain_run(core, queue, stamped, looks, ordinals, sender)
-            core.transactions.add_enqueue_run(transaction, queue, run)
-            return ordinals
-        expires = self._plain_expiry(queue, looks[0]) if looks else NEVER
-        for packet, seen, ordinal in zip(stamped, looks, ordinals, strict=True):
-            row = row_of(seen, queue.number, utc, expires, FLAG_TRANSACTIONAL, 0)
-            row, span = row._replace(ordinal=ordinal), span_of(seen)
-            core.transactions.add_enqueue(transaction, queue, row, packet, span, sender, b"")
-        return ordinals
-
-    def _accept_plain(self, queue: Queue, packet: bytes, seen: Glance, sender: bytes) -> int:
-        """The common case of `accept`, in half its time. Returns the ordinal."""
-        core = self.core
-        utc, ordinal = core.utc, core.ordinals.next()
-        packet = stamp(packet, source_guid=core.guid, ordinal=ordinal, sent_time=utc, seen=seen)
-        row = Row(
-            core.lookup_ids.next(),
-            queue.number,
-            self._plain_expiry(queue, seen),
-            utc,
-            seen.packet_size,
-            ordinal,
-            0,
-            seen.message_class,
-            0,
-            0,
-            seen.priority,
-            0 if seen.user_flags & DELIVERY else FLAG_EXPRESS,
-            0,
-        )
-        number = core.arrive(row, packet, span_of(seen), sender)
-        if queue.waiters:
-            core.announce(queue, number)
-            core.tell()
-        if queue.outgoing is not None:
-            core.effects.active.add(queue.number)
-        return ordinal
-
-    def _plain_expiry(self, queue: Queue, seen: Glance) -> int:
-        """The same as `expiry` for one that is sent now and may be received at any time."""
-        if queue.outgoing is None:
-            return NEVER
-        return self.core.utc + seen.time_to_reach_queue + 1
-
-    def _stamped(
-        self, admitted: Admitted, ordinal: int, transaction: Transaction | None
-    ) -> Admitted:
-        core, seen, packet = self.core, admitted.seen, admitted.packet
-        limit = core.time_to_reach_queue_max
-        if seen.time_to_reach_queue > limit:
-            packet = patch(packet, time_to_reach_queue=limit, seen=seen)
-            seen = seen._replace(time_to_reach_queue=limit)
-        packet = stamp(
-            packet,
-            source_guid=core.guid,
-            ordinal=ordinal,
-            sent_time=core.utc,
-            transaction_number=None if transaction is None else transaction.number,
-            seen=seen,
-        )
-        seen = restamped(seen, core.guid, core.utc, ordinal)
-        return Admitted(admitted.queue, packet, seen, admitted.flags)
-
-    def _deliver_in_change(
-        self,
-        queue: Queue,
-        row: Row,
-        packet: bytes,
-        seen: Glance,
-        sender: bytes,
-        extra: bytes,
-        change: Change | None,
-    ) -> int:
-        core = self.core
-        step = Change() if change is None else change
-        number = core.arrive(row, packet, span_of(seen), sender, extra, step)
-        self.arrived(queue, number, row, packet, step)
-        if change is None:
-            core.commit(step)
-        return number
+    def _admitted(
+        self, queue: Queue, batches: list[Batch], caller: Caller, in_transaction: bool
+    ) -> list[Admitted]:
+        """All batches of one call, addressed and signed; one refusal refuses them all."""
+        core, room = self.core, Room() if len(batches) > 1 else None
+        admitted: list[Admitted] = []
+        for one in [one for batch in batches for one in addressed(core, queue, batch)]:
+            batch, flags = one, 0
+            if one.head.security_at:
+                packet, seen, flags = self.signed(one.packets[0], one.head, caller)
+                batch = Batch.of(packet, seen)
+            admitted.append(core.admission.admit(queue, batch, flags, in_transaction, room))
+        for _, batch, _ in admitted:
+            if batch.head.ack_flags:
+                name = Packet(batch.packets[0], batch.head).administration_queue
+                if name is not None:
+                    core.opening.check_answer_queue(name, caller)
+        return admitted
 
     def arrived(
-        self,
-        queue: Queue,
-        number: int,
-        row: Row,
-        packet: bytes = b"",
-        change: Change | None = None,
+        self, queue: Queue, numbers: range, row: Row, packet: bytes, change: Change | None
     ) -> None:
-        """The message has become available for the first time: everything that follows from it."""
+        """A batch has become available for the first time: everything that follows from it.
+
+        What has consequences of its own at once comes alone: `row` is its row then, `packet` its
+        packet, or empty.
+        """
         core = self.core
-        if queue.outgoing is None and row.wants & _AT_ONCE:
+        if _asks_at_once(queue, row):
+            assert len(numbers) == 1
+            number = numbers.start
             core.outcomes.delivered(queue, number, row, packet or core.packet(number), change)
         if row.expires <= core.utc:
-            core.outcomes.expire(queue, number, row, change)
-        else:
-            core.announce(queue, number)
+            assert len(numbers) == 1
+            core.outcomes.expire(queue, numbers.start, row, change)
+        elif queue.waiters:
+            for number in numbers:
+                core.announce(queue, number)
+        elif queue.outgoing is not None:
+            core.effects.active.add(queue.number)
 
-    def expiry(self, queue: Queue, seen: Glance) -> int:
+    def _expiry(self, queue: Queue, batch: Batch) -> int:
         """The second from which it is expired: both times count from SentTime.
 
         [MS-MQQB] 3.1.7.1.2: the whole last second is left to reach the queue in.
         """
-        expires = NEVER
+        seen, expires = batch.head, NEVER
         if seen.time_to_be_received != INFINITE:
-            expires = seen.sent_time + seen.time_to_be_received
+            expires = batch.sent_time + seen.time_to_be_received
         if queue.outgoing is not None and seen.time_to_reach_queue != INFINITE:
-            expires = min(expires, seen.sent_time + seen.time_to_reach_queue + 1)
+            expires = min(expires, batch.sent_time + seen.time_to_reach_queue + 1)
         return min(expires, NEVER)
 
     def copy(self, queue: Queue, original: Row, packet: bytes, change: Change | None) -> None:
@@ -496,5 +339,5 @@ class Sending:
             moves=0,
             last_move=0,
         )
-        number = core.arrive(row, packet, span_of(glance(packet)), change=change)
+        (number,) = core.arrive(row, Batch.of(packet), change=change)
         core.announce(queue, number)

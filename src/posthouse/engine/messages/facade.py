@@ -30,7 +30,7 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.message import ACK_RECEIVE, Message, MessageId
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.batch import Batch
 
 
 class MessagesFacade:
@@ -90,7 +90,7 @@ class MessagesFacade:
         self, queue: Queue, packet: bytes, *, transactional: bool, room: Room
     ) -> None:
         """Refuses a message as its queue would; `room` has what was admitted before it."""
-        self.admission.admit(queue, packet, glance(packet), 0, transactional, room)
+        self.admission.admit(queue, Batch.of(packet), 0, transactional, room)
 
     # -- looking
 

@@ -20,7 +20,7 @@ from posthouse.model.message import ACK_RECEIVE, Message
 from posthouse.model.message_classes import is_negative
 from posthouse.model.names import parse_name
 from posthouse.model.properties import MessageSeekAction
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.batch import Batch
 
 
 class Returning:
@@ -103,13 +103,12 @@ class Returning:
     def admit(self, number: int, row: Row, target: Queue, room: Room | None = None) -> None:
         """Every reason why the target would refuse it if it were sent there now."""
         packet = self.core.packet(number)
-        seen = glance(packet)
+        batch = Batch.of(packet)
         self.core.admission.admit(
             target,
-            packet,
-            seen,
+            batch,
             row.flags & FLAG_AUTHENTICATED,
-            bool(seen.user_flags & TRANSACTION_HEADER),
+            bool(batch.head.user_flags & TRANSACTION_HEADER),
             room,
         )
 

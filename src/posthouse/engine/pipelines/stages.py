@@ -383,7 +383,7 @@ class Stages:
             ids, place = core.lookup_ids.run(end - start), 0
             if transactional and queue.outgoing is not None:
                 sequences = core.transfer.sequences
-                place = sequences.number_run(queue, ids.start, end - start, change).number
+                place = sequences.number(queue, ids.start, end - start, change).number
             number = part.number + start
             run = Publish(number, end - start, ids.start, core.utc, place, flags)
             if asks and asks[start]:
@@ -404,7 +404,7 @@ class Stages:
             flags=old.flags | run.flags,
         )
         core.settle(run.number, row, KEPT, change)
-        core.sending.arrived(queue, run.number, row, b"", change)
+        core.sending.arrived(queue, range(run.number, run.number + 1), row, b"", change)
 
     def _asking(self, part: Part) -> bytes:
         """A byte for each message: 1 where its arrival has consequences; empty: nowhere."""

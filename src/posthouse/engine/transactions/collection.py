@@ -17,22 +17,18 @@ from posthouse.engine.ledger.records import (
     FLAG_LAST,
     FLAG_TRANSACTIONAL,
     KEPT,
-    MESSAGE,
     MOVED,
     TABLE_TRANSACTION,
     Change,
     Row,
-    Settle,
-    Span,
-    pack_arrival,
 )
-from posthouse.engine.messages.enqueue_runs import commit_runs
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.recovery import recovered
 from posthouse.engine.transactions.transaction import (
-    EnqueueRun,
+    EnqueuedBatch,
     OperationType,
+    Step,
     Transaction,
     TransactionalOperation,
     TransactionState,
@@ -50,6 +46,7 @@ from posthouse.model.errors import (
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import ACK_RECEIVE, NACK_QUEUE_DELETED
 from posthouse.model.properties import ABORTS_MAX
+from posthouse.wire.packet.batch import Batch
 
 TRANSACTION_NUMBER_MASK = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
 Also = Callable[[Change], None]  # adds to the record that ends a transaction
@@ -125,46 +122,26 @@ class Transactions:
         transaction: Transaction,
         queue: Queue,
         row: Row,
-        packet: bytes,
-        span: Span,
+        batch: Batch,
         sender: bytes,
         extra: bytes,
     ) -> int:
-        """A send, by a caller who has asked `use`: nobody sees it before the commit."""
-        core = self.core
-        number = core.message_numbers.next()
-        operation = TransactionalOperation(OperationType.ENQUEUE, queue.number, number)
-        if not row.flags & FLAG_TRANSACTIONAL or row.priority:
-            row = row._replace(flags=row.flags | FLAG_TRANSACTIONAL, priority=0)
-        operation.row = row
-        operation.packet, operation.span = packet, span
-        operation.sender, operation.extra = sender, extra
-        transaction.add(operation)
-        transaction.marked = False
-        transaction.size += row.size
-        queue.reserved += row.size
-        self.reserved += row.size
-        if transaction.spilled:
-            self._append_pending(operation)
-        elif transaction.size > core.settings.transactions.buffer:
-            self._spill(transaction)
-        return number
+        """Sends, by a caller who has asked `use`: nobody sees them before the commit.
 
-    def add_enqueue_run(self, transaction: Transaction, queue: Queue, run: EnqueueRun) -> None:
-        """The same for plain sends of one call."""
-        size = sum([seen[0] for seen in run.looks])
-        transaction.marked = False
-        transaction.size += size
+        Returns the number of the first.
+        """
+        assert row.flags & FLAG_TRANSACTIONAL
+        core, size = self.core, batch.size
+        numbers = core.message_numbers.run(len(batch.packets))
+        sends = EnqueuedBatch(queue.number, numbers, row, batch, size, sender, extra)
+        transaction.add_sends(sends)
         queue.reserved += size
         self.reserved += size
         if transaction.spilled:
-            for operation in run.operations():
-                transaction.add(operation)
-                self._append_pending(operation)
-            return
-        transaction.add_run(run)
-        if transaction.size > self.core.settings.transactions.buffer:
+            self._append_pending(sends)
+        elif transaction.size > core.settings.transactions.buffer:
             self._spill(transaction)
+        return numbers.start
 
     def add_dequeue(
         self,
@@ -192,7 +169,7 @@ class Transactions:
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
         """A transactional read was refused by its reader: it is not part of the transaction now."""
-        del transaction.by_message[self._dequeue_of(transaction, number).number]
+        transaction.remove(self._dequeue_of(transaction, number).number)
         self._ended(transaction, number)
         self.core.reading.give_back(queue, number)
 
@@ -216,27 +193,21 @@ class Transactions:
         self.touch(transaction)
         operation = transaction.by_message.get(number)
         assert operation is not None, f"message {number} is locked, and not in the transaction"
+        assert isinstance(operation, TransactionalOperation)
         assert operation.kind is OperationType.DEQUEUE
         return operation
 
     def _spill(self, transaction: Transaction) -> None:
         transaction.spilled = True
-        for operation in transaction.operations:
-            if operation.kind is OperationType.ENQUEUE:
-                self._append_pending(operation)
+        for sends in transaction.sends():
+            self._append_pending(sends)
 
-    def _append_pending(self, operation: TransactionalOperation) -> None:
-        assert operation.row is not None
-        self.core.state.arrive(operation.number, operation.row, operation.extra)
-        self._log_pending(operation)
-
-    def _log_pending(self, operation: TransactionalOperation) -> None:
-        number, row, packet = operation.number, operation.row, operation.packet
-        assert row is not None
-        assert packet is not None
-        head = pack_arrival(number, row, operation.span, operation.sender, operation.extra)
-        self.core.effects.records.append((MESSAGE, number, head, packet))
-        operation.packet = None
+    def _append_pending(self, sends: EnqueuedBatch) -> None:
+        if sends.batch is not None:
+            self.core.arrive(
+                sends.row, sends.batch, sends.sender, sends.extra, numbers=sends.numbers
+            )
+            sends.batch = None
 
     # -- prepare
 
@@ -251,18 +222,15 @@ class Transactions:
             # They may have been lost on their way to a reader who now commits without them.
             raise TransactionSequence("messages received in the transaction were not acknowledged")
         self._cancel_waiting(transaction)
-        if single_phase and transaction.runs:
-            return  # their commit marks them
-        self._mark_first_and_last(transaction)
         if single_phase:
             return
+        self._mark_first_and_last(transaction)
         core, change = self.core, Change()
         if not transaction.spilled:
             self._spill(transaction)
-        for operation in transaction.operations:
-            if operation.kind is OperationType.ENQUEUE:
-                assert operation.row is not None
-                core.settle(operation.number, operation.row, KEPT, change, operation.extra)
+        for sends in transaction.sends():
+            for number, row in self._pending(sends):
+                core.settle(number, row, KEPT, change, sends.extra)
         transaction.state = TransactionState.PREPARED
         self._forget_active(transaction)
         transaction.coordinator = coordinator
@@ -287,23 +255,20 @@ class Transactions:
 
     def _mark_first_and_last(self, transaction: Transaction) -> None:
         """Decision 43: enqueues only, per destination queue."""
-        if transaction.marked:
-            return
-        transaction.marked = True
-        last: dict[int, TransactionalOperation] = {}
-        for operation in transaction.operations:
-            if operation.kind is not OperationType.ENQUEUE:
-                continue
-            assert operation.row is not None
-            flags = operation.row.flags & ~(FLAG_FIRST | FLAG_LAST)
-            if operation.queue not in last:
-                flags |= FLAG_FIRST
-            if flags != operation.row.flags:
-                operation.row = operation.row._replace(flags=flags)
-            last[operation.queue] = operation
-        for operation in last.values():
-            assert operation.row is not None
-            operation.row = operation.row._replace(flags=operation.row.flags | FLAG_LAST)
+        last: dict[int, EnqueuedBatch] = {}
+        for sends in transaction.sends():
+            sends.first, sends.last = 0 if sends.queue in last else FLAG_FIRST, 0
+            last[sends.queue] = sends
+        for sends in last.values():
+            sends.last = FLAG_LAST
+
+    def _pending(self, sends: EnqueuedBatch) -> list[tuple[int, Row]]:
+        """Numbers and rows of sends that are in the log, marked as first and last."""
+        numbers = list(sends.numbers)
+        rows = self.core.state.table.rows(numbers)
+        rows[0] = rows[0]._replace(flags=rows[0].flags | sends.first)
+        rows[-1] = rows[-1]._replace(flags=rows[-1].flags | sends.last)
+        return list(zip(numbers, rows, strict=True))
 
     # -- commit
 
@@ -312,12 +277,11 @@ class Transactions:
         transaction = self.find(identifier)
         self._cancel_waiting(transaction)
         prepared = transaction.state is TransactionState.PREPARED
-        change, subqueues = Change(), list[Queue]()
-        if not commit_runs(self.core, transaction.runs, change):
-            if not prepared:
-                self._mark_first_and_last(transaction)
-            subqueues = self._subqueues(transaction)
-            self._commit_all(transaction.operations, change)
+        change, subqueues = Change(), self._subqueues(transaction)
+        if not prepared:
+            self._mark_first_and_last(transaction)
+        for step in transaction.steps:
+            self._commit(step, change)
         if prepared:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
         if also is not None:
@@ -327,67 +291,61 @@ class Transactions:
         for queue in subqueues:
             self.core.registry.drop_empty_subqueue(queue)
 
-    def _commit_all(self, operations: list[TransactionalOperation], change: Change) -> None:
-        done = 0
-        while done < len(operations):
-            operation = operations[done]
-            if operation.kind is OperationType.ENQUEUE:
-                done += self._commit_enqueues(operations, done, change)
-                continue
-            if operation.kind is OperationType.DEQUEUE:
-                self._commit_dequeue(operation, change)
-            else:
-                self._commit_move(operation, change)
-            done += 1
+    def _commit(self, step: Step, change: Change) -> None:
+        if isinstance(step, EnqueuedBatch):
+            self._commit_sends(step, change)
+        elif step.kind is OperationType.DEQUEUE:
+            self._commit_dequeue(step, change)
+        else:
+            self._commit_move(step, change)
 
-    def _commit_enqueues(
-        self, operations: list[TransactionalOperation], first: int, change: Change
-    ) -> int:
-        """The next send, and with it those behind it that are alike; how many that were."""
-        core, operation = self.core, operations[first]
-        queue, end = core.queues.get(operation.queue), first + 1
-        if queue is not None and queue.is_plain_target and operation.is_plain():
-            while end < len(operations) and operations[end].follows(operation, end - first):
-                end += 1
-        row, run = operation.row, operations[first:end]
-        assert row is not None
-        if queue is None or end - first == 1 or row.expires <= core.utc:
-            self._commit_enqueue(operation, change)
-            return 1
-        self.release(queue, sum(one.size for one in run))
-        ids, place = core.lookup_ids.run(len(run)), 0
-        row = row._replace(lookup_id=ids.start, arrived=core.utc)
-        if queue.outgoing is not None:
-            place = core.transfer.sequences.number_sends(queue, row, run, change)
-        core.commit_run(operation.number, row, run, change, place)
-        for one in run:
-            one.packet = None
-            core.announce(queue, one.number)
-        return len(run)
-
-    def _commit_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
+    def _commit_sends(self, sends: EnqueuedBatch, change: Change) -> None:
         core = self.core
-        row = operation.row
-        assert row is not None
-        queue = core.queues.get(operation.queue)
-        self.release(queue, row.size)
+        queue = core.queues.get(sends.queue)
+        self.release(queue, sends.size)
         if queue is None or queue.deleted:
-            if operation.packet is not None:
-                self._append_pending(operation)
-            core.outcomes.undeliverable(operation.number, row, NACK_QUEUE_DELETED, change)
-            return
-        number, extra, packet = operation.number, operation.extra, operation.packet
-        row = tuple.__new__(Row, (core.lookup_ids.next(), *row[1:3], core.utc, *row[4:]))
+            self._append_pending(sends)
+            for number, row in self._pending(sends):
+                core.outcomes.undeliverable(number, row, NACK_QUEUE_DELETED, change)
+        elif sends.batch is None:
+            self._commit_pending(queue, sends, change)
+        else:  # what expires at once has consequences before the next one comes
+            expired = sends.row.expires <= core.utc
+            for one in sends.each() if expired else (sends,):
+                self._commit_batch(queue, one, change)
+
+    def _commit_pending(self, queue: Queue, sends: EnqueuedBatch, change: Change) -> None:
+        """Sends that are in the log become available."""
+        core, utc = self.core, self.core.utc
+        for number, row in self._pending(sends):
+            row = row._replace(lookup_id=core.lookup_ids.next(), arrived=utc)
+            if queue.outgoing is not None:
+                begin = core.transfer.sequences.number(queue, row.lookup_id, 1, change)
+                row = row._replace(last_move=begin.number)
+            core.settle(number, row, KEPT, change, sends.extra)
+            core.sending.arrived(queue, range(number, number + 1), row, b"", change)
+
+    def _commit_batch(self, queue: Queue, sends: EnqueuedBatch, change: Change) -> None:
+        """Sends that are in memory come in; in the log they are pending until the change."""
+        core, batch, numbers, place = self.core, sends.batch, sends.numbers, 0
+        assert batch is not None
+        count, first, last = len(numbers), sends.first, sends.last
+        lookup_id = core.lookup_ids.run(count).start
         if queue.outgoing is not None:
-            row, packet = core.transfer.sequences.number(queue, row, packet, change)
-            operation.packet = packet
-        if packet is None:
-            core.settle(number, row, KEPT, change, extra)
-        else:  # in the log it is pending until the change; nobody here sees it so
-            self._log_pending(operation)
-            core.state.arrive(number, row, extra)
-            change.settles.append(Settle(number, KEPT, row, extra))
-        core.sending.arrived(queue, number, row, packet or b"", change)
+            begin = core.transfer.sequences.number(queue, lookup_id, count, change)
+            place, batch = begin.number, batch.placed(*begin, first, last)
+        row, marks = sends.row, first | last if count == 1 else 0
+        row = row._replace(
+            lookup_id=lookup_id, arrived=core.utc, last_move=place, flags=row.flags | marks
+        )
+        core.arrive(
+            *(row, batch, sends.sender, sends.extra, change),
+            numbers=numbers,
+            place=place,
+            first=first,
+            last=last,
+        )
+        core.sending.arrived(queue, numbers, row, batch.packets[0], change)
 
     def _commit_dequeue(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
@@ -418,11 +376,11 @@ class Transactions:
         self._cancel_waiting(transaction)
         change, subqueues = Change(), self._subqueues(transaction)
         reads: list[TransactionalOperation] = []
-        for operation in transaction.operations:
-            if operation.kind is OperationType.ENQUEUE:
-                self._abort_enqueue(operation, change)
+        for step in transaction.steps:
+            if isinstance(step, EnqueuedBatch):
+                self._abort_sends(step, change)
             else:
-                reads.append(operation)
+                reads.append(step)
         # In queue order, as whoever waits for them is served in it.
         for operation in sorted(reads, key=lambda o: self.core.reading.queue_order(o.number)):
             self._abort_read(operation, change)
@@ -435,11 +393,11 @@ class Transactions:
         for queue in subqueues:
             self.core.registry.drop_empty_subqueue(queue)
 
-    def _abort_enqueue(self, operation: TransactionalOperation, change: Change) -> None:
-        assert operation.row is not None
-        self.release(self.core.queues.get(operation.queue), operation.row.size)
-        if operation.packet is None:
-            self.core.end(operation.number, operation.row, KEPT, change)
+    def _abort_sends(self, sends: EnqueuedBatch, change: Change) -> None:
+        self.release(self.core.queues.get(sends.queue), sends.size)
+        if sends.batch is None:
+            for number, row in self._pending(sends):
+                self.core.end(number, row, KEPT, change)
 
     def _abort_read(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
@@ -469,11 +427,12 @@ class Transactions:
     def _subqueues(self, transaction: Transaction) -> list[Queue]:
         """The subqueues it read from or moves to: closed meanwhile, they may end empty."""
         numbers = set[int]()
-        for operation in transaction.operations:
-            if operation.kind is not OperationType.ENQUEUE:
-                numbers.add(operation.queue)
-            if operation.kind is OperationType.MOVE:
-                numbers.add(self.core.reading.row(operation.number).queue)
+        for step in transaction.steps:
+            if isinstance(step, EnqueuedBatch):
+                continue
+            numbers.add(step.queue)
+            if step.kind is OperationType.MOVE:
+                numbers.add(self.core.reading.row(step.number).queue)
         queues = [self.core.queues[number] for number in numbers if number in self.core.queues]
         return [queue for queue in queues if queue.definition.role is QueueRole.SUBQUEUE]
 
@@ -501,11 +460,11 @@ class Transactions:
         transaction.waiting.clear()
 
     def ordinals(self) -> Iterator[int]:
-        """The ordinals of messages that are sent but not committed."""
+        """The ordinals of messages that are sent, but neither committed nor in the log."""
         for transaction in self.open.values():
-            for operation in transaction.operations:
-                if operation.row is not None:
-                    yield operation.row.ordinal
+            for sends in transaction.sends():
+                if sends.batch is not None:
+                    yield from sends.batch.ordinals
 
     def prepared(self) -> list[Transaction]:
         """The transactions that wait for their coordinator."""

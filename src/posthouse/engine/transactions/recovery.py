@@ -6,6 +6,7 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.transactions.transaction import (
+    EnqueuedBatch,
     OperationType,
     StoredOperation,
     StoredTransaction,
@@ -22,12 +23,12 @@ def recovered(core: Core, identifier: bytes, stored: StoredTransaction) -> Trans
     transaction.state = TransactionState.PREPARED
     transaction.coordinator = stored.coordinator
     transaction.prepared_at = stored.prepared_at
-    transaction.spilled = transaction.marked = True
+    transaction.spilled = True
     for kept in stored.operations:
         row = core.state.table.get(kept.number)
         if row is not None and _fits(core, kept, row):
-            transaction.add(_operation(core, transaction, kept, row))
-    missing = len(stored.operations) - len(transaction.by_message)
+            _find_again(core, transaction, kept, row)
+    missing = len(stored.operations) - transaction.count
     if missing:
         core.event("transaction_incomplete", id=format_guid(identifier), operations=missing)
     return transaction
@@ -47,17 +48,19 @@ def _fits(core: Core, stored: StoredOperation, row: Row) -> bool:
     return bool(row.lookup_id) and stored.number not in core.locks
 
 
-def _operation(
-    core: Core, transaction: Transaction, stored: StoredOperation, row: Row
-) -> TransactionalOperation:
-    operation = TransactionalOperation(stored.kind, stored.queue, stored.number, stored.reason)
+def _find_again(core: Core, transaction: Transaction, stored: StoredOperation, row: Row) -> None:
+    number = stored.number
     if stored.kind is OperationType.ENQUEUE:
-        operation.row, operation.extra = row, core.state.extras.get(stored.number, b"")
-        transaction.size += row.size
+        extra = core.state.extras.get(number, b"")
+        numbers = range(number, number + 1)
+        transaction.add_sends(
+            EnqueuedBatch(stored.queue, numbers, row, None, row.size, extra=extra)
+        )
     else:
         lock = Lock(transaction)
         lock.purged = core.moving.class_of_doom(row)
-        core.lock(core.queues[row.queue], stored.number, lock)
+        core.lock(core.queues[row.queue], number, lock)
+        operation = TransactionalOperation(stored.kind, stored.queue, number, stored.reason)
+        transaction.add(operation)
     if stored.kind is not OperationType.DEQUEUE and stored.queue in core.queues:
         core.queues[stored.queue].reserved += row.size
-    return operation

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.records import Row, Span
-from posthouse.engine.ledger.rows import span_of
-from posthouse.wire.packet.glance import Glance
+from posthouse.engine.ledger.records import Row
+from posthouse.wire.packet.batch import Batch
 
 
 class OperationType(Enum):
@@ -38,74 +36,64 @@ class Vote(Enum):
 
 
 class TransactionalOperation:
-    """[MS-MQDMPR] 3.1.1.13. An enqueue that is not in the log yet carries its message."""
+    """[MS-MQDMPR] 3.1.1.13. A receive or a move; or one send of an `EnqueuedBatch`."""
 
-    __slots__ = ("extra", "kind", "number", "packet", "queue", "reason", "row", "sender", "span")
+    __slots__ = ("kind", "number", "queue", "reason")
 
     def __init__(self, kind: OperationType, queue: int, number: int, reason: int = 0) -> None:
         self.kind = kind
         self.queue = queue  # of a move: the target
         self.number = number
         self.reason = reason
-        self.row: Row | None = None
-        self.packet: bytes | None = None
-        self.span = Span()
-        self.sender = b""
-        self.extra = b""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the packet of an enqueue."""
-        assert self.row is not None
-        return self.row.size
-
-    @property
-    def ordinal(self) -> int:
-        """Of the message identifier of an enqueue."""
-        assert self.row is not None
-        return self.row.ordinal
-
-    def is_plain(self) -> bool:
-        """An enqueue that asks for nothing and is not in the log yet."""
-        row = self.row
-        return row is not None and self.packet is not None and not self.extra and not row[12]
-
-    def follows(self, other: TransactionalOperation, distance: int) -> bool:
-        """Whether a plain enqueue is alike another one, this many numbers in front of it."""
-        row, its_row = self.row, other.row
-        assert its_row is not None
-        return (
-            self.is_plain()
-            and row is not None
-            and self.queue == other.queue
-            and self.number == other.number + distance
-            and row[11] == its_row[11]
-            and row[7] == its_row[7]
-            and row[2] == its_row[2]
-        )
 
 
-class EnqueueRun(NamedTuple):
-    """Sends of one call that are alike but for packet, size and ordinal; numbers follow on."""
+class EnqueuedBatch:
+    """The sends of one batch. Their numbers follow on each other."""
 
-    queue: int
-    numbers: range
-    row: Row  # of all of them, without size and ordinal
-    packets: list[bytes]
-    looks: list[Glance]
-    ordinals: list[int]
-    sender: bytes
+    __slots__ = ("batch", "extra", "first", "last", "numbers", "queue", "row", "sender", "size")
+    kind = OperationType.ENQUEUE
+
+    def __init__(
+        self,
+        queue: int,
+        numbers: range,
+        row: Row,
+        batch: Batch | None,
+        size: int,
+        sender: bytes = b"",
+        extra: bytes = b"",
+    ) -> None:
+        self.queue = queue
+        self.numbers = numbers
+        self.row = row  # of the first; the columns of the batch make the others
+        self.batch = batch  # None: they are in the log, pending
+        self.size = size
+        self.sender = sender
+        self.extra = extra
+        # FLAG_FIRST and FLAG_LAST, once it is known that its first or last message gets them.
+        self.first = self.last = 0
+
+    def each(self) -> Iterator[EnqueuedBatch]:
+        """Its sends as batches of one; they are not in the log yet."""
+        batch, count = self.batch, len(self.numbers)
+        assert batch is not None
+        for at, single in enumerate(batch.each()):
+            number = self.numbers[at]
+            row = self.row._replace(size=single.size, ordinal=single.ordinals[0])
+            numbers = range(number, number + 1)
+            one = EnqueuedBatch(
+                self.queue, numbers, row, single, single.size, self.sender, self.extra
+            )
+            one.first, one.last = self.first if at == 0 else 0, self.last if at == count - 1 else 0
+            yield one
 
     def operations(self) -> Iterator[TransactionalOperation]:
-        """The same one by one."""
-        for number, packet, seen, ordinal in zip(
-            self.numbers, self.packets, self.looks, self.ordinals, strict=True
-        ):
-            operation = TransactionalOperation(OperationType.ENQUEUE, self.queue, number)
-            operation.row = self.row._replace(size=seen.packet_size, ordinal=ordinal)
-            operation.packet, operation.span = packet, span_of(seen)
-            operation.sender = self.sender
-            yield operation
+        """Its sends one by one, as the document has them."""
+        for number in self.numbers:
+            yield TransactionalOperation(self.kind, self.queue, number)
+
+
+Step = EnqueuedBatch | TransactionalOperation
 
 
 class StoredOperation(msgspec.Struct, array_like=True):
@@ -130,12 +118,11 @@ class Transaction:
     """[MS-MQDMPR] 3.1.1.14."""
 
     __slots__ = (
-        "_by_message",
-        "_runs",
+        "by_message",
         "coordinator",
+        "count",
         "identifier",
         "last_used_ms",
-        "marked",
         "number",
         "owner",
         "prepared_at",
@@ -152,9 +139,10 @@ class Transaction:
         self.owner = owner
         self.last_used_ms = now_ms
         self.state = TransactionState.ACTIVE
-        self._by_message: dict[int, TransactionalOperation] = {}
-        self._runs: list[EnqueueRun] = []  # behind these, as long as nobody asks for single ones
-        self.marked = False  # first and last are known, and nothing has come since
+        # What it does, in the order of the calls, by message: a message is in it once only. A
+        # batch is here by its first.
+        self.by_message: dict[int, Step] = {}
+        self.count = 0  # operations
         self.size = 0
         self.spilled = False  # its messages are in the log already, pending
         self.coordinator = b""
@@ -164,38 +152,38 @@ class Transaction:
         self.unended: set[int] | None = None
 
     @property
-    def by_message(self) -> dict[int, TransactionalOperation]:
-        """The operations by message, which is in it once only."""
-        if self._runs:
-            runs, self._runs = self._runs, []
-            for run in runs:
-                self._by_message.update((one.number, one) for one in run.operations())
-        return self._by_message
-
-    @property
-    def count(self) -> int:
-        """How many operations it has."""
-        return len(self._by_message) + sum(len(run.packets) for run in self._runs)
-
-    @property
-    def runs(self) -> list[EnqueueRun]:
-        """All of its operations, where they are nothing but sends that came in runs."""
-        return [] if self._by_message else self._runs
+    def steps(self) -> list[Step]:
+        """What it does, in the order of the calls."""
+        return list(self.by_message.values())
 
     @property
     def operations(self) -> list[TransactionalOperation]:
         """TransactionalOperationCollection, in the order of the calls."""
-        return list(self.by_message.values())
+        operations: list[TransactionalOperation] = []
+        for step in self.by_message.values():
+            operations += step.operations() if isinstance(step, EnqueuedBatch) else (step,)
+        return operations
+
+    def sends(self) -> list[EnqueuedBatch]:
+        """What it sends."""
+        return [step for step in self.by_message.values() if isinstance(step, EnqueuedBatch)]
 
     def add(self, operation: TransactionalOperation) -> None:
         """One more, behind all others."""
-        by_message = self.by_message
-        assert operation.number not in by_message
-        by_message[operation.number] = operation
+        assert operation.number not in self.by_message
+        self.by_message[operation.number] = operation
+        self.count += 1
 
-    def add_run(self, run: EnqueueRun) -> None:
-        """Several more, behind all others."""
-        self._runs.append(run)
+    def add_sends(self, sends: EnqueuedBatch) -> None:
+        """A batch more, behind all others."""
+        self.by_message[sends.numbers.start] = sends
+        self.count += len(sends.numbers)
+        self.size += sends.size
+
+    def remove(self, number: int) -> None:
+        """A receive is no longer part of it."""
+        del self.by_message[number]
+        self.count -= 1
 
 
 _encode = msgspec.msgpack.Encoder().encode

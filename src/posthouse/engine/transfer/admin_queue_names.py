@@ -6,9 +6,9 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.model.errors import ComputerDoesNotSupportEncryption
 from posthouse.model.names import DirectName
-from posthouse.security.message_security import privacy_wanted
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance, glance
-from posthouse.wire.packet.headers import OVER_HTTP, QUEUE_DIRECT, UserFlags
+from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.renaming import with_private_administration
 from posthouse.wire.srmp.stored import without_srmp
@@ -35,18 +35,21 @@ def answerable(
     return renamed, glance(renamed)
 
 
-def addressed(core: Core, queue: Queue, packet: bytes, seen: Glance) -> tuple[bytes, Glance]:
-    """The same for a packet that a client built; what cannot be encrypted is refused at once.
+def addressed(core: Core, queue: Queue, batch: Batch) -> list[Batch]:
+    """The same for packets that a client built; what cannot be encrypted is refused at once.
 
     One that was read elsewhere may say that it came over HTTP: sent again it did not.
     """
-    if seen.user_flags & OVER_HTTP:
-        packet = without_srmp(packet, seen)
-        seen = glance(packet)
-    direct = UserFlags(seen.user_flags).destination_type == QUEUE_DIRECT
-    if queue.outgoing is not None and direct and privacy_wanted(packet, seen):
+    leaving, over_http = queue.outgoing is not None, batch.head.user_flags & OVER_HTTP
+    if leaving and batch.leads_nowhere_secret:
         raise ComputerDoesNotSupportEncryption(
             "a direct name does not say whose key to encrypt with",
             "Send by the queue's PRIVATE= or PUBLIC= name: queue show has it.",
         )
-    return answerable(core, queue, packet, seen)
+    if over_http:
+        (packet,) = batch.packets
+        return addressed(core, queue, Batch.of(without_srmp(packet, batch.head)))
+    if not leaving or not batch.head.ack_flags:
+        return [batch]
+    pairs = zip(batch.packets, batch.looks, strict=True)
+    return [Batch.of(*answerable(core, queue, *pair)) for pair in pairs]

@@ -17,7 +17,7 @@ from posthouse.engine.ledger.records import (
     Change,
 )
 from posthouse.engine.ledger.rows import flags_of, row_of
-from posthouse.engine.transfer.arrivals import Batch
+from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.connect_targets import Targets
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.bounded import Bounded
@@ -72,7 +72,7 @@ class AllowedAnswers:
             self.core.refusals["target_not_allowed"] += 1
         return seen._replace(ack_flags=0)
 
-    def came_again(self, batch: Batch, packet: bytes, seen: Glance, digest: bytes) -> None:
+    def came_again(self, batch: ReceivedBatch, packet: bytes, seen: Glance, digest: bytes) -> None:
         """A duplicate; perhaps somebody else has brought it first, and its answers were muted."""
         key = seen.source_guid, seen.ordinal, digest
         if key in self and seen.source_guid != self.core.guid:

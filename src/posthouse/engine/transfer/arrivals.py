@@ -35,7 +35,7 @@ class Refusal(Exception):
         self.message_class = message_class
 
 
-class Batch:
+class ReceivedBatch:
     """What the packets of one batch have come to so far. Its change is committed at the end."""
 
     __slots__ = ("change", "express", "peer", "places", "recoverable", "sequences")
@@ -115,12 +115,12 @@ class SequencePlace:
         """Whether it is the next one."""
         return self._judgment.standing is Standing.NEXT
 
-    def accept(self, batch: Batch) -> None:
+    def accept(self, batch: ReceivedBatch) -> None:
         """The sequence moves on, in the same step as the message comes in."""
         self._move_on(batch)
         batch.sequences[self.key] = None
 
-    def _move_on(self, batch: Batch) -> IncomingTransactionalTransferInfo:
+    def _move_on(self, batch: ReceivedBatch) -> IncomingTransactionalTransferInfo:
         claim, transfer = self.claim, self.core.transfer
         info = transfer.accept(
             *(claim.queue, claim.source, claim.format_name, *claim.place),
@@ -138,7 +138,7 @@ class SequencePlace:
         """Queue and source, by which order acknowledgments are sent."""
         return self.claim.queue.number, self.claim.source
 
-    def reject(self, batch: Batch) -> None:
+    def reject(self, batch: ReceivedBatch) -> None:
         """Counted; the order acknowledgment tells the sender where to go on.
 
         Of a source that nothing was accepted of nothing is kept: names are cheap to make up.

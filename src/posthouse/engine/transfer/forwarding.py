@@ -13,7 +13,14 @@ from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import FLAG_REMOTE
 from posthouse.engine.ledger.rows import POSITIVE_JOURNAL, restamped
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.arrivals import SEQUENCE, Arriving, Batch, Refusal, is_late, late_by
+from posthouse.engine.transfer.arrivals import (
+    SEQUENCE,
+    Arriving,
+    ReceivedBatch,
+    Refusal,
+    is_late,
+    late_by,
+)
 from posthouse.model.bounded import Bounded
 from posthouse.model.errors import InsufficientResources, MachineQuotaExceeded, QueueError
 from posthouse.model.guids import format_guid
@@ -27,6 +34,7 @@ from posthouse.model.message_classes import (
 from posthouse.model.names import DirectName, SingleName
 from posthouse.model.text import excerpt
 from posthouse.wire.binary.order_acks import ack_class
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
@@ -46,7 +54,7 @@ class Forwarding:
         self.resting = Resting(core, directory)
         self._waiting = Waiting(core)
 
-    def forward(self, batch: Batch, arrival: Arriving) -> None:
+    def forward(self, batch: ReceivedBatch, arrival: Arriving) -> None:
         """On to its next hop, unopened; only as routing server (decision 15).
 
         What cannot be stored stays with whoever sent it (decision 81).
@@ -72,7 +80,7 @@ class Forwarding:
         if seen.transaction_at and self._waiting.has(queue, packet, seen):
             core.refusals["resend_still_waiting"] += 1
             return
-        admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
+        admitted = core.admission.admit(queue, Batch.of(packet, seen), FLAG_REMOTE, False)
         number = core.sending.accept(admitted, None, b"", "", batch.change)
         if seen.transaction_at:
             self._waiting.add(queue, number, packet, seen)
@@ -95,7 +103,7 @@ class Forwarding:
         )
         return Arriving(packet, restamped(arrival.seen, core.guid, core.utc, ordinal))
 
-    def _next_queue(self, name: SingleName | None, batch: Batch) -> Queue:
+    def _next_queue(self, name: SingleName | None, batch: ReceivedBatch) -> Queue:
         """The outgoing queue towards a destination (3.1.5.8.5).
 
         A direct name says itself where to connect to: who uses one does so (decision 9).

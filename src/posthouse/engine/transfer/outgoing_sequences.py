@@ -27,10 +27,9 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.queues.queue import Queue
-from posthouse.wire.packet.sequence_places import Finder, placed
 
 if TYPE_CHECKING:
-    from posthouse.engine.transactions.transaction import TransactionalOperation
+    pass
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct(">Q")
@@ -142,10 +141,14 @@ class Sequences:
         for _, number in list(queue.state.order.lane(SEQUENCED).after(0)):
             (row,) = self.core.state.table.rows((number,))
             if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL:
-                row, _ = self.number(queue, row, None, change)
-                self.core.settle(number, row, KEPT, change)
+                self._settle_numbered(queue, number, row, change)
         self.core.effects.commit(change)
         self.core.event("sequence_begun_anew", queue=queue.name)
+
+    def _settle_numbered(self, queue: Queue, number: int, row: Row, change: Change) -> None:
+        """A message gets the next place; its packet gets it when it is sent."""
+        place = self.number(queue, row.lookup_id, 1, change)
+        self.core.settle(number, row._replace(last_move=place.number), KEPT, change)
 
     def begin_behind(self, queue: Queue, gone: Row, change: Change) -> None:
         """What follows a message that its destination turned away gets a new sequence, for good.
@@ -165,8 +168,7 @@ class Sequences:
         self._begin(queue, info, first, change)
         self._store(queue, change)
         for number, row in numbers:
-            numbered, _ = self.number(queue, row, None, change)
-            self.core.settle(number, numbered, KEPT, change)
+            self._settle_numbered(queue, number, row, change)
         outgoing = queue.outgoing
         if outgoing is not None and outgoing.sender is not None:
             outgoing.sender.send_again_behind(gone.lookup_id)
@@ -221,36 +223,11 @@ class Sequences:
 
     # -- numbers (decisions 23, 43)
 
-    def number(
-        self, queue: Queue, row: Row, packet: bytes | None, change: Change
-    ) -> tuple[Row, bytes | None]:
-        """A transactional message gets its place at commit, once.
+    def number(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
+        """Transactional messages get their places at commit, once.
 
-        So does its packet, unless it is in the log already: then when it is sent.
+        The place of the first of a number of messages; the others follow on from it.
         """
-        place = self.number_run(queue, row.lookup_id, 1, change)
-        if packet is not None:
-            packet = placed(packet, row.flags, *place)
-        return row._replace(last_move=place.number), packet
-
-    def number_sends(
-        self, queue: Queue, row: Row, sends: list[TransactionalOperation], change: Change
-    ) -> int:
-        """The same for sends of a transaction that are alike; returns the first number."""
-        first = self.number_run(queue, row.lookup_id, len(sends), change)
-        sequence_id, number, previous = first
-        finder = Finder()
-        for send in sends:
-            packet = send.packet
-            assert packet is not None
-            finder.look(packet)
-            at = finder.transaction_at
-            send.packet = placed(packet, row.flags, sequence_id, number, previous, at)
-            previous, number = number, number + 1
-        return first.number
-
-    def number_run(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:
-        """The place of the first of this many messages; the others follow on from it."""
         info = self.info(queue)
         if self._is_over(queue, info) or info.next_number + count - 1 > SEQUENCE_NUMBER_MAX:
             self._begin(queue, info, lookup_id, change)

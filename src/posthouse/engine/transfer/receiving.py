@@ -18,24 +18,21 @@ from posthouse.engine.ledger.records import (
     NEVER,
     WANT_DEAD_LETTER,
     Change,
-    Row,
 )
 from posthouse.engine.ledger.rows import (
     DELIVERY,
-    are_alike,
     flags_of,
     row_of,
     wants_of,
 )
-from posthouse.engine.messages.admission import INFINITE
-from posthouse.engine.messages.enqueue import extra_of
+from posthouse.engine.messages.admission import INFINITE, Admitted
 from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.allowed_answers import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
     RELAYED,
     SEQUENCE,
     Arriving,
-    Batch,
+    ReceivedBatch,
     Refusal,
     Run,
     SequencePlace,
@@ -83,6 +80,7 @@ from posthouse.security.access import Caller, Guard
 from posthouse.security.message_security import is_encrypted
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.binary.order_acks import ack_class, read_final_ack, read_order_ack
+from posthouse.wire.packet.batch import Batch, are_alike
 from posthouse.wire.packet.digest import content_digest, passing_digest
 from posthouse.wire.packet.glance import SESSION, Glance, glance
 from posthouse.wire.packet.headers import HOPS, OVER_HTTP
@@ -139,7 +137,7 @@ class Receiving:
             return self._take_run(peer, run)
         packets, looks = packets[:STEP_MESSAGES], looks[:STEP_MESSAGES]
         sound, why = self._sound(packets, looks)
-        batch, dealt_with = Batch(peer), 0
+        batch, dealt_with = ReceivedBatch(peer), 0
         with self.core.untold():
             for packet, seen in zip(packets[:sound], looks, strict=False):
                 try:
@@ -166,7 +164,7 @@ class Receiving:
                 return at, str(error)
         return len(packets), ""
 
-    def _commit(self, batch: Batch) -> None:
+    def _commit(self, batch: ReceivedBatch) -> None:
         if batch.recoverable or batch.express:
             self.history.add(batch.recoverable, batch.express, batch.change, batch.peer.host)
         for host, notes in batch.places.items():
@@ -183,7 +181,7 @@ class Receiving:
 
     # -- one message
 
-    def _take(self, batch: Batch, packet: bytes, seen: Glance) -> None:
+    def _take(self, batch: ReceivedBatch, packet: bytes, seen: Glance) -> None:
         if seen.base_flags & SESSION:  # it belongs to the hop, and its session has read it
             packet = drop_session_header(packet)
             seen = glance(packet)
@@ -240,19 +238,23 @@ class Receiving:
         queue = self.core.transfer.sequences.queue_of(sequence_id)
         return queue is not None and bool(peer.may_acknowledge(queue.number))
 
-    def _was_refused(self, batch: Batch, source: bytes, ordinal: int, digest: bytes) -> bool:
+    def _was_refused(
+        self, batch: ReceivedBatch, source: bytes, ordinal: int, digest: bytes
+    ) -> bool:
         """Whether it came before and was refused: from the same address, or over other routers."""
         if self._is_known(batch, refused_of(source, batch.peer), ordinal, digest):
             return True
         known = self._is_known(batch, source + RELAYED, ordinal, digest)
         return known and self.speakers.is_relayed(batch.peer, source)
 
-    def _note_refusal(self, batch: Batch, source: bytes, seen: Glance, digest: bytes) -> None:
+    def _note_refusal(
+        self, batch: ReceivedBatch, source: bytes, seen: Glance, digest: bytes
+    ) -> None:
         batch.note(refused_of(source, batch.peer), seen, digest)
         if self.speakers.is_relayed(batch.peer, source):
             batch.note(source + RELAYED, seen, digest)
 
-    def _is_known(self, batch: Batch, source: bytes, ordinal: int, digest: bytes) -> bool:
+    def _is_known(self, batch: ReceivedBatch, source: bytes, ordinal: int, digest: bytes) -> bool:
         return self.history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
 
     def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: Glance) -> None:
@@ -270,7 +272,7 @@ class Receiving:
         if counts:
             self.clocks.told(peer.address, seen.sent_time)
 
-    def _take_new(self, batch: Batch, packet: bytes, seen: Glance, digest: bytes) -> bool:
+    def _take_new(self, batch: ReceivedBatch, packet: bytes, seen: Glance, digest: bytes) -> bool:
         """Takes a message in, or does nothing with it, or refuses it: then False."""
         allowed = self.answers.allowed(batch.peer, packet, seen)
         arrival = Arriving(packet, allowed, digest)
@@ -293,7 +295,7 @@ class Receiving:
             return True
         return False
 
-    def _deliver(self, batch: Batch, arrival: Arriving) -> None:
+    def _deliver(self, batch: ReceivedBatch, arrival: Arriving) -> None:
         """A message for a queue of this machine."""
         core, seen = self.core, arrival.seen
         view = Packet(arrival.packet, seen)
@@ -323,7 +325,7 @@ class Receiving:
             place.reject(batch)
             return
         flags = FLAG_REMOTE | arrival.flags
-        admitted = core.admission.admit(queue, arrival.packet, arrival.seen, flags, False)
+        admitted = core.admission.admit(queue, Batch.of(arrival.packet, arrival.seen), flags, False)
         sender = caller.sid if caller.authenticated else b""
         copy = self._copy(batch, queue, arrival)
         if copy is Copy.REPLAYED:
@@ -337,7 +339,7 @@ class Receiving:
             place.accept(batch)
         core.tracing.received(arrival.packet, arrival.seen, batch.change)
 
-    def _copy(self, batch: Batch, queue: Queue, arrival: Arriving) -> Copy:
+    def _copy(self, batch: ReceivedBatch, queue: Queue, arrival: Arriving) -> Copy:
         """Whether a signed message came into an authenticated queue before."""
         if not arrival.signed:
             return Copy.NONE
@@ -365,14 +367,14 @@ class Receiving:
             return None
         return Guard(found.security, str(name), authentication=found.authentication)
 
-    def _place(self, batch: Batch, queue: Queue, arrival: Arriving) -> SequencePlace | None:
+    def _place(self, batch: ReceivedBatch, queue: Queue, arrival: Arriving) -> SequencePlace | None:
         """The place of a transactional message in its sequence."""
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
         host = self.speakers.lineage(batch.peer, arrival.seen.source_guid)
         return SequencePlace(self.core, batch.peer, host, queue, arrival)
 
-    def _was_accepted(self, batch: Batch, arrival: Arriving) -> bool:
+    def _was_accepted(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """Whether it came into a queue of the name before that was deleted.
 
         It has had its end, and gets no other; its order acknowledgment is due once more.
@@ -458,7 +460,7 @@ class Receiving:
 
     # -- refusals
 
-    def _refuse(self, batch: Batch, arrival: Arriving, message_class: int) -> None:
+    def _refuse(self, batch: ReceivedBatch, arrival: Arriving, message_class: int) -> None:
         """The message is dropped; whoever is to know learns why."""
         core, seen, change = self.core, arrival.seen, batch.change
         core.refusals[class_name(message_class)] += 1
@@ -476,7 +478,7 @@ class Receiving:
         elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
             core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
 
-    def _is_first_refusal(self, batch: Batch, arrival: Arriving) -> bool:
+    def _is_first_refusal(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """A message may come again until its sender has heard; its acknowledgment does not.
 
         The history remembers it, but not as one that came in: anybody can send under a name.
@@ -487,7 +489,7 @@ class Receiving:
         self._note_refusal(batch, source, seen, arrival.digest)
         return not known
 
-    def _is_given_up(self, batch: Batch, arrival: Arriving) -> bool:
+    def _is_given_up(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """Whether the sender of a transactional message was told that it is refused.
 
         It ends the message when it hears so. What was wrong with it may be over by now, as with a
@@ -506,7 +508,7 @@ class Receiving:
         They go to one queue of this machine, come from one source, ask for no answers, and are
         either new to the history or the next ones of one sequence.
         """
-        if not looks or not are_alike(looks) or out_of_range(looks[0]):
+        if not looks or looks[0].security_at or out_of_range(looks[0]):
             return None
         core, first = self.core, looks[0]
         source, address, now = first.source_guid, first.address_guid, core.utc
@@ -519,6 +521,7 @@ class Receiving:
         for packet, seen in zip(packets, looks, strict=True):
             if (
                 not packet.startswith(head, USER_FLAGS_AT)
+                or not (seen is first or are_alike(first, seen))
                 or seen[4] != source
                 or seen[5] != address
                 or seen[13]  # acknowledgments
@@ -561,15 +564,9 @@ class Receiving:
     def _take_run(self, peer: Peer, run: Run) -> Verdict:
         """The same as `_take` for each, all at once."""
         core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
-        row = Row(
-            *(core.lookup_ids.run(len(run.packets)).start, queue.number, NEVER, core.utc, 0, 0, 0),
-            seen.message_class,
-            *(0, 0, seen.priority, flags_of(seen, FLAG_REMOTE), wants_of(seen)),
-        )
-        extra = extra_of(run.host, row.wants)
-        numbers = core.arrive_run(
-            row, run.packets, run.looks, run.ordinals, b"", change, extra=extra
-        )
+        batch = Batch(run.packets, run.looks, run.ordinals)
+        admitted = Admitted(queue, batch, flags_of(seen, FLAG_REMOTE))
+        core.sending.accept(admitted, None, b"", "", change, run.host)
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
             self._move_on(peer, run, change)
@@ -578,9 +575,6 @@ class Receiving:
             notes = {seen.source_guid: dict(zip(run.ordinals, run.digests(), strict=True))}
             kinds = (notes, {}) if seen.user_flags & DELIVERY else ({}, notes)
             self.history.add(*kinds, change, peer.host)
-        if queue.waiters:
-            for number in numbers:
-                core.announce(queue, number)
         core.commit(change)
         return Verdict(len(run.packets), sequences)
 

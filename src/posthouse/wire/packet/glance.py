@@ -90,6 +90,11 @@ class Glance(NamedTuple):
     body_size: int
     security_at: int
 
+    @property
+    def span(self) -> tuple[int, ...]:
+        """Where label, extension and body lie: place and size of each."""
+        return self[15:21]
+
 
 def glance(data: bytes | memoryview) -> Glance:
     """Checks the front of a UserMessage packet and finds what the engine routes on.

@@ -44,6 +44,7 @@ from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from posthouse.security.xml_signatures import XmlVerified, verify
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import web_digest
 from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, INFINITE
@@ -129,7 +130,7 @@ class SrmpReceiving:
 
     def _batch(self, arrivals: list[SrmpArrival]) -> SrmpBatch:
         peer = arrivals[0].peer if arrivals else Peer(b"", "")
-        return SrmpBatch(self.core, peer, self._guard)
+        return SrmpBatch(self.core, peer, self._guard, self.core.sending.accept)
 
     def _commit(self, batch: SrmpBatch) -> None:
         batch.flush()
@@ -321,7 +322,7 @@ class SrmpReceiving:
             seen = glance(packet)
         queue = core.registry.sending_target(name, batch.change)
         seen = seen._replace(ack_flags=0)  # its destination answers
-        admitted = core.admission.admit(queue, packet, seen, FLAG_REMOTE, False)
+        admitted = core.admission.admit(queue, Batch.of(packet, seen), FLAG_REMOTE, False)
         core.sending.accept(admitted, None, b"", "", batch.change)
         self._note(batch, arrival, seen, hops)
 
@@ -423,7 +424,7 @@ class SrmpReceiving:
     ) -> None:
         core, change = self.core, batch.change
         host = "" if arrival.message.stream is None else arrival.peer.host
-        admitted = core.admission.admit(queue, one.packet, one.seen, one.flags, False)
+        admitted = core.admission.admit(queue, Batch.of(one.packet, one.seen), one.flags, False)
         if self._is_resent(batch, arrival, queue, verified):
             return
         number = core.sending.accept(admitted, None, b"", "", change, host)

@@ -10,25 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from posthouse.engine.ledger.ledger import Ledger
-from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, NEVER, Row
+from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, Change
 from posthouse.engine.ledger.rows import DELIVERY
-from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL
+from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL, Admitted
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.arrivals import Batch, Notes, is_noted
+from posthouse.engine.transfer.arrivals import Notes, ReceivedBatch, is_noted
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import QueueError
-from posthouse.model.message_classes import NORMAL
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 
+Accept = Callable[[Admitted, None, bytes, str, Change], object]  # of `Sending`
 _ANYBODY = Caller.anonymous()
 
 
-class SrmpBatch(Batch):
+class SrmpBatch(ReceivedBatch):
     """What the messages of one turn have come to so far, with the run that is still growing."""
 
     __slots__ = (
+        "_accept",
         "_bytes",
         "_core",
         "_guard",
@@ -40,8 +42,11 @@ class SrmpBatch(Batch):
         "hosts",
     )
 
-    def __init__(self, core: Ledger, peer: Peer, guard: Callable[[Queue], Guard]) -> None:
+    def __init__(
+        self, core: Ledger, peer: Peer, guard: Callable[[Queue], Guard], accept: Accept
+    ) -> None:
         super().__init__(peer)
+        self._accept = accept
         self._core = core
         self._guard = guard
         self._open: dict[int, bool] = {}  # queues, by number
@@ -106,13 +111,5 @@ class SrmpBatch(Batch):
             return
         assert queue is not None
         self._packets, self._looks, self._bytes = [], [], 0
-        core, (priority, flags) = self._core, self._kind
-        first = core.lookup_ids.run(len(packets)).start
-        row = Row(
-            *(first, queue.number, NEVER, core.utc, 0, 0, 0, NORMAL, 0, 0, priority, flags, 0)
-        )
-        ordinals = [seen[8] for seen in looks]
-        numbers = core.arrive_run(row, packets, looks, ordinals, b"", self.change)
-        if queue.waiters:
-            for number in numbers:
-                core.announce(queue, number)
+        batch = Batch(packets, looks, [seen.ordinal for seen in looks])
+        self._accept(Admitted(queue, batch, self._kind[1]), None, b"", "", self.change)

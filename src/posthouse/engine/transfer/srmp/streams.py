@@ -18,7 +18,7 @@ from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
 from posthouse.engine.messages.admission import INFINITE, Admitted
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.arrivals import Batch
+from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.incoming_sequences import (
     IncomingTransactionalTransferInfo as Incoming,
 )
@@ -29,6 +29,7 @@ from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.wire.binary.order_acks import FinalAck, Origin, read_final_ack
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.sequence_places import place_of
@@ -170,7 +171,7 @@ class StreamPlace:
         claim = self.claim
         return claim.queue.number, claim.source, claim.format_name, claim.host
 
-    def accept(self, batch: Batch, address: str, receipts_to: str) -> Incoming:
+    def accept(self, batch: ReceivedBatch, address: str, receipts_to: str) -> Incoming:
         """The stream moves on, in the same step as the message comes in (decisions 22 and 84)."""
         own, stream, claim = self._judgment.own, self.stream, self.claim
         info = Incoming(
@@ -204,7 +205,7 @@ class StreamPlace:
         batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
         return info
 
-    def reject(self, batch: Batch, address: str, receipts_to: str) -> bool:
+    def reject(self, batch: ReceivedBatch, address: str, receipts_to: str) -> bool:
         """Counted. Whether a receipt is due: it tells how far the stream has come."""
         own = self._judgment.own
         if self._judgment.standing is Standing.AGREED:
@@ -359,7 +360,7 @@ class IncomingStreams:
             core.refusals["receipt_dropped"] += 1
             return 0
         seen = glance(packet)._replace(time_to_reach_queue=kept_s)
-        admitted = Admitted(target, packet, seen, flags_of(seen, 0))
+        admitted = Admitted(target, Batch.of(packet, seen), flags_of(seen, 0))
         return core.sending.accept(admitted, None, b"", "", change)
 
     # -- final stream receipts (3.1.7.3.3)

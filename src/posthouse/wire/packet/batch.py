@@ -1,0 +1,240 @@
+"""Packets as the engine takes them: a batch shares what decides its way, one or a thousand.
+
+The messages of a batch have one header template: flags, times, queue names, class, what they ask
+for. What differs is a column: packet, size, priority, ordinal, and where label, extension and body
+lie. So every rule is asked once for a batch, and a single message is a batch of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from posthouse.wire.packet.glance import PRIORITY, Glance, body_is_longer, glance
+from posthouse.wire.packet.headers import OVER_HTTP, QUEUE_DIRECT, TransactionFlags
+from posthouse.wire.packet.patch import (
+    SENT_TIME_AT,
+    SOURCE_GUID_AT,
+    TIME_TO_REACH_QUEUE_AT,
+    TRANSACTION_NUMBER,
+    U16,
+    U32,
+    U32_PAIR,
+    UNVERIFIED,
+    USER_FLAGS_AT,
+)
+from posthouse.wire.packet.sequence_places import NO_PRIVACY, PRIVACY_LEVEL_AT, placed
+
+_ADDRESS_AT = SOURCE_GUID_AT + 16
+_ALONE = OVER_HTTP | 0x200  # and JP, [MS-MQMQ] 2.2.19.2
+_NUMBERED = int(TransactionFlags.of(first=1, last=1, transaction_number=0xFFFFF))
+_ARRIVAL = 0x01  # PA, [MS-MQMQ] 2.2.19.3
+_NO_HEADERS = Glance(0, 0, 0, 0, b"", b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+class Batch:
+    """Messages that share everything that decides their way but size and priority."""
+
+    __slots__ = ("head", "looks", "ordinals", "packets", "sent_time")
+
+    def __init__(
+        self, packets: list[bytes], looks: list[Glance], ordinals: Sequence[int] = ()
+    ) -> None:
+        head = looks[0]
+        self.packets = packets
+        self.looks = looks  # one for each; the same object where packets look the same
+        self.head = head  # what was seen of the first: that of all, but for the columns
+        self.ordinals = ordinals  # empty: those of the looks do not count, a stamp brings others
+        self.sent_time = head.sent_time
+
+    @classmethod
+    def of(cls, packet: bytes, seen: Glance | None = None) -> Batch:
+        """A single message, as its packet has it; or as `seen`, where that differs."""
+        if seen is None:
+            seen = glance(packet)
+        return cls([packet], [seen], (seen.ordinal,))
+
+    @classmethod
+    def of_data(cls, data: bytes) -> Batch:
+        """Bytes that are not a packet, kept as the body of a message without headers."""
+        size = len(data)
+        return cls([data], [_NO_HEADERS._replace(packet_size=size, body_size=size)], (0,))
+
+    def __len__(self) -> int:
+        return len(self.packets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all packets: what quotas count."""
+        looks = self.looks
+        return self.head.packet_size if len(looks) == 1 else sum([seen[0] for seen in looks])
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each packet."""
+        return [seen[0] for seen in self.looks]
+
+    @property
+    def priorities(self) -> bytes | None:
+        """The priority of each; None where it is that of the head for all."""
+        looks, head = self.looks, self.head
+        if len(looks) == 1:
+            return None
+        priorities = bytes([seen[1] for seen in looks])
+        return None if priorities.count(head.priority) == len(looks) else priorities
+
+    @property
+    def leads_nowhere_secret(self) -> bool:
+        """Whether it is to be encrypted for a destination whose key its name does not lead to."""
+        direct = self.head.user_flags >> 10 & 7 == QUEUE_DIRECT
+        return direct and _privacy(self.packets[0], self.head) not in (b"", NO_PRIVACY)
+
+    def each(self) -> list[Batch]:
+        """Its messages one by one."""
+        if len(self.packets) == 1:
+            return [self]
+        singles = []
+        for packet, seen, ordinal in zip(self.packets, self.looks, self.ordinals, strict=True):
+            single = Batch([packet], [seen], (ordinal,))
+            single.sent_time = self.sent_time
+            singles.append(single)
+        return singles
+
+    def stamped(
+        self,
+        source_guid: bytes,
+        ordinals: Sequence[int],
+        sent_time: int,
+        reach_max: int,
+        transaction_number: int | None = None,
+    ) -> Batch:
+        """The packets as their first queue manager sends them: identity, times, transaction.
+
+        AU and AS are cleared, for only our own verification may set them (decision 3).
+        """
+        head, pair = self.head, U32_PAIR.pack
+        reach = min(head.time_to_reach_queue, reach_max)
+        front, identity = TIME_TO_REACH_QUEUE_AT, U32.pack(reach) + source_guid
+        address = slice(_ADDRESS_AT, SENT_TIME_AT)
+        middle, rest = self._middle(transaction_number)
+        packets = [
+            b"".join(
+                (
+                    packet[:front],
+                    identity,
+                    packet[address],
+                    pair(sent_time, ordinal),
+                    middle,
+                    memoryview(packet)[rest:],
+                )
+            )
+            for packet, ordinal in zip(self.packets, ordinals, strict=True)
+        ]
+        stamped = Batch(packets, self.looks, ordinals)
+        stamped.sent_time = sent_time
+        if reach != head.time_to_reach_queue:
+            stamped.head = head._replace(time_to_reach_queue=reach)
+        return stamped
+
+    def _middle(self, transaction_number: int | None) -> tuple[bytes, int]:
+        """What lies behind MessageID and is the same in all, as far as it changes; its end."""
+        head, end = self.head, USER_FLAGS_AT
+        if transaction_number is None and not head.security_at:
+            return b"", end
+        if transaction_number is not None:
+            assert head.transaction_at, "a message without TransactionHeader has no such number"
+            assert transaction_number <= TRANSACTION_NUMBER >> 4
+            end = head.transaction_at + 4
+        if head.security_at:
+            assert len(self.packets) == 1, "a SecurityHeader belongs to one message"
+            end = head.security_at + 2
+        middle = bytearray(self.packets[0][USER_FLAGS_AT:end])
+        if transaction_number is not None:
+            flags = head.transaction_flags & ~TRANSACTION_NUMBER | transaction_number << 4
+            U32.pack_into(middle, head.transaction_at - USER_FLAGS_AT, flags)
+        if head.security_at:
+            at = head.security_at - USER_FLAGS_AT
+            U16.pack_into(middle, at, U16.unpack_from(middle, at)[0] & UNVERIFIED)
+        return bytes(middle), end
+
+    def placed(self, sequence_id: int, number: int, previous: int, first: int, last: int) -> Batch:
+        """The packets with their places in a sequence, which follow on each other.
+
+        `first` and `last` have the marks FM and LM for the first and the last of them.
+        """
+        at, end, packets = self.head.transaction_at, len(self.packets), []
+        for place, packet in enumerate(self.packets, 1):
+            marks = (first if place == 1 else 0) | (last if place == end else 0)
+            packets.append(placed(packet, marks, sequence_id, number, previous, at))
+            previous, number = number, number + 1
+        batch = Batch(packets, self.looks, self.ordinals)
+        batch.sent_time = self.sent_time
+        return batch
+
+
+def split(packets: list[bytes]) -> list[Batch]:
+    """Packets that a client built, in their order: neighbours that are alike are one batch."""
+    if len(packets) == 1:
+        return [Batch(packets, [glance(packets[0])])]
+    batches: list[Batch] = []
+    looks: list[Glance] = []
+    front, size, names, privacy, start = b"", -1, b"", b"", 0
+    for at, packet in enumerate(packets):
+        # One as long as the last, and like it up to the body, looks the same.
+        if len(packet) != size or not packet.startswith(front):
+            seen = glance(packet)
+            front, size = packet[: seen.body_at], len(packet)
+            alone = _stands_alone(seen)
+            if alone or body_is_longer(packet, seen):
+                size = -1  # the next one is looked at, however it begins
+            if looks and not (
+                not alone
+                and are_alike(looks[0], seen)
+                and seen.transaction_flags == looks[0].transaction_flags
+                and packet.startswith(names, USER_FLAGS_AT)
+                and _privacy(packet, seen) == privacy
+            ):
+                batches.append(Batch(packets[start:at], looks))
+                looks, start = [], at
+            if not looks:
+                names = packet[USER_FLAGS_AT : names_end_of(seen)]
+                privacy = _privacy(packet, seen)
+        looks.append(seen)
+    if looks:
+        batches.append(Batch(packets[start:] if start else packets, looks))
+    return batches
+
+
+def _privacy(packet: bytes, seen: Glance) -> bytes:
+    """PrivacyLevel; empty without a MessagePropertiesHeader."""
+    at = seen.properties_at
+    return packet[at + PRIVACY_LEVEL_AT : at + PRIVACY_LEVEL_AT + 4] if at else b""
+
+
+def _stands_alone(seen: Glance) -> bool:
+    """Whether a message has consequences before the next one comes, or headers of its own.
+
+    Its arrival is to be acknowledged or journaled, or it expires at once.
+    """
+    return bool(seen[9] & _ALONE or seen[21] or seen[13] & _ARRIVAL or not seen[6])
+
+
+def names_end_of(seen: Glance) -> int:
+    """Where the queue names end: all that messages of one batch have in common lies before it."""
+    return seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
+
+
+def are_alike(head: Glance, seen: Glance) -> bool:
+    """Whether a message may be in one batch with another, as far as its headers tell.
+
+    One with a SecurityHeader never is: that is its own.
+    """
+    return (
+        seen[9] == head[9]  # flags
+        and (seen[10] ^ head[10]) & ~_NUMBERED == 0  # of the TransactionHeader
+        and seen[11:15] == head[11:15]  # where the headers are, acknowledgments, class
+        and seen[3] == head[3]  # time to reach the queue
+        and seen[6] == head[6]  # time to be received
+        and (seen[2] ^ head[2]) & ~PRIORITY == 0
+        and not seen[21]
+        and not head[21]
+    )
