@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
+    ComputerDoesNotSupportEncryption,
     QueueError,
     QueueQuotaExceeded,
     RemoteProtocolError,
@@ -30,7 +32,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     MessageId,
 )
-from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet import Packet, glance
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig
 from tests.engine.sends import PEER, arrives, packet_of, transactional_packet
@@ -122,6 +124,27 @@ def test_packets_go_to_one_queue_not_to_a_list(rig: Rig) -> None:
     out = rig.open(r"DIRECT=OS:ALPHA\private$\orders,DIRECT=OS:ALPHA\private$\other")
     with rig.refused(0xC00E0020, "not to a list"):
         rig.run(lambda m: m.messages.send_packets(out, [packet_of()]))
+
+
+@pytest.mark.parametrize("asks", [{}, {"negative_journaling_requested": True}])
+@pytest.mark.parametrize("others", [0, 2])
+@pytest.mark.parametrize("bare", [True, False])  # without a SecurityHeader, or with one
+def test_a_packet_that_cannot_be_encrypted_is_refused_at_once(
+    rig: Rig, asks: dict[str, Any], others: int, bare: bool
+) -> None:
+    """Whatever else it asks for, and whatever is sent with it."""
+    far = r"DIRECT=OS:BETA\private$\orders"
+    clear = packet_of(destination_queue_format_name=far, **asks)
+    level_at = glance(clear).properties_at + 40
+    by_hand = clear[:level_at] + b"\x01\x00\x00\x00" + clear[level_at + 4 :]
+    made = packet_of(destination_queue_format_name=far, privacy_level=1, **asks)
+    secret = by_hand if bare else made
+    outgoing = rig.open(far)
+    packets = [clear] * others + [secret]
+    with rig.refused(ComputerDoesNotSupportEncryption.code, "whose key"):
+        rig.run(lambda m: m.messages.send_packets(outgoing, packets))
+    assert len(rig.run(lambda m: m.messages.send_packets(outgoing, [clear] * 2))) == 2
+    assert outgoing.target().state.count == 2
 
 
 def test_names_that_cannot_be_acknowledged_to_are_refused_before_anything_changes(

@@ -1,0 +1,158 @@
+"""Batches: what goes together, and that each message of one is treated as it would be alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
+from posthouse.wire.packet.batch import Batch, split
+from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import patch, stamp
+from posthouse.wire.packet.sequence_places import placed
+
+from .strategies import messages
+from .vectors import SEALED
+
+OURS = bytes(range(100, 116))
+ORDERS = r"DIRECT=OS:ALPHA\private$\orders"
+TRANSACTIONAL: dict[str, Any] = {
+    "transaction_identifier": 1,
+    "transactional_message_sequence_identifier": TxSequenceId(5, 6),
+    "delivery_guarantee": DeliveryGuarantee.RECOVERABLE,
+}
+
+
+def packet_of(**attributes: Any) -> bytes:
+    attributes.setdefault("destination_queue_format_name", ORDERS)
+    return serialize(Message(**attributes))
+
+
+@given(st.lists(messages(), min_size=1, max_size=3), st.data())
+def test_batches_have_all_packets_in_order_as_each_is_seen(
+    some: list[Message], data: st.DataObject
+) -> None:
+    packets: list[bytes] = []
+    for message in some:
+        packet = bytearray(serialize(message))
+        packets.append(bytes(packet))
+        for _ in range(data.draw(st.integers(0, 4))):  # alike, or with a byte that is another
+            if data.draw(st.booleans()):
+                packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))
+            packets.append(bytes(packet))
+    try:
+        looks = [glance(packet) for packet in packets]
+    except RemoteProtocolError:
+        with pytest.raises(RemoteProtocolError):
+            split(packets)
+        return
+    batches = split(packets)
+    assert [packet for batch in batches for packet in batch.packets] == packets
+    assert [seen for batch in batches for seen in batch.looks] == looks
+    for batch in batches:
+        assert batch.size == sum(batch.sizes) == sum(seen.packet_size for seen in batch.looks)
+        priorities = bytes([seen.priority for seen in batch.looks])
+        assert batch.priorities in (None, priorities)
+        for seen in batch.looks:  # what differs is a column, and nothing else
+            columns = "packet_size priority base_flags source_guid address_guid sent_time ordinal"
+            spans = "label_at label_size extension_at extension_size body_at body_size"
+            same = {name: getattr(batch.head, name) for name in f"{columns} {spans}".split()}
+            assert seen._replace(**same) == batch.head
+            assert seen.base_flags & ~7 == batch.head.base_flags & ~7
+
+
+@given(st.lists(messages(), min_size=1, max_size=4), st.integers(0, 0xFFFFFFFF), st.booleans())
+def test_a_batch_is_stamped_as_each_of_its_packets(
+    some: list[Message], reach: int, in_transaction: bool
+) -> None:
+    packets = [serialize(message) for message in some for _ in range(2)]
+    for batch in split(packets):
+        number = 0xABCDE if in_transaction and batch.head.transaction_at else None
+        ordinals = list(range(7, 7 + len(batch)))
+        stamped = batch.stamped(OURS, ordinals, 1234, reach, number)
+        for before, after, ordinal in zip(batch.packets, stamped.packets, ordinals, strict=True):
+            limited = min(glance(before).time_to_reach_queue, reach)
+            expected = patch(before, time_to_reach_queue=limited)
+            assert after == stamp(
+                expected,
+                source_guid=OURS,
+                ordinal=ordinal,
+                sent_time=1234,
+                transaction_number=number,
+            )
+        assert (stamped.ordinals, stamped.sent_time) == (ordinals, 1234)
+        assert stamped.head.time_to_reach_queue == min(batch.head.time_to_reach_queue, reach)
+        assert [one.packets for one in stamped.each()] == [[packet] for packet in stamped.packets]
+        assert {one.sent_time for one in stamped.each()} == {1234}
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_batch_gets_its_places_in_a_sequence_one_after_the_other(count: int) -> None:
+    packets = [packet_of(body=bytes([n]), **TRANSACTIONAL) for n in range(count)]
+    (batch,) = split(packets)
+    found = batch.placed(99, 7, 6, 4, 8).packets
+    for at, packet in enumerate(packets):
+        marks = (4 if at == 0 else 0) | (8 if at == count - 1 else 0)
+        assert found[at] == placed(packet, marks, 99, 7 + at, 6 + at)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"delivery_guarantee": DeliveryGuarantee.RECOVERABLE},
+        TRANSACTIONAL,
+        {"negative_journaling_requested": True},
+        {"positive_journaling_requested": True},
+        {"acknowledgements_requested": 2, "administration_queue_format_name": ORDERS},
+        {"time_to_be_received": 7},
+        {"time_to_reach_queue": 7},
+        {"privacy_level": 1},
+        {"destination_queue_format_name": ORDERS + "2"},
+        {"response_queue_format_name": ORDERS},
+        {"tracing_requested": True},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_decides_the_way_of_a_message_parts_batches(change: dict[str, Any]) -> None:
+    plain, other = packet_of(), packet_of(**change)
+    assert [len(batch) for batch in split([plain, plain, other, plain])] == [2, 1, 1]
+
+
+def test_sizes_priorities_and_labels_are_columns() -> None:
+    packets = [packet_of(body=b"x" * n, label="l" * (n % 3), priority=n % 8) for n in range(9)]
+    (batch,) = split(packets)
+    assert batch.priorities == bytes([n % 8 for n in range(9)])
+    assert batch.sizes == [len(packet) for packet in packets]
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        packet_of(positive_journaling_requested=True),
+        packet_of(acknowledgements_requested=1, administration_queue_format_name=ORDERS),
+        packet_of(time_to_be_received=0),
+        SEALED,
+    ],
+    ids=["journaled", "acknowledged on arrival", "expires at once", "secured"],
+)
+def test_a_message_with_consequences_at_once_or_a_signature_is_alone(packet: bytes) -> None:
+    assert [len(batch) for batch in split([packet] * 3)] == [1, 1, 1]
+
+
+def test_a_client_that_sends_nothing_makes_no_batch() -> None:
+    assert split([]) == []
+
+
+def test_a_single_message_is_a_batch_as_its_packet_has_it() -> None:
+    packet = packet_of(body=b"alone")
+    seen = glance(packet)
+    batch = Batch.of(packet)
+    assert (batch.packets, batch.looks, batch.ordinals) == ([packet], [seen], (seen.ordinal,))
+    assert Batch.of(packet, seen._replace(ack_flags=3)).head.ack_flags == 3
+    data = Batch.of_data(b"12345")
+    assert (data.packets, data.size, data.head.span) == ([b"12345"], 5, (0, 0, 0, 0, 0, 5))
