@@ -68,7 +68,7 @@ class Posthouse(Candidate):
         bodies = [body_of(number) for number in numbers]
         head = Batch.of_data(bodies[0]).head
         rows = packed_rows(row, Batch(bodies, [head] * count, numbers))
-        self.state.arrive(first, row, b"", rows)
+        self.state.arrive(first, row, b"", rows, sum(map(len, bodies)))
         pack, packed_rows_of = ARRIVAL_OF_ROW.pack, PACKED_ROW.iter_unpack(rows)
         records: list[Record] = [
             (MESSAGE, number, pack(number, packed, *head.span, 0, 0), body)

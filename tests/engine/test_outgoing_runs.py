@@ -60,7 +60,7 @@ def test_a_run_with_time_and_places_is_as_its_messages(
     runs, singles = State(), State()
     row = row._replace(size=5, ordinal=0)
     batch = batch_of([5] * count, list(range(count)), [row.priority] * count)
-    runs.arrive(number, row, b"", packed_rows(row, batch, place))
+    runs.arrive(number, row, b"", packed_rows(row, batch, place), batch.size)
     for at in range(count):
         numbered = place + at if place else 0
         single = row._replace(lookup_id=7 + at, size=5, ordinal=at, last_move=numbered)

@@ -112,7 +112,7 @@ def test_the_first_available_messages_are_the_first_that_are_not_locked(
 def test_the_rows_of_several_are_those_of_each(numbers: list[int]) -> None:
     table = MessageTable()
     for number in range(100, 701):
-        table.add(number, Row(*[number % 200 + 1] * len(Row._fields)))
+        table.add(number, ROW.pack(*Row(*[number % 200 + 1] * len(Row._fields))))
     assert table.rows(numbers) == [table.get(number) for number in numbers]
     assert table.rows(tuple(numbers)) == table.rows(numbers)
 
@@ -121,9 +121,9 @@ def test_the_rows_of_several_are_those_of_each(numbers: list[int]) -> None:
 def test_a_table_takes_a_run_as_it_takes_its_rows(first: int, count: int) -> None:
     runs, singles = MessageTable(), MessageTable()
     rows = [ROW_OF_MANY._replace(ordinal=at + 1) for at in range(count)]
-    runs.add_run(first, b"".join(ROW.pack(*row) for row in rows))
+    runs.add(first, b"".join(ROW.pack(*row) for row in rows))
     for at, row in enumerate(rows):
-        singles.add(first + at, row)
+        singles.add(first + at, ROW.pack(*row))
     assert list(runs.items()) == list(singles.items())
     assert runs.count == singles.count
     assert runs.dump() == singles.dump()
@@ -142,7 +142,7 @@ def test_a_run_leaves_a_table_as_its_rows_do(
     numbers += [n for n in range(first + 1, first + count + 1) if n <= size and n not in scattered]
     runs, singles = MessageTable(), MessageTable()
     for table in (runs, singles):
-        table.add_run(1, ROW.pack(*ROW_OF_MANY) * size)
+        table.add(1, ROW.pack(*ROW_OF_MANY) * size)
     runs.drop_run(numbers)
     for number in numbers:
         singles.drop(number)
@@ -167,8 +167,9 @@ def test_a_state_takes_a_run_as_it_takes_its_messages(
     runs, singles = State(), State()
     priorities = [ROW_OF_MANY.priority if at % 5 or not mixed else 7 for at in range(len(sizes))]
     row = row._replace(size=sizes[0], ordinal=ordinals[0], priority=priorities[0])
-    packed = packed_rows(row, batch_of(sizes, ordinals, priorities))
-    runs.arrive(number, row, b"", packed)
+    batch = batch_of(sizes, ordinals, priorities)
+    packed = packed_rows(row, batch)
+    runs.arrive(number, row, b"", packed, batch.size, batch.priorities)
     for at, (size, ordinal) in enumerate(zip(sizes, ordinals, strict=True)):
         row = row._replace(priority=priorities[at])
         single = row._replace(lookup_id=lookup_id + at, size=size, ordinal=ordinal)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.records import ROW, Row
 from posthouse.engine.ledger.table import PAGE_ROWS, MessageTable
 from tests.support.row_strategies import ROWS
 
@@ -33,7 +33,7 @@ def test_a_table_is_a_dictionary(steps: list[tuple[str, int, Row]]) -> None:
             if number in model or row.size % 2:
                 table.put(number, row)
             else:
-                table.add(number, row)
+                table.add(number, ROW.pack(*row))
             model[number] = row
         elif number in model:
             table.drop(number)
@@ -48,7 +48,7 @@ def test_a_table_is_a_dictionary(steps: list[tuple[str, int, Row]]) -> None:
 def test_an_empty_page_is_given_back() -> None:
     table = MessageTable()
     for number in range(PAGE_ROWS):
-        table.add(number, SOME)
+        table.add(number, ROW.pack(*SOME))
     assert len(table.dump()) == 1
     for number in range(PAGE_ROWS):
         table.drop(number)
@@ -58,8 +58,8 @@ def test_an_empty_page_is_given_back() -> None:
 
 def test_a_loaded_table_knows_when_a_page_is_empty() -> None:
     table = MessageTable()
-    table.add(3, SOME)
-    table.add(4, SOME)
+    table.add(3, ROW.pack(*SOME))
+    table.add(4, ROW.pack(*SOME))
     copy = MessageTable()
     copy.load(table.dump())
     copy.drop(3)
@@ -76,7 +76,7 @@ def test_messages_that_are_gone_have_neither_queue_nor_expiry() -> None:
     table = MessageTable()
     row = Row(1, 16, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     for number in (3, 4, 600):
-        table.add(number, row._replace(expires=number))
+        table.add(number, ROW.pack(*row._replace(expires=number)))
     table.drop(4)
     found = table.find([3, 4, 600, 9000])
     assert [(entry.queue, entry.expires) for entry in found] == [(16, 3), (0, 0), (16, 600), (0, 0)]

@@ -74,8 +74,9 @@ def test_a_batch_is_stamped_as_each_of_its_packets(
     for batch in split(packets):
         number = 0xABCDE if in_transaction and batch.head.transaction_at else None
         ordinals = list(range(7, 7 + len(batch)))
-        stamped = batch.stamped(OURS, ordinals, 1234, reach, number)
-        for before, after, ordinal in zip(batch.packets, stamped.packets, ordinals, strict=True):
+        whole, reach_before = batch.packets, batch.head.time_to_reach_queue
+        batch.stamp(OURS, ordinals, 1234, reach, number)
+        for before, after, ordinal in zip(whole, batch.packets, ordinals, strict=True):
             limited = min(glance(before).time_to_reach_queue, reach)
             expected = patch(before, time_to_reach_queue=limited)
             assert after == stamp(
@@ -85,10 +86,10 @@ def test_a_batch_is_stamped_as_each_of_its_packets(
                 sent_time=1234,
                 transaction_number=number,
             )
-        assert (stamped.ordinals, stamped.sent_time) == (ordinals, 1234)
-        assert stamped.head.time_to_reach_queue == min(batch.head.time_to_reach_queue, reach)
-        assert [one.packets for one in stamped.each()] == [[packet] for packet in stamped.packets]
-        assert {one.sent_time for one in stamped.each()} == {1234}
+        assert (batch.ordinals, batch.sent_time) == (ordinals, 1234)
+        assert batch.head.time_to_reach_queue == min(reach_before, reach)
+        assert [one.packets for one in batch.each()] == [[packet] for packet in batch.packets]
+        assert {one.sent_time for one in batch.each()} == {1234}
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -330,13 +330,13 @@ class DirectoryService:
 
     def advance(self, now_ms: int) -> None:
         """Does what has become due; each timer fires once, however late it is."""
-        online, sites, gates = (at is not None and at <= now_ms for at in self._deadlines())
-        if online:
+        online, sites, gates = self._online_at_ms, self._sites_at_ms, self._gates_at_ms
+        if online is not None and online <= now_ms:
             self.check_directory_online(now_ms)
-        if sites:
+        if sites is not None and sites <= now_ms:
             self._sites_at_ms = now_ms + self._timers.sites_update_ms
             self.directory_sites_update(now_ms)
-        if gates:
+        if gates is not None and gates <= now_ms:
             self._gates_at_ms = now_ms + self._timers.site_gates_update_ms
             self.directory_site_gates_update(now_ms)
 

@@ -126,6 +126,22 @@ class QueueManager:
             machine, directory, changes, mirroring, notices, connectors
         )
         self.sessions = ClientSessions(core)
+        # What each turn looks at, in this order: it ends what is due by the clocks.
+        self._timers: tuple[Callable[[], object], ...] = (
+            self.messages.expiry.run,
+            self.poison.run,
+            moving.go_on,
+            self.groups.go_on,
+            waiting.expire_waits,
+            transactions.abort_idle,
+            self.stages.expire,
+            self.stations.run,
+            self.jobs.bridge.run,
+            self.transactions.run,
+            receiving.history.run_timer,
+            receiving.forwarding.resting.run_timer,
+            srmp.streams.run_timers,
+        )
         self._directory_seen = 0, 0  # its versions, when outgoing queues were told of them
 
     # -- start, turns, stop
@@ -187,19 +203,8 @@ class QueueManager:
         if abs(step) > core.settings.queue_manager.clock_step_s:
             core.event("clock_step", seconds=step)
         core.now_ms, core.utc = now_ms, utc
-        self.messages.expiry.run()
-        self.poison.run()
-        self.messages.moving.go_on()
-        self.groups.go_on()
-        self.messages.waiting.expire_waits()
-        self.transactions.collection.abort_idle()
-        self.stages.expire()
-        self.stations.run()
-        self.jobs.bridge.run()
-        self.transactions.run()
-        self.transfer.receiving.history.run_timer()
-        self.transfer.receiving.forwarding.resting.run_timer()
-        self.transfer.srmp.streams.run_timers()
+        for run in self._timers:
+            run()
         self.directory.service.advance(now_ms)
         self.directory.notices.run_timer()
         self._follow_enterprise()

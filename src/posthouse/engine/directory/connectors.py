@@ -54,6 +54,7 @@ from posthouse.model.names import (
     Suffix,
     parse_format_name,
 )
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest
 from posthouse.wire.packet.glance import Glance, glance
 
@@ -298,7 +299,7 @@ class Connectors:
         moved = row._replace(
             lookup_id=core.lookup_ids.next(),
             queue=target.number,
-            expires=core.sending.expiry(target, seen),
+            expires=core.sending.expiry(target, Batch.of(packet, seen)),
             arrived=core.utc,
             last_move=0,
         )

@@ -171,6 +171,8 @@ class OrdinalCounter:
 
     def run(self, count: int) -> list[int]:
         """This many ordinals."""
+        if count == 1:
+            return [self.next()]
         if self._counter.value + count <= 0xFFFFFFFF:
             return list(self._counter.run(count))
         return [self.next() for _ in range(count)]
@@ -267,24 +269,26 @@ class Ledger:
         if numbers is None:
             numbers = self.message_numbers.run(len(packets))
         number, rows, kind = numbers.start, packed_rows(row, batch, place, first, last), MESSAGE
-        self.state.arrive(number, row, extra, rows)
+        if len(packets) == 1:
+            self.state.arrive(number, row, extra, rows)
+        else:
+            self.state.arrive(number, row, extra, rows, batch.size, batch.priorities)
         if row.flags & FLAG_EXPRESS:
             kind = EXPRESS
         elif change is not None and row.lookup_id:
             change.settle_run(number, rows, extra)
             rows = pending_rows(rows)
-        tail, add = sender + extra, self.effects.records.append
-        sizes = len(sender), len(extra)
+        records, sizes, tail = self.effects.records, (len(sender), len(extra)), sender + extra
         if len(packets) == 1:
             head = ARRIVAL_OF_ROW.pack(number, rows, *batch.head.span, *sizes) + tail
-            add((kind, number, head, packets[0]))
+            records.append((kind, number, head, packets[0]))
             return numbers
         front, rest, known = ARRIVAL_FRONT.pack, b"", None
         packed = PACKED_ROW.iter_unpack(rows)
         for packet, seen, (row_bytes,) in zip(packets, batch.looks, packed, strict=True):
             if seen is not known:
                 known, rest = seen, ARRIVAL_REST.pack(*seen.span, *sizes) + tail
-            add((kind, number, front(number, row_bytes) + rest, packet))
+            records.append((kind, number, front(number, row_bytes) + rest, packet))
             number += 1
         return numbers
 
@@ -431,7 +435,7 @@ class Ledger:
         A served reader may make more available, in a journal for one: that is told by the call
         that is under way, after the reader it came from.
         """
-        if self._telling:
+        if self._telling or not self._announced:
             return
         announced, self._telling = self._announced, True
         try:

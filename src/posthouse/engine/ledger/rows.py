@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 
 from posthouse.engine.ledger.records import (
@@ -26,8 +27,13 @@ TRANSACTION_HEADER = 0x100000
 FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 
 
+_row = tuple.__new__
 _WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
 _SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
+_COLUMNS = struct.Struct("<Q12sIII12s")  # a row by its columns: lookup_id, size, ordinal, last_move
+_AFTER_ID, _SIZE_AT, _AFTER_PLACE = 8, 20, 32
+_FEW = 8  # messages, of which packing each takes less than columns at once
+assert _COLUMNS.size == ROW_SIZE
 FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL  # of Row.wants
 
 
@@ -42,21 +48,11 @@ def row_of(
     ordinal: int | None = None,
 ) -> Row:
     """The row of a message; its ordinal is that of the packet, unless another is given."""
-    return Row(
-        lookup_id,
-        queue,
-        expires,
-        utc,
-        seen.packet_size,
-        seen.ordinal if ordinal is None else ordinal,
-        0,
-        seen.message_class,
-        0,
-        0,
-        seen.priority,
-        flags,
-        wants,
-    )
+    if ordinal is None:
+        ordinal = seen.ordinal
+    size, priority, message_class = seen.packet_size, seen.priority, seen.message_class
+    fields = lookup_id, queue, expires, utc, size, ordinal, 0, message_class, 0, 0, priority
+    return _row(Row, (*fields, flags, wants, 0))
 
 
 def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: int = 0) -> bytes:
@@ -70,23 +66,39 @@ def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: in
         if place or first or last:
             row = row._replace(last_move=place, flags=row.flags | first | last)
         return ROW.pack(*row)
-    words = array("I", ROW.pack(*row)) * count
-    if row.lookup_id:
-        ids = array("I", array("Q", range(row.lookup_id, row.lookup_id + count)).tobytes())
-        words[0::_WORDS], words[1::_WORDS] = ids[0::2], ids[1::2]
-    words[_SIZE_WORD::_WORDS] = array("I", batch.sizes)
-    words[_ORDINAL_WORD::_WORDS] = array("I", batch.ordinals)
-    if place:
-        words[_PLACE_WORD::_WORDS] = array("I", range(place, place + count))
+    common, lookup_id = ROW.pack(*row), row.lookup_id
+    if count <= _FEW:
+        packed = _few_rows(common, row, batch, place)
+    else:
+        words = array("I", common) * count
+        if lookup_id:
+            ids = array("I", array("Q", range(lookup_id, lookup_id + count)).tobytes())
+            words[0::_WORDS], words[1::_WORDS] = ids[0::2], ids[1::2]
+        words[_SIZE_WORD::_WORDS] = array("I", batch.sizes)
+        words[_ORDINAL_WORD::_WORDS] = array("I", batch.ordinals)
+        if place:
+            words[_PLACE_WORD::_WORDS] = array("I", range(place, place + count))
+        packed = words.tobytes()
     priorities = batch.priorities
-    if priorities is None and not first and not last:
-        return words.tobytes()
-    packed = bytearray(words.tobytes())
+    if not first and not last and priorities is None:
+        return packed
+    changed = bytearray(packed)
     if priorities is not None:
-        packed[PRIORITY_AT::ROW_SIZE] = priorities
-    packed[FLAGS_AT] |= first
-    packed[FLAGS_AT - ROW_SIZE] |= last
-    return bytes(packed)
+        changed[PRIORITY_AT::ROW_SIZE] = priorities
+    changed[FLAGS_AT] |= first
+    changed[FLAGS_AT - ROW_SIZE] |= last
+    return bytes(changed)
+
+
+def _few_rows(common: bytes, row: Row, batch: Batch, place: int) -> bytes:
+    """The rows of a batch by their columns, one by one."""
+    pack, before, after = _COLUMNS.pack, common[_AFTER_ID:_SIZE_AT], common[_AFTER_PLACE:]
+    lookup_id, step, packed = row.lookup_id, 1 if row.lookup_id else 0, b""
+    place, further = (place, 1) if place else (row.last_move, 0)
+    for seen, ordinal in zip(batch.looks, batch.ordinals, strict=True):
+        packed += pack(lookup_id, before, seen.packet_size, ordinal, place, after)
+        lookup_id, place = lookup_id + step, place + further
+    return packed
 
 
 def flags_of(seen: Glance, flags: int) -> int:

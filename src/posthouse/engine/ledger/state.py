@@ -130,11 +130,20 @@ class State:
 
     # -- messages
 
-    def arrive(self, number: int, row: Row, extra: bytes = b"", packed: bytes = b"") -> None:
+    def arrive(
+        self,
+        number: int,
+        row: Row,
+        extra: bytes = b"",
+        packed: bytes = b"",
+        size: int = 0,
+        priorities: bytes | None = None,
+    ) -> None:
         """New messages numbered in a row: pending, or available at once.
 
-        `row` is that of the first; without `packed`, the rows of all, there is only one. They have
-        one queue, kind and time to expire.
+        `row` is that of the first. Without `packed`, the rows of all, there is only one; `size` is
+        that of all, `priorities` are theirs where they differ. They have one queue, kind and time
+        to expire.
         """
         packed = packed or ROW.pack(*row)
         count = len(packed) // ROW_SIZE
@@ -143,21 +152,21 @@ class State:
         if not row.lookup_id:
             self.arrive_pending(number, packed)
             return
-        self.table.add_run(number, packed)
+        self.table.add(number, packed)
         last = number + count - 1
         if last > self.last_number:
             self.last_number = last
         if count == 1:
             self._enter(number, row, counted=True)
         else:
-            self._enter_all(number, row, packed)
+            self._enter_all(number, row, count, size, priorities)
 
-    def _enter_all(self, number: int, row: Row, packed: bytes) -> None:
+    def _enter_all(
+        self, number: int, row: Row, count: int, size: int, priorities: bytes | None
+    ) -> None:
         """The messages of `arrive` that have come together, each to the end of its lane."""
-        count = len(packed) // ROW_SIZE
-        queue, size = self.queue(row.queue), sum(array("I", packed)[_SIZE_WORD::_ROW_WORDS])
-        priorities = packed[PRIORITY_AT::ROW_SIZE]
-        if priorities.count(row.priority) == count:
+        queue = self.queue(row.queue)
+        if priorities is None:
             queue.order.lane(row.priority).insert_run(row.lookup_id, number, count)
         else:
             for at, priority in enumerate(priorities):
@@ -173,7 +182,7 @@ class State:
     def arrive_pending(self, number: int, packed: bytes) -> None:
         """New messages numbered in a row, none of which is available yet, by their packed rows."""
         count = len(packed) // ROW_SIZE
-        self.table.add_run(number, packed)
+        self.table.add(number, packed)
         self.pending.add_run(number, count)
         self.last_number = max(self.last_number, number + count - 1)
 

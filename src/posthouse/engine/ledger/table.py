@@ -78,33 +78,26 @@ class MessageTable:
         ]
         return [expires if queue else 0 for queue, expires in found]
 
-    def add(self, number: int, row: Row) -> None:
-        """The row of a new message; its queue is never 0, which marks an empty place."""
-        index = number >> _SHIFT
-        page = self._pages.get(index)
+    def add(self, number: int, packed: bytes) -> None:
+        """Packed rows of new messages whose numbers follow on each other.
+
+        The queue of a row is never 0, which marks an empty place.
+        """
+        index, slot = number >> _SHIFT, (number & _MASK) * ROW_SIZE
+        end = slot + len(packed)
+        if end > _PAGE_SIZE:
+            here = _PAGE_SIZE - slot
+            self.add(number, packed[:here])
+            self.add(number + here // ROW_SIZE, packed[here:])
+            return
+        page, rows = self._pages.get(index), len(packed) // ROW_SIZE
         if page is None:
             page = self._pages[index] = bytearray(_PAGE_SIZE)
-            self._live[index] = 1
+            self._live[index] = rows
         else:
-            self._live[index] += 1
-        self.count += 1
-        _pack(page, (number & _MASK) * ROW_SIZE, *row)
-
-    def add_run(self, number: int, packed: bytes) -> None:
-        """Packed rows of new messages whose numbers follow on each other."""
-        at = 0
-        while at < len(packed):
-            index, slot = number >> _SHIFT, (number & _MASK) * ROW_SIZE
-            some = min(len(packed) - at, _PAGE_SIZE - slot)
-            page = self._pages.get(index)
-            if page is None:
-                page = self._pages[index] = bytearray(_PAGE_SIZE)
-                self._live[index] = 0
-            page[slot : slot + some] = packed[at : at + some]
-            rows = some // ROW_SIZE
             self._live[index] += rows
-            self.count += rows
-            number, at = number + rows, at + some
+        page[slot:end] = packed
+        self.count += rows
 
     def packed(self, number: int, count: int) -> bytearray:
         """The packed rows of messages numbered in a row; zeros for each that is not there."""
@@ -144,7 +137,7 @@ class MessageTable:
     def put(self, number: int, row: Row) -> None:
         """The row of a message, new or not."""
         if self.get(number) is None:
-            self.add(number, row)
+            self.add(number, ROW.pack(*row))
         else:
             _pack(self._pages[number >> _SHIFT], (number & _MASK) * ROW_SIZE, *row)
 

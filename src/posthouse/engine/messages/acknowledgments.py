@@ -22,7 +22,6 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.rows import flags_of
-from posthouse.engine.messages.admission import Admitted
 from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
@@ -320,8 +319,8 @@ class Acks:
         seen = glance(packet)
         kept_s = ORDER_ACK_S if seen.message_class == ORDER_ACK else kept_s
         seen = seen._replace(time_to_reach_queue=kept_s)
-        admitted = Admitted(target, Batch.of(packet, seen), flags_of(seen, 0))
-        number = core.sending.accept(admitted, None, b"", "", change)
+        flags = flags_of(seen, 0)
+        number = core.sending.accept(target, Batch.of(packet, seen), flags, None, b"", "", change)
         self.owed.note(name, address)
         self.shared.note(source, target)
         return number

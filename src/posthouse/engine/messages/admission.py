@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE
-from posthouse.engine.ledger.rows import TRANSACTION_HEADER, flags_of
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE, FLAG_TRANSACTIONAL
+from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.machine.scarcities import scarcities
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import (
@@ -18,7 +16,6 @@ from posthouse.model.errors import (
     TransactionUsage,
 )
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.packet import Packet, is_encrypted
 
 INFINITE = 0xFFFFFFFF
@@ -52,14 +49,6 @@ class Room:
         self.bytes_of[queue.number] = self.bytes_of.get(queue.number, 0) + size
 
 
-class Admitted(NamedTuple):
-    """A batch that nothing speaks against."""
-
-    queue: Queue
-    batch: Batch
-    flags: int
-
-
 class Admission:
     """The door of every queue: a message that is admitted can no longer be refused."""
 
@@ -73,26 +62,41 @@ class Admission:
         flags: int,
         in_transaction: bool,
         room: Room | None = None,
-    ) -> Admitted:
+    ) -> int:
         """Every reason to refuse messages at the queue's door, in the document's order.
 
         What speaks against one speaks against all of its batch. `flags` are the row's, as far as
         its door knows them; `room` is what the batches admitted before it in the same call will
-        take.
+        take. Returns the flags of the rows.
         """
-        seen = batch.head
+        seen, definition, leaving = batch.head, queue.definition, queue.outgoing is not None
         flags = flags_of(seen, flags)
-        size = batch.size
-        self.check_quotas(queue, size, room)
-        self._check_time(queue, batch, flags)
-        self._check_kind(queue, seen, flags, in_transaction)
-        self._check_protection(queue, batch, flags)
+        self.check_quotas(queue, batch.size, room)
+        if flags & FLAG_REMOTE:
+            if not leaving and self._is_late(batch):
+                raise TimedOutInTransit("its time to reach the queue was over when it arrived")
+        elif bool(flags & FLAG_TRANSACTIONAL) is not in_transaction:
+            raise _not_as_sent(in_transaction)
+        if definition.multicast and flags & FLAG_TRANSACTIONAL:
+            raise TransactionUsage("messages to a multicast address cannot be transactional")
+        if not leaving:  # of an outgoing queue its destination decides
+            if (
+                definition.transactional is not bool(flags & FLAG_TRANSACTIONAL)
+                and definition.role is not QueueRole.INTERNAL
+            ):
+                raise _other_kind(queue)
+            if definition.authentication and not flags & FLAG_AUTHENTICATED:
+                raise MessageNotAuthenticated(
+                    f"the queue {queue.name} takes authenticated messages only"
+                )
+            if definition.privacy_level != PRIVACY_OPTIONAL:
+                _check_privacy(queue, is_encrypted(batch.packets[0], seen))
         if seen.ack_flags:
             # Acknowledgments are made in the middle of other steps: names must not fail there.
             Packet(batch.packets[0], seen).names  # noqa: B018
         if room is not None:
-            room.take(queue, size)
-        return Admitted(queue, batch, flags)
+            room.take(queue, batch.size)
+        return flags
 
     def check_quotas(self, queue: Queue, size: int, room: Room | None) -> None:
         """The machine's quota is tested before the queue's; uncommitted sends count (O12)."""
@@ -116,49 +120,34 @@ class Admission:
                 f"the quota of {queue.definition.quota_kib} KiB of {queue.name} would be exceeded"
             )
 
-    def _check_time(self, queue: Queue, batch: Batch, flags: int) -> None:
-        """Of messages from elsewhere only: those of this machine are sent now."""
+    def _is_late(self, batch: Batch) -> bool:
+        """Of messages from elsewhere: those of this machine are sent now."""
         reach = batch.head.time_to_reach_queue
-        if not flags & FLAG_REMOTE or queue.outgoing is not None or reach == INFINITE:
-            return
-        if batch.sent_time + reach < self.core.utc:
-            raise TimedOutInTransit("its time to reach the queue was over when it arrived")
+        return reach != INFINITE and batch.sent_time + reach < self.core.utc
 
-    def _check_kind(self, queue: Queue, seen: Glance, flags: int, in_transaction: bool) -> None:
-        """A transactional message is one with a TransactionHeader; ours get it in transactions."""
-        transactional = bool(seen.user_flags & TRANSACTION_HEADER)
-        if not flags & FLAG_REMOTE and transactional != in_transaction:
-            raise TransactionUsage(
-                "the packet has no TransactionHeader, but is sent in a transaction"
-                if in_transaction
-                else "the packet has a TransactionHeader, but is sent outside a transaction"
-            )
-        definition = queue.definition
-        if transactional and definition.multicast:
-            raise TransactionUsage("messages to a multicast address cannot be transactional")
-        if queue.outgoing is not None or definition.role is QueueRole.INTERNAL:
-            return  # of an outgoing queue its destination decides
-        if definition.transactional != transactional:
-            kind = "transactional" if definition.transactional else "not transactional"
-            raise TransactionUsage(
-                f"the queue {queue.name} is {kind}, the message is the opposite",
-                IN_TRANSACTION if definition.transactional else OUTSIDE_TRANSACTIONS,
-            )
 
-    def _check_protection(self, queue: Queue, batch: Batch, flags: int) -> None:
-        """Whether the queue wants its messages signed, encrypted or in the clear."""
-        definition = queue.definition
-        if queue.outgoing is not None:
-            return
-        if definition.authentication and not flags & FLAG_AUTHENTICATED:
-            raise MessageNotAuthenticated(
-                f"the queue {queue.name} takes authenticated messages only"
-            )
-        privacy = definition.privacy_level
-        if privacy == PRIVACY_OPTIONAL:
-            return
-        encrypted = is_encrypted(batch.packets[0], batch.head)
-        if privacy == _PRIVACY_BODY and not encrypted:
-            raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
-        if privacy == _PRIVACY_NONE and encrypted:
-            raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")
+def _not_as_sent(in_transaction: bool) -> TransactionUsage:
+    """A transactional message is one with a TransactionHeader; ours get it in transactions."""
+    return TransactionUsage(
+        "the packet has no TransactionHeader, but is sent in a transaction"
+        if in_transaction
+        else "the packet has a TransactionHeader, but is sent outside a transaction"
+    )
+
+
+def _other_kind(queue: Queue) -> TransactionUsage:
+    transactional = queue.definition.transactional
+    kind = "transactional" if transactional else "not transactional"
+    return TransactionUsage(
+        f"the queue {queue.name} is {kind}, the message is the opposite",
+        IN_TRANSACTION if transactional else OUTSIDE_TRANSACTIONS,
+    )
+
+
+def _check_privacy(queue: Queue, encrypted: bool) -> None:
+    """Whether the queue wants its messages encrypted or in the clear."""
+    privacy = queue.definition.privacy_level
+    if privacy == _PRIVACY_BODY and not encrypted:
+        raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
+    if privacy == _PRIVACY_NONE and encrypted:
+        raise IllegalPropertyValue(f"the queue {queue.name} takes no encrypted messages")

@@ -21,7 +21,7 @@ from posthouse.engine.ledger.rows import (
     row_of,
     wants_of,
 )
-from posthouse.engine.messages.admission import INFINITE, Admitted, Room
+from posthouse.engine.messages.admission import INFINITE, Room
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transactions.transaction import Transaction
@@ -81,7 +81,7 @@ def complete_transaction(message: Message, number: int | None) -> None:
 
 def _asks_at_once(queue: Queue, row: Row) -> bool:
     """Whether something follows from the arrival itself: an acknowledgment, or a journal here."""
-    if queue.outgoing is not None or not row.wants & _AT_ONCE:
+    if not row.wants & _AT_ONCE or queue.outgoing is not None:
         return False
     return bool(row.wants & WANT_ARRIVAL) or not row.flags & FLAG_REMOTE
 
@@ -115,13 +115,15 @@ class Sending:
         """
         if transaction is not None:
             self.core.transactions.use(transaction)
-        batch, in_transaction = Batch.of(packet), transaction is not None
-        admitted = self.core.admission.admit(queue, batch, flags, in_transaction)
-        return self.accept(admitted, transaction, sender, dead_letter, change)
+        batch = Batch.of(packet)
+        flags = self.core.admission.admit(queue, batch, flags, transaction is not None)
+        return self.accept(queue, batch, flags, transaction, sender, dead_letter, change)
 
     def accept(
         self,
-        admitted: Admitted,
+        queue: Queue,
+        batch: Batch,
+        flags: int,
         transaction: Transaction | None,
         sender: bytes,
         dead_letter: str,
@@ -130,23 +132,25 @@ class Sending:
     ) -> int:
         """Takes in a batch that has been admitted: nothing can refuse it any more.
 
-        `host` is where it came from, if a final answer is owed to it. Returns the number of its
-        first message.
+        `flags` are what its admission gave. `host` is where it came from, if a final answer is
+        owed to it. Returns the number of its first message.
         """
-        core = self.core
-        queue, batch, flags = admitted
-        extra, wants = b"", wants_of(batch.head)
+        core, seen = self.core, batch.head
+        extra, wants = b"", wants_of(seen)
         if dead_letter:
             wants |= WANT_APPLICATION_DEAD_LETTER
             extra = encode_extra(Extra(dead_letter=dead_letter))
         elif host:
             extra = extra_of(host, wants)
-        lookup_id = 0 if transaction is not None else core.lookup_ids.run(len(batch.packets)).start
-        expires = self._expiry(queue, batch)
         row = row_of(
-            *(batch.head, queue.number, core.utc, expires, flags, wants),
-            lookup_id=lookup_id,
-            ordinal=batch.ordinals[0],
+            seen,
+            queue.number,
+            core.utc,
+            self.expiry(queue, batch),
+            flags,
+            wants,
+            0 if transaction is not None else core.lookup_ids.run(len(batch.packets)).start,
+            batch.ordinals[0],
         )
         if transaction is not None:
             return core.transactions.add_enqueue(transaction, queue, row, batch, sender, extra)
@@ -188,10 +192,9 @@ class Sending:
             copies.append(self._admitted_copy(element, message, transaction is not None, room))
         own = Change() if descriptor.nested and transaction is None and change is None else None
         sender, dead_letter = descriptor.caller.sid, message.application_deadletter_queue
-        for admitted in copies:
-            self.accept(
-                admitted, transaction, sender, dead_letter, own if change is None else change
-            )
+        step = own if change is None else change
+        for queue, batch, flags in copies:
+            self.accept(queue, batch, flags, transaction, sender, dead_letter, step)
         if own is not None:
             self.core.commit(own)
         return message.identifier
@@ -234,11 +237,11 @@ class Sending:
         message: Message,
         in_transaction: bool,
         room: Room | None,
-    ) -> Admitted:
+    ) -> tuple[Queue, Batch, int]:
         queue = self.core.opening.check(descriptor, QueueAccessType.SEND)
         message.destination_queue_format_name = destination_name(self.core, descriptor)
         batch = Batch.of(*answerable(self.core, queue, serialize(message)))
-        return self.core.admission.admit(queue, batch, 0, in_transaction, room)
+        return queue, batch, self.core.admission.admit(queue, batch, 0, in_transaction, room)
 
     def send_packets(
         self,
@@ -258,33 +261,34 @@ class Sending:
         if transaction is not None:
             core.transactions.use(transaction, len(packets))
             number = transaction.number
+        admitted = self._admitted(queue, batches, caller, transaction is not None)
         ordinals: list[int] = []
-        for _, batch, flags in self._admitted(queue, batches, caller, number is not None):
+        limit = core.time_to_reach_queue_max
+        for batch, flags in admitted:
             given = core.ordinals.run(len(batch.packets))
-            stamped = batch.stamped(
-                core.guid, given, core.utc, core.time_to_reach_queue_max, number
-            )
-            self.accept(Admitted(queue, stamped, flags), transaction, caller.sid, "", None)
+            batch.stamp(core.guid, given, core.utc, limit, number)
+            self.accept(queue, batch, flags, transaction, caller.sid, "", None)
             ordinals += given
         return ordinals
 
     def _admitted(
         self, queue: Queue, batches: list[Batch], caller: Caller, in_transaction: bool
-    ) -> list[Admitted]:
-        """All batches of one call, addressed and signed; one refusal refuses them all."""
+    ) -> list[tuple[Batch, int]]:
+        """The batches of one call and their flags, addressed and signed."""
         core, room = self.core, Room() if len(batches) > 1 else None
-        admitted: list[Admitted] = []
-        for one in [one for batch in batches for one in addressed(core, queue, batch)]:
-            batch, flags = one, 0
-            if one.head.security_at:
-                packet, seen, flags = self.signed(one.packets[0], one.head, caller)
-                batch = Batch.of(packet, seen)
-            admitted.append(core.admission.admit(queue, batch, flags, in_transaction, room))
-        for _, batch, _ in admitted:
-            if batch.head.ack_flags:
-                name = Packet(batch.packets[0], batch.head).administration_queue
-                if name is not None:
-                    core.opening.check_answer_queue(name, caller)
+        admitted: list[tuple[Batch, int]] = []
+        for whole in batches:
+            for part in addressed(core, queue, whole):
+                batch, flags, seen = part, 0, part.head
+                if seen.security_at:
+                    packet, seen, flags = self.signed(part.packets[0], seen, caller)
+                    batch = Batch.of(packet, seen)
+                flags = core.admission.admit(queue, batch, flags, in_transaction, room)
+                if seen.ack_flags:
+                    name = Packet(batch.packets[0], seen).administration_queue
+                    if name is not None:
+                        core.opening.check_answer_queue(name, caller)
+                admitted.append((batch, flags))
         return admitted
 
     def arrived(
@@ -309,7 +313,7 @@ class Sending:
         elif queue.outgoing is not None:
             core.effects.active.add(queue.number)
 
-    def _expiry(self, queue: Queue, batch: Batch) -> int:
+    def expiry(self, queue: Queue, batch: Batch) -> int:
         """The second from which it is expired: both times count from SentTime.
 
         [MS-MQQB] 3.1.7.1.2: the whole last second is left to reach the queue in.
@@ -319,7 +323,7 @@ class Sending:
             expires = batch.sent_time + seen.time_to_be_received
         if queue.outgoing is not None and seen.time_to_reach_queue != INFINITE:
             expires = min(expires, batch.sent_time + seen.time_to_reach_queue + 1)
-        return min(expires, NEVER)
+        return expires if expires < NEVER else NEVER
 
     def copy(self, queue: Queue, original: Row, packet: bytes, change: Change | None) -> None:
         """Puts a copy of a message into a journal; over its quota the copy is dropped."""

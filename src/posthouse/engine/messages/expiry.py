@@ -21,7 +21,11 @@ class Expiry:
 
     def run(self) -> None:
         """Ends what is due by now; of a great many messages some, and the rest in the next turn."""
-        core, allowance = self.core, Allowance(self.core.settings)
+        core = self.core
+        due = core.state.calendar.next_second()
+        if due is None or due > core.utc:
+            return
+        allowance = Allowance(core.settings)
         for number in core.state.calendar.take(core.utc, allowance.messages):
             row = core.state.table.get(number)
             if row is None or row.expires > core.utc:

@@ -526,15 +526,17 @@ class Stages:
 
     def expire(self) -> None:
         """Drops stages whose batch was never published, and queries that are long over."""
-        utc, change = self.core.utc, Change()
+        utc = self.core.utc
         stages = self._due_utc is not None and utc >= self._due_utc
         queries = self._query_due_utc is not None and utc >= self._query_due_utc
+        if not stages and not queries:
+            return
+        change = Change()
         if stages:
             self._expire_stages(change)
         if queries:
             self._expire_queries(change)
-        if stages or queries:
-            self.core.commit(change)
+        self.core.commit(change)
 
     def _expire_stages(self, change: Change) -> None:
         core, expiry_s = self.core, self.core.settings.limits.stage_expiry_s

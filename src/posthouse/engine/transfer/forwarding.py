@@ -80,8 +80,9 @@ class Forwarding:
         if seen.transaction_at and self._waiting.has(queue, packet, seen):
             core.refusals["resend_still_waiting"] += 1
             return
-        admitted = core.admission.admit(queue, Batch.of(packet, seen), FLAG_REMOTE, False)
-        number = core.sending.accept(admitted, None, b"", "", batch.change)
+        one = Batch.of(packet, seen)
+        flags = core.admission.admit(queue, one, FLAG_REMOTE, False)
+        number = core.sending.accept(queue, one, flags, None, b"", "", batch.change)
         if seen.transaction_at:
             self._waiting.add(queue, number, packet, seen)
         if rests:

@@ -25,7 +25,7 @@ from posthouse.engine.ledger.rows import (
     row_of,
     wants_of,
 )
-from posthouse.engine.messages.admission import INFINITE, Admitted
+from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.allowed_answers import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
@@ -324,15 +324,15 @@ class Receiving:
         if place is not None and (not place.follows or self._is_given_up(batch, arrival)):
             place.reject(batch)
             return
-        flags = FLAG_REMOTE | arrival.flags
-        admitted = core.admission.admit(queue, Batch.of(arrival.packet, arrival.seen), flags, False)
+        one = Batch.of(arrival.packet, arrival.seen)
+        flags = core.admission.admit(queue, one, FLAG_REMOTE | arrival.flags, False)
         sender = caller.sid if caller.authenticated else b""
         copy = self._copy(batch, queue, arrival)
         if copy is Copy.REPLAYED:
             raise Refusal(NACK_BAD_SIGNATURE)
         if copy is Copy.NONE:
             host = "" if place is None else place.claim.host
-            number = core.sending.accept(admitted, None, sender, "", batch.change, host)
+            number = core.sending.accept(queue, one, flags, None, sender, "", batch.change, host)
             if arrival.is_muted:
                 self.answers.note((seen.source_guid, seen.ordinal, arrival.digest), number)
         if place is not None:
@@ -565,8 +565,8 @@ class Receiving:
         """The same as `_take` for each, all at once."""
         core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
         batch = Batch(run.packets, run.looks, run.ordinals)
-        admitted = Admitted(queue, batch, flags_of(seen, FLAG_REMOTE))
-        core.sending.accept(admitted, None, b"", "", change, run.host)
+        flags = flags_of(seen, FLAG_REMOTE)
+        core.sending.accept(queue, batch, flags, None, b"", "", change, run.host)
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
             self._move_on(peer, run, change)

@@ -76,11 +76,11 @@ class Batch:
     @property
     def priorities(self) -> bytes | None:
         """The priority of each; None where it is that of the head for all."""
-        looks, head = self.looks, self.head
+        looks = self.looks
         if len(looks) == 1:
             return None
         priorities = bytes([seen[1] for seen in looks])
-        return None if priorities.count(head.priority) == len(looks) else priorities
+        return priorities if priorities.strip(priorities[:1]) else None
 
     @property
     def leads_nowhere_secret(self) -> bool:
@@ -99,47 +99,35 @@ class Batch:
             singles.append(single)
         return singles
 
-    def stamped(
+    def stamp(
         self,
         source_guid: bytes,
         ordinals: Sequence[int],
         sent_time: int,
         reach_max: int,
         transaction_number: int | None = None,
-    ) -> Batch:
-        """The packets as their first queue manager sends them: identity, times, transaction.
+    ) -> None:
+        """Makes the packets such as their first queue manager sends: identity, times, transaction.
 
         AU and AS are cleared, for only our own verification may set them (decision 3).
         """
-        head, pair = self.head, U32_PAIR.pack
-        reach = min(head.time_to_reach_queue, reach_max)
-        front, identity = TIME_TO_REACH_QUEUE_AT, U32.pack(reach) + source_guid
-        address = slice(_ADDRESS_AT, SENT_TIME_AT)
-        middle, rest = self._middle(transaction_number)
-        packets = [
-            b"".join(
-                (
-                    packet[:front],
-                    identity,
-                    packet[address],
-                    pair(sent_time, ordinal),
-                    middle,
-                    memoryview(packet)[rest:],
-                )
-            )
-            for packet, ordinal in zip(self.packets, ordinals, strict=True)
-        ]
-        stamped = Batch(packets, self.looks, ordinals)
-        stamped.sent_time = sent_time
-        if reach != head.time_to_reach_queue:
-            stamped.head = head._replace(time_to_reach_queue=reach)
-        return stamped
+        head, pair, packets = self.head, U32_PAIR.pack, []
+        reach = head.time_to_reach_queue
+        if reach > reach_max:
+            reach = reach_max
+            self.head = head._replace(time_to_reach_queue=reach)
+        identity, middle, rest = U32.pack(reach) + source_guid, b"", USER_FLAGS_AT
+        if transaction_number is not None or head.security_at:
+            middle, rest = self._middle(transaction_number)
+        for packet, ordinal in zip(self.packets, ordinals, strict=True):
+            times = pair(sent_time, ordinal) + middle
+            front, address = packet[:TIME_TO_REACH_QUEUE_AT], packet[_ADDRESS_AT:SENT_TIME_AT]
+            packets.append(b"".join((front, identity, address, times, memoryview(packet)[rest:])))
+        self.packets, self.ordinals, self.sent_time = packets, ordinals, sent_time
 
     def _middle(self, transaction_number: int | None) -> tuple[bytes, int]:
         """What lies behind MessageID and is the same in all, as far as it changes; its end."""
         head, end = self.head, USER_FLAGS_AT
-        if transaction_number is None and not head.security_at:
-            return b"", end
         if transaction_number is not None:
             assert head.transaction_at, "a message without TransactionHeader has no such number"
             assert transaction_number <= TRANSACTION_NUMBER >> 4
@@ -177,31 +165,59 @@ def split(packets: list[bytes]) -> list[Batch]:
         return [Batch(packets, [glance(packets[0])])]
     batches: list[Batch] = []
     looks: list[Glance] = []
-    front, size, names, privacy, start = b"", -1, b"", b"", 0
+    front, size, start, alone, shared = b"", -1, 0, True, _NOTHING_SHARED
     for at, packet in enumerate(packets):
         # One as long as the last, and like it up to the body, looks the same.
-        if len(packet) != size or not packet.startswith(front):
+        if alone or len(packet) != size or not packet.startswith(front):
             seen = glance(packet)
             front, size = packet[: seen.body_at], len(packet)
-            alone = _stands_alone(seen)
-            if alone or body_is_longer(packet, seen):
-                size = -1  # the next one is looked at, however it begins
-            if looks and not (
-                not alone
-                and are_alike(looks[0], seen)
-                and seen.transaction_flags == looks[0].transaction_flags
-                and packet.startswith(names, USER_FLAGS_AT)
-                and _privacy(packet, seen) == privacy
-            ):
-                batches.append(Batch(packets[start:at], looks))
-                looks, start = [], at
-            if not looks:
-                names = packet[USER_FLAGS_AT : names_end_of(seen)]
-                privacy = _privacy(packet, seen)
+            if body_is_longer(packet, seen):
+                size = -1  # how much longer, the bytes behind it say
+            if alone or not _shares(packet, seen, shared):
+                if looks:
+                    batches.append(Batch(packets[start:at], looks))
+                    looks, start = [], at
+                alone, shared = _stands_alone(seen), _shared(packet, seen)
         looks.append(seen)
     if looks:
         batches.append(Batch(packets[start:] if start else packets, looks))
     return batches
+
+
+Shared = tuple[bytes, bytes, int, int, int, int, int]
+_NOTHING_SHARED: Shared = b"?", b"?", 0, 0, 0, 0, 0
+
+
+def _shared(packet: bytes, seen: Glance) -> Shared:
+    """What all packets of a batch share with its first, as far as they are of one client.
+
+    User flags, queue names and TransactionHeader are the same bytes, so that all other headers lie
+    where those of the first do.
+    """
+    end = seen.properties_at or seen.body_at
+    return (
+        packet[USER_FLAGS_AT:end],
+        packet[end + PRIVACY_LEVEL_AT : end + PRIVACY_LEVEL_AT + 4] if seen.properties_at else b"",
+        seen.base_flags & ~PRIORITY,
+        seen.time_to_reach_queue,
+        seen.time_to_be_received,
+        seen.ack_flags,
+        seen.message_class,
+    )
+
+
+def _shares(packet: bytes, seen: Glance, shared: Shared) -> bool:
+    """Whether a packet has what the packets of a batch share."""
+    headers, privacy, flags, reach, received, acks, message_class = shared
+    return (
+        packet.startswith(headers, USER_FLAGS_AT)
+        and packet.startswith(privacy, USER_FLAGS_AT + len(headers) + PRIVACY_LEVEL_AT)
+        and seen[2] & ~PRIORITY == flags
+        and seen[3] == reach
+        and seen[6] == received
+        and seen[13] == acks
+        and seen[14] == message_class
+    )
 
 
 def _privacy(packet: bytes, seen: Glance) -> bytes:

@@ -18,7 +18,7 @@ from posthouse.engine.ledger.records import (
     FLAG_REMOTE,
     NEVER,
 )
-from posthouse.engine.ledger.rows import flags_of, row_of, wants_of
+from posthouse.engine.ledger.rows import row_of, wants_of
 from posthouse.engine.queues.queue import ORDER_QUEUE, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -322,8 +322,9 @@ class SrmpReceiving:
             seen = glance(packet)
         queue = core.registry.sending_target(name, batch.change)
         seen = seen._replace(ack_flags=0)  # its destination answers
-        admitted = core.admission.admit(queue, Batch.of(packet, seen), FLAG_REMOTE, False)
-        core.sending.accept(admitted, None, b"", "", batch.change)
+        one = Batch.of(packet, seen)
+        flags = core.admission.admit(queue, one, FLAG_REMOTE, False)
+        core.sending.accept(queue, one, flags, None, b"", "", batch.change)
         self._note(batch, arrival, seen, hops)
 
     def _is_own_host(self, name: DirectName) -> bool:
@@ -424,14 +425,14 @@ class SrmpReceiving:
     ) -> None:
         core, change = self.core, batch.change
         host = "" if arrival.message.stream is None else arrival.peer.host
-        admitted = core.admission.admit(queue, Batch.of(one.packet, one.seen), one.flags, False)
+        single = Batch.of(one.packet, one.seen)
+        flags = core.admission.admit(queue, single, one.flags, False)
         if self._is_resent(batch, arrival, queue, verified):
             return
-        number = core.sending.accept(admitted, None, b"", "", change, host)
+        number = core.sending.accept(queue, single, flags, None, b"", "", change, host)
         if arrival.message.message_class == NORMAL and glance(one.packet).ack_flags:
             self.answers.mute(arrival, one, number, self._digest(arrival))
         if delivery_to is not None:
-            flags = flags_of(one.seen, one.flags)
             row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
             core.acks.administration(one.packet, row, ACK_REACH_QUEUE, change, delivery_to)
         core.tracing.received(one.packet, one.seen, change)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, Change
 from posthouse.engine.ledger.rows import DELIVERY
-from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL, Admitted
+from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import Notes, ReceivedBatch, is_noted
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -22,7 +22,7 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 
-Accept = Callable[[Admitted, None, bytes, str, Change], object]  # of `Sending`
+Accept = Callable[[Queue, Batch, int, None, bytes, str, Change], object]  # of `Sending`
 _ANYBODY = Caller.anonymous()
 
 
@@ -112,4 +112,4 @@ class SrmpBatch(ReceivedBatch):
         assert queue is not None
         self._packets, self._looks, self._bytes = [], [], 0
         batch = Batch(packets, looks, [seen.ordinal for seen in looks])
-        self._accept(Admitted(queue, batch, self._kind[1]), None, b"", "", self.change)
+        self._accept(queue, batch, self._kind[1], None, b"", "", self.change)

@@ -16,7 +16,7 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import KEPT, NEVER, PURGED, WANT_DEAD_LETTER, Change, Row
 from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
-from posthouse.engine.messages.admission import INFINITE, Admitted
+from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.incoming_sequences import (
@@ -360,8 +360,8 @@ class IncomingStreams:
             core.refusals["receipt_dropped"] += 1
             return 0
         seen = glance(packet)._replace(time_to_reach_queue=kept_s)
-        admitted = Admitted(target, Batch.of(packet, seen), flags_of(seen, 0))
-        return core.sending.accept(admitted, None, b"", "", change)
+        batch, flags = Batch.of(packet, seen), flags_of(seen, 0)
+        return core.sending.accept(target, batch, flags, None, b"", "", change)
 
     # -- final stream receipts (3.1.7.3.3)
 
