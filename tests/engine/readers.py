@@ -166,7 +166,7 @@ class Readers(Rig):
             core.state.dump(),
             {n: (k.transaction, k.holder, k.purged, k.expired) for n, k in core.locks.items()},
             {q.number: (q.locked, q.reserved, list(q.waiters)) for q in core.queues.values()},
-            {t: list(tx.operations) for t, tx in core.transactions.open.items()},
+            {t: tx.steps for t, tx in core.transactions.open.items()},
             self.store.appended,
         )
 
