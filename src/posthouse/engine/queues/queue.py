@@ -262,11 +262,6 @@ class Queue:
         return number or self.root.aliases.get(lookup_id, 0)
 
     @property
-    def is_plain_target(self) -> bool:
-        """What comes here stays here, as far as the queue is concerned."""
-        return not self.deleted
-
-    @property
     def is_service(self) -> bool:
         """Whether it is, or leads to, a queue by which queue managers talk."""
         if self.outgoing is not None:

@@ -234,11 +234,6 @@ def _stands_alone(seen: Glance) -> bool:
     return bool(seen[9] & _ALONE or seen[21] or seen[13] & _ARRIVAL or not seen[6])
 
 
-def names_end_of(seen: Glance) -> int:
-    """Where the queue names end: all that messages of one batch have in common lies before it."""
-    return seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
-
-
 def are_alike(head: Glance, seen: Glance) -> bool:
     """Whether a message may be in one batch with another, as far as its headers tell.
 

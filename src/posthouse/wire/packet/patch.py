@@ -64,55 +64,6 @@ def stamp(
     return _joined(head, packet)
 
 
-def stamp_plain(
-    packets: list[bytes], source_guid: bytes, ordinals: list[int], sent_time: int
-) -> list[bytes]:
-    """The same for many packets without TransactionHeader and SecurityHeader."""
-    pack, identity = U32_PAIR.pack, slice(SOURCE_GUID_AT + 16, SENT_TIME_AT)
-    return [
-        b"".join(
-            (
-                packet[:SOURCE_GUID_AT],
-                source_guid,
-                packet[identity],
-                pack(sent_time, ordinal),
-                memoryview(packet)[USER_FLAGS_AT:],
-            )
-        )
-        for packet, ordinal in zip(packets, ordinals, strict=True)
-    ]
-
-
-def stamp_transactional(
-    packets: list[bytes],
-    looks: list[Glance],
-    source_guid: bytes,
-    ordinals: list[int],
-    sent_time: int,
-    transaction_number: int,
-) -> list[bytes]:
-    """The same for packets of one transaction, with TransactionHeader, without SecurityHeader."""
-    assert transaction_number <= TRANSACTION_NUMBER >> 4
-    pair, single, number = U32_PAIR.pack, U32.pack, transaction_number << 4
-    identity, stamped = slice(SOURCE_GUID_AT + 16, SENT_TIME_AT), []
-    for packet, seen, ordinal in zip(packets, looks, ordinals, strict=True):
-        at = seen.transaction_at
-        stamped.append(
-            b"".join(
-                (
-                    packet[:SOURCE_GUID_AT],
-                    source_guid,
-                    packet[identity],
-                    pair(sent_time, ordinal),
-                    packet[USER_FLAGS_AT:at],
-                    single(seen.transaction_flags & ~TRANSACTION_NUMBER | number),
-                    memoryview(packet)[at + 4 :],
-                )
-            )
-        )
-    return stamped
-
-
 def patch(
     packet: bytes,
     *,
