@@ -113,19 +113,20 @@ class Loaded:
 class WarmServer:
     """One home and one server on it at a time, killed and started as often as one likes."""
 
-    def __init__(self, folder: Path, *modules: str) -> None:
+    def __init__(self, folder: Path, *modules: str, program: str = "posthouse.cli.main") -> None:
         self.home = folder / "home"
         self.pid = 0
         self._ready_file = folder / "ready.json"
-        self._arguments = ["serve", "--home", str(self.home), "--ports", "ephemeral"]
-        self._arguments += ["--ready-file", str(self._ready_file)]
-        self.loaded = Loaded(folder, *_PROGRAM, *modules)
+        self._program = program
+        self.arguments = ["serve", "--home", str(self.home), "--ports", "ephemeral"]
+        self.arguments += ["--ready-file", str(self._ready_file)]
+        self.loaded = Loaded(folder, *_PROGRAM, program, *modules)
 
     def start(self) -> None:
         """Returns when it is ready."""
         assert not self.pid
         self._ready_file.unlink(missing_ok=True)
-        self.pid = self.loaded.fork("posthouse.cli.main", *self._arguments)
+        self.pid = self.loaded.fork(self._program, *self.arguments)
         until = time.monotonic() + START_S
         while not self._ready_file.exists():
             assert time.monotonic() < until, "not ready: " + self.loaded.errors.read_text()
