@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from posthouse.net.connections import TOO_MANY_OF_ADDRESS, Admission, Connections
-from posthouse.net.listening import NO_DESCRIPTOR, Listener
+from posthouse.net.listening import AT_ONCE, NO_DESCRIPTOR, Ends, Listener
 from posthouse.net.sockets import bound_sockets
 
 DATA = Path(__file__).parent.parent / "client" / "data"
@@ -39,6 +39,9 @@ class Echo(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._admission.prove()
         self._transport.write(data)
+
+    def eof_received(self) -> bool:
+        return self._admission.ends(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._admission.leave()
@@ -122,6 +125,53 @@ def test_what_a_listener_closes_leaves_nothing_behind() -> None:
             house.knock()
 
     on_loop(run)
+
+
+def test_connections_whose_peers_go_at_once_are_closed_some_at_a_time() -> None:
+    async def run() -> None:
+        loop, closed = asyncio.get_running_loop(), list[int]()
+        ends, rounds = Ends(loop), list[int]()
+        for number in range(3 * AT_ONCE + 1):
+            ends.add(lambda number=number: closed.append(number))  # type: ignore[misc]
+        while len(closed) < 3 * AT_ONCE + 1:
+            turned = loop.create_future()
+            loop.call_soon(turned.set_result, None)
+            await turned
+            rounds.append(len(closed))
+        assert closed == list(range(3 * AT_ONCE + 1))
+        assert set(rounds) & {AT_ONCE, 2 * AT_ONCE}  # others had their turn
+
+    on_loop(run)
+
+
+def test_a_peer_that_goes_is_closed_in_its_turn_and_with_tls_at_once() -> None:
+    async def run() -> None:
+        house = House(Connections())
+        waiting, peer = list[Callable[[], None]](), house.knock()
+        house.listener._ends.add = waiting.append  # type: ignore[method-assign]
+        await until(lambda: house.connections.count == 1)
+        peer.close()
+        await until(lambda: len(waiting) == 1)
+        assert house.connections.count == 1
+        waiting.pop()()
+        await until(lambda: house.connections.count == 0)
+        house.listener.close()
+        assert not Connections().admit("10.0.0.1").ends(Transport({"sslcontext": object()}))
+
+    on_loop(run)
+
+
+class Transport:
+    """A connection that is not closed."""
+
+    def __init__(self, known: dict[str, object]) -> None:
+        self._known = known
+
+    def get_extra_info(self, name: str) -> object:
+        return self._known.get(name)
+
+    def close(self) -> None:
+        raise AssertionError
 
 
 def test_a_connection_that_had_no_turn_yet_leaves_nothing_behind() -> None:

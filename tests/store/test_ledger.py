@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from posthouse.engine.ledger.records import (
     Settle,
     skim_change,
 )
+from posthouse.store import ledger as ledger_module
 from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, Ledger
 from posthouse.store.segment import Segment
 
@@ -161,3 +164,56 @@ def test_what_every_segment_has_is_never_worth_compacting() -> None:
     told(ledger, 1, Define(TABLE_BOOKS, b"books", b"12345"), carried=True)
     assert weights(ledger) == [CHANGE_WEIGHT + DEFINE_WEIGHT + 10]
     assert ledger.definitions == {}
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.booleans(), st.booleans()), max_size=20
+)
+
+
+@given(STEPS, STEPS, STEPS, st.booleans())
+def test_a_segment_may_be_forgotten_in_steps(
+    first: list[tuple[bytes, bool, bool]],
+    second: list[tuple[bytes, bool, bool]],
+    third: list[tuple[bytes, bool, bool]],
+    deletions: bool,
+) -> None:
+    """What is defined between the steps lies where it lies; too much may be said of deletions."""
+    at_once, in_steps = ledger_of(1, 2, 3), ledger_of(1, 2, 3)
+
+    def define(segment: int, key: bytes, deleted: bool) -> None:
+        value = None if deleted and deletions else b"value"
+        for ledger in (at_once, in_steps):
+            told(ledger, segment, Define(2, key, value))
+
+    for segment, steps in ((1, first), (2, second)):
+        for key, deleted, _ in steps:
+            define(segment, key, deleted)
+    at_once.release(1)
+    with patch.object(ledger_module, "FORGOTTEN", 1):
+        in_steps.leave(1)
+        for key, deleted, goes_on in third:
+            define(3, key, deleted)
+            if goes_on:
+                in_steps.forget_some()
+        while in_steps.forget_some():
+            pass
+    assert not any(1 in known.segments for known in in_steps.definitions.values())
+    assert at_once.definitions.keys() <= in_steps.definitions.keys()
+    for key, known in at_once.definitions.items():
+        found = in_steps.definitions[key]
+        assert found.segments[-len(known.segments) :] == known.segments
+        assert found[1:] == known[1:]
+    if not deletions:
+        assert in_steps.definitions == at_once.definitions
+        assert weights(in_steps) == weights(at_once)
+
+
+def test_segments_that_are_not_there_are_forgotten_with_a_checkpoint() -> None:
+    """It may have been taken while one was being forgotten."""
+    ledger = ledger_of(1, 2, 3)
+    told(ledger, 1, Define(2, b"a", b"v"), Define(2, b"b", b"v"), Define(2, b"c", b"v"))
+    told(ledger, 2, Define(2, b"a", b"w"), Define(2, b"b", None))
+    ledger.leave(1)
+    ledger.forget_absent()
+    assert {key: known.segments for key, known in ledger.definitions.items()} == {(2, b"a"): (2,)}

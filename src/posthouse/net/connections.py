@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from posthouse.model.networks import source_of
 
@@ -22,20 +22,50 @@ TOO_MANY_OF_ADDRESS: Final = "too many connections of one address"
 MADE_ROOM: Final = "made room for another address"
 
 
+def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
 class Refused(Exception):
     """A connection is not let in, and why."""
 
 
-class Admission:
-    """One connection that was let in. `drop` ends it where others need its place."""
+class Transport(Protocol):
+    """What is closed of a connection."""
 
-    __slots__ = ("_connections", "_source", "drop", "unproven")
+    def close(self) -> None:
+        """Ends it when what was written is sent."""
+        ...
+
+    def get_extra_info(self, name: str) -> object:
+        """What is known of it."""
+        ...
+
+
+class Admission:
+    """One connection that was let in. `drop` ends it where others need its place.
+
+    `later` does something in its turn: thousands of peers may go at once.
+    """
+
+    __slots__ = ("_connections", "_source", "drop", "later", "unproven")
 
     def __init__(self, connections: Connections, source: str) -> None:
         self._connections: Connections | None = connections
         self._source = source
         self.unproven = True
         self.drop: Callable[[], object] = lambda: None
+        self.later: Callable[[Callable[[], None]], None] = _at_once
+
+    def ends(self, transport: Transport) -> bool:
+        """The peer sends nothing more: what its protocol tells asyncio, and closes in its turn.
+
+        With TLS it is closed at once.
+        """
+        if transport.get_extra_info("sslcontext") is not None:
+            return False
+        self.later(transport.close)
+        return True
 
     def prove(self) -> None:
         """The peer has shown what it wants: it keeps its place."""

@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -19,12 +20,32 @@ from posthouse.net.connections import Admission, Connections, Refused
 from posthouse.net.sockets import address_of_peer, bound_sockets, keep_alive
 
 BACKLOG: Final = 1024
-AT_ONCE: Final = 64  # connections accepted before the loop does something else
+AT_ONCE: Final = 64  # connections accepted, or closed, before the loop does something else
 REST_S: Final = 0.2  # where the system has no descriptor or memory for another connection
 NO_DESCRIPTOR: Final = "no descriptor is left"
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 Make = Callable[[Admission], asyncio.BaseProtocol]
+
+
+class Ends:
+    """Connections whose peers have gone: some of them are closed in each round of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def add(self, close: Callable[[], None]) -> None:
+        """One more."""
+        if not self._waiting:
+            self._loop.call_soon(self._close_some)
+        self._waiting.append(close)
+
+    def _close_some(self) -> None:
+        for _ in range(min(AT_ONCE, len(self._waiting))):
+            self._waiting.popleft()()
+        if self._waiting:
+            self._loop.call_soon(self._close_some)
 
 
 class Listener:
@@ -53,6 +74,7 @@ class Listener:
         self._starting: set[asyncio.Task[None]] = set()
         self._spare = _spare_descriptor()
         self._rest: asyncio.TimerHandle | None = None
+        self._ends = Ends(self._loop)
 
     def start(self, host: str, port: int) -> tuple[Any, ...]:
         """Listens on an address; returns the first socket's own address. `::` is both families."""
@@ -137,7 +159,7 @@ class Listener:
             with suppress(OSError):  # the peer may have left
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = self._loop.create_task(self._serve(connection, admission))
-        admission.drop = task.cancel
+        admission.drop, admission.later = task.cancel, self._ends.add
         self._starting.add(task)
         task.add_done_callback(lambda task: self._begun(task, connection, admission))
 

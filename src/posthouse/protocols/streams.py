@@ -181,6 +181,10 @@ class Stream(asyncio.BufferedProtocol, ABC):
             self._count()
             self._owner.pump()
 
+    def eof_received(self) -> bool:
+        """The peer sends nothing more."""
+        return self._admission is not None and self._admission.ends(self._transport)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever made it."""
         if not self._address:

@@ -145,6 +145,10 @@ class Link(asyncio.BufferedProtocol):
             self._is_receiving = False
         self._count()
 
+    def eof_received(self) -> bool:
+        """The client sends nothing more."""
+        return self._admission.ends(self._transport)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever made it."""
         self._admission.leave()

@@ -401,6 +401,9 @@ class Loop:
         if self._open:
             self._postponed = True
             return
+        if self._ending and time.perf_counter() - self._begun_s > ENOUGH_S:
+            self._tidy_later(0.0)
+            return
         store = self.driver.store
         before = store.appended
         self._tidy_once()

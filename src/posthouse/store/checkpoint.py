@@ -244,6 +244,7 @@ def load_accounts(ledger: Ledger, accounts: Accounts) -> None:
             segment.keeps = dict(account.keeps)
     for key, segments, weight, deleted in accounts.definitions:
         ledger.definitions[key] = Definition(segments, weight, deleted)
+    ledger.forget_absent()
     ledger.copied_from = set(accounts.copied_from)
 
 

@@ -47,7 +47,7 @@ from posthouse.store.settings import StoreSettings
 
 SMALL_PARTS = 8  # less than this part of a segment is not worth the trouble
 MARGIN = 64 << 10  # left free by a compaction, for what is said meanwhile
-STEP_ENTRIES = 2048  # looked at in one step, whether they are copied or not
+STEP_ENTRIES = 1024  # looked at in one step, whether they are copied or not, and what is in them
 
 
 class Victim:
@@ -187,16 +187,19 @@ class Compactor:
         victim = self.victim
         assert victim is not None
         records: list[Record] = []
-        carry, size = Change(), 0
-        for _ in range(STEP_ENTRIES):
+        carry, size, looked = Change(), 0, 0
+        while looked < STEP_ENTRIES:
             entry = next(victim.entries, None)
+            looked += 1
             if entry is None:
                 victim.done = True
                 break
             if entry.kind in (MESSAGE, COPY):
                 size += self._copy(victim.segment, entry, records)
             elif entry.kind in (CHANGE, CARRY):
-                size += self._carry(victim, unpack_change(entry.head), carry)
+                change = unpack_change(entry.head)
+                looked += len(change.settles) + len(change.ends) + len(change.defines)
+                size += self._carry(victim, change, carry)
             if size >= self.settings.step_bytes:
                 break
         if carry:
@@ -303,6 +306,6 @@ class Compactor:
         """To be called when the release was appended."""
         assert self.victim is not None
         leaving = Leaving(self.victim, position)
-        self.ledger.release(leaving.segment.number)
+        self.ledger.leave(leaving.segment.number)
         self.victim = None
         return leaving

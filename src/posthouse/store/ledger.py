@@ -27,6 +27,7 @@ ROW_WEIGHT = ROW_SIZE + 11
 RUN_WEIGHT = 36  # of messages that are published or dropped together
 DEFINE_WEIGHT = 7
 CHANGE_WEIGHT = HEADER_SIZE + 12
+FORGOTTEN = 2_000  # definitions of a segment that is gone, in one step
 
 Key = tuple[int, bytes]
 
@@ -63,6 +64,8 @@ class Ledger:
         self.dead_bytes = 0  # died since the start
         self.copied_from: set[int] = set()  # segments with records that later copies supersede
         self.undecided: dict[bytes, int] = {}  # damaged records that keep their segments
+        # Segments that are gone, and definitions that may still be said to lie in them.
+        self._leaving: list[tuple[int, list[Key]]] = []
 
     # -- what the records say
 
@@ -224,17 +227,42 @@ class Ledger:
 
     def release(self, number: int) -> None:
         """A segment no longer belongs to the log; places in it are freed by the caller."""
+        self.leave(number)
+        while self.forget_some():
+            pass
+
+    def leave(self, number: int) -> None:
+        """Begins to release a segment; `forget_some` ends it, step by step."""
         self.segments.pop(number, None)
         self.copied_from.discard(number)
         for segment in self.segments.values():
             segment.needs.pop(number, None)
             segment.keeps.pop(number, None)
-        held = [key for key, known in self.definitions.items() if number in known.segments]
-        for key in held:
+        self._leaving.append((number, list(self.definitions)))
+
+    def forget_some(self) -> bool:
+        """Some definitions are not said to lie in a segment that is gone; False: no more are."""
+        if not self._leaving:
+            return False
+        number, keys = self._leaving[0]
+        for key in keys[-FORGOTTEN:]:
             self._forget(key, number)
+        del keys[-FORGOTTEN:]
+        if not keys:
+            del self._leaving[0]
+        return True
+
+    def forget_absent(self) -> None:
+        """Forgets all segments that are not there: a checkpoint was taken between two steps."""
+        for key, known in list(self.definitions.items()):
+            for number in known.segments:
+                if number not in self.segments:
+                    self._forget(key, number)
 
     def _forget(self, key: Key, number: int) -> None:
-        known = self.definitions[key]
+        known = self.definitions.get(key)
+        if known is None or number not in known.segments:
+            return
         left = tuple([segment for segment in known.segments if segment != number])
         if not left:
             del self.definitions[key]

@@ -79,6 +79,7 @@ class Upkeep:
         self.compactor.thorough = idle or self._asked
         more = (
             self._write_index()
+            or self.ledger.forget_some()
             or self._remove_files()
             or self._checkpoint()
             or self._compact()

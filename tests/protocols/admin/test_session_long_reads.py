@@ -21,7 +21,8 @@ LEDGER, RECEIVE = r".\private$\ledger", QueueAccessType.RECEIVE
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> SessionRig:
-    monkeypatch.setattr(reads, "READ_COUNT_MAX", OF_A_TURN)
+    for name in ("READ_COUNT_MAX", "RECEIVED_AT_ONCE"):
+        monkeypatch.setattr(reads, name, OF_A_TURN)
     return SessionRig()
 
 

@@ -151,11 +151,11 @@ class Connection(asyncio.BufferedProtocol):
             self._take(self.session, data)
             self._pause(self.session.paused)
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> bool:
         """The peer sends nothing more."""
         if self.http is not None:
             self.http.eof_received()
-        return None
+        return self.admission.ends(self.transport)
 
     def pause_writing(self) -> None:
         """The peer does not read fast enough."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
@@ -27,6 +27,8 @@ from posthouse.wire.frames.frames import (
 
 if TYPE_CHECKING:
     from posthouse.protocols.sessions.protocol import ClientSession
+
+RECEIVED_AT_ONCE: Final = 1_000  # messages in one turn; a receive of more goes on in the next
 
 
 def encode_reads(request: int, answer: Answer) -> bytes:
@@ -201,7 +203,7 @@ class ReceiveRequest(ReadRequest):
     def count_max(self) -> int:
         """How many messages at most, in this turn."""
         most = min(self.asked.count_max, self.session.limits.batch_max) - self._got
-        return min(most, READ_COUNT_MAX)
+        return min(most, RECEIVED_AT_ONCE)
 
     def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
         return self._more(manager) if self._parts else super()._decide(manager)
@@ -234,7 +236,7 @@ class ReceiveRequest(ReadRequest):
         """Whether there may be more, and room for it."""
         step_bytes = self.session.desk.manager.machine.settings.step_bytes
         return (
-            len(found) == READ_COUNT_MAX
+            len(found) == RECEIVED_AT_ONCE
             and self.count_max > 0
             and self.size < step_bytes <= self.session.answer_room
             and not self.session.closed

@@ -55,7 +55,7 @@ class Wire(Stream):
         if isinstance(owner, Connection) and owner.is_waiting:
             owner.finish()
             return self._transport.get_extra_info("ssl_object") is None
-        return False
+        return super().eof_received()
 
     def send(self, parts: list[bytes]) -> None:
         """Writes, or keeps what the peer does not take now."""
