@@ -160,6 +160,27 @@ def test_a_request_whose_client_has_gone_leaves_nothing(tmp_path: Path, name: st
         with_api(tmp_path, work)
 
 
+def test_a_request_that_was_refused_before_its_body_came_leaves_nothing(tmp_path: Path) -> None:
+    """aiohttp reads on for a while, so that the refusal arrives; then the client goes."""
+
+    async def work(rig: ApiRig) -> None:
+        host, _, port = rig.url.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        token = f"Authorization: Bearer {rig.tokens['operate']}"
+        lines = f"POST {at()}/messages HTTP/1.1", "Host: localhost", token
+        large = "Content-Type: application/json", f"Content-Length: {10**10}"
+        writer.write("\r\n".join([*lines, *large, "", "{"]).encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+        writer.transport.abort()
+        while rig.server.open:
+            await rig.run(lambda manager: None)
+        await rig.run(lambda manager: None)
+        assert circles() & {"RequestHandler", "BaseRequest", "StreamReader"} == set()
+
+    with without_collector():
+        with_api(tmp_path, work)
+
+
 def test_what_runs_on_for_nobody_is_on_the_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

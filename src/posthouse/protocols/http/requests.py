@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from posthouse.api.route import ARROW
 from posthouse.model.errors import QueueError, without_frames
@@ -101,6 +101,8 @@ class HttpFace:
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer to a request, whatever it is."""
+        if isinstance(request.protocol, RequestHandler):
+            request.protocol.body = request.content
         answer = await self._answer(request)
         method = request.method if request.method in METHODS else "other"
         self._traffic.requests[method, answer.status] += 1
@@ -150,7 +152,7 @@ class HttpFace:
             return await self._api_answer(request, path, identity)
         except QueueError as error:
             self._api.desk.manager.machine.refused(error)
-            return refusal(error, browsed=browsed)
+            return refusal(without_frames(error), browsed=browsed)
 
     async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> Identity:
         """Who asks, by a token or by a password."""
@@ -377,6 +379,22 @@ class RequestHandler(web.RequestHandler):
 
     face: HttpFace
     holder: Holder | None = None  # of the answer that is being written
+    body: StreamReader | None = None  # of the last request
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins to serve it."""
+        super().connection_made(transport)
+        if self._task_handler is not None:
+            self._task_handler.add_done_callback(self._let_go)
+
+    def _let_go(self, task: asyncio.Task[None]) -> None:
+        """Errors refer to where they happened, and aiohttp's frames to itself: circles."""
+        body, self.body = self.body, None
+        error = None if body is None else body.exception()
+        if isinstance(error, Exception):
+            without_frames(error)
+        with suppress(asyncio.CancelledError):
+            task.result()
 
     @property
     def pipelined(self) -> int:
