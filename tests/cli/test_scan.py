@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from posthouse.client.remote.inventory import (
 )
 from posthouse.model.property_ids import Vt
 from posthouse.protocols.management.stubs import PropertyValues
-from posthouse.rpc.propvariant import NULL, Variant, text, texts
+from posthouse.rpc.propvariant import NULL, Variant, text, texts, vector
 from tests.cli.conftest import Posthouse
 from tests.client.managed_peer import ManagedPeer
 from tests.client.read_serving import SecretServing, read_serving
@@ -293,6 +294,47 @@ def test_a_machine_that_answers_slowly_is_given_up_in_time(
     assert kinds(done.value) in (["time"], ["network"])
 
 
+def test_all_answers_of_a_machine_share_one_time(posthouse: Posthouse, peer: ManagedPeer) -> None:
+    for number in range(30):
+        peer.add(f"q{number}", messages=1)
+
+    def slowly(request: Any, call: Any) -> Any:
+        threading.Event().wait(0.1)
+        return peer._answer_info(request, call)
+
+    peer.info_instead = slowly
+    done = posthouse("scan", at(peer), "--timeout", "1s", "--json")
+    assert done.code == 1
+    assert kinds(done.value)[-1] in ("time", "network")
+    assert len(done.value["queues"]) < 30
+
+
+def test_an_answer_that_never_ends_is_given_up(posthouse: Posthouse, peer: ManagedPeer) -> None:
+    """A fragment is announced, and comes a byte at a time: there is always something to read."""
+    over = threading.Event()
+
+    def drip(request: Any, call: Any) -> None:
+        (connection,) = peer._open
+
+        def run() -> None:
+            with suppress(OSError):
+                connection.sendall(bytes.fromhex("05000203100000000090000001000000"))
+                while not over.wait(0.01):
+                    connection.sendall(b"\0")
+
+        threading.Thread(target=run, daemon=True).start()
+
+    peer.info_instead = drip
+    stop = threading.Timer(30, over.set)
+    stop.start()
+    done = posthouse("scan", at(peer), "--timeout", "500ms", "--json")
+    assert not over.is_set()
+    over.set()
+    stop.cancel()
+    assert (done.code, kinds(done.value)) == (3, ["network"])
+    assert "did not answer" in done.value["problems"][0]["cause"]
+
+
 def test_names_that_are_none_are_listed_and_nothing_breaks(
     posthouse: Posthouse, peer: ManagedPeer
 ) -> None:
@@ -349,3 +391,45 @@ def test_wrong_usage_is_told_before_anything_is_asked(
 def test_the_output_is_lines_of_json(posthouse: Posthouse, peer: ManagedPeer) -> None:
     done = posthouse("scan", at(peer), "--json")
     assert json.loads(done.out)["host"] == "127.0.0.1"
+
+
+# -- one machine: posthouse queue list|show --machine
+
+
+def test_the_queues_of_one_machine_are_listed(posthouse: Posthouse, peer: ManagedPeer) -> None:
+    furnish(peer)
+    done = posthouse("queue", "list", "--machine", at(peer), "--json")
+    assert done.code == 0, done.err
+    paths = [line.get("path") for line in done.lines]
+    assert paths[:3] == [r"winhost\private$\orders", r"winhost\private$\idle", r"winhost\till"]
+    assert done.lines[-1]["format_name"] == r"DIRECT=OS:far\private$\in"
+    assert "3 queues" in posthouse("queue", "list", "--machine", at(peer)).out
+    peer.queues[r"private$\orders"] = DENIED
+    denied = posthouse("queue", "list", "--machine", at(peer), "--json")
+    assert denied.code == 1
+    assert denied.lines[-1]["problem"]["kind"] == "rights"
+    peer.close()
+    assert posthouse("queue", "list", "--machine", at(peer)).code == 3
+
+
+def test_a_queue_of_one_machine_is_shown(posthouse: Posthouse, peer: ManagedPeer) -> None:
+    place = struct.pack("<QII", 7 << 32 | 1, 12, 11)
+    senders = vector(Vt.VARIANT, [texts(["n"]), vector(Vt.CLSID, [bytes(16)])])
+    peer.add("orders", messages=3, p18=Variant(Vt.BLOB, place), p24=senders)
+    done = posthouse("queue", "show", "orders", "--machine", at(peer), "--json")
+    assert done.code == 0, done.err
+    assert (done.value["message_count"], done.value["type"]) == (3, "PRIVATE")
+    assert len(done.value) == 27
+    assert done.value["eod_next_seq"] == {"sequence": 7 << 32 | 1, "number": 12, "previous": 11}
+    assert done.value["eod_source_info"] == [["n"], ["00000000-0000-0000-0000-000000000000"]]
+    told = posthouse("queue", "show", "orders", "--machine", at(peer)).out
+    assert "7\\1 12" in told
+    gone = posthouse("queue", "show", "gone", "--machine", at(peer))
+    assert (gone.code, "has no queue" in gone.err) == (1, True)
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "orders"]], ids=["list", "show"])
+def test_a_user_needs_a_machine(posthouse: Posthouse, words: list[str]) -> None:
+    done = posthouse("queue", *words, "--user", "me")
+    assert done.code == 2
+    assert "--machine" in done.err

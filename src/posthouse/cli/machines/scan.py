@@ -71,7 +71,7 @@ def scan_machines(
     """
     places = places_of(hosts, again, epm_port)
     as_whom = login(user, password_file, authentication, mechanism)
-    tell = print_json if json else _tell
+    tell = print_json if json else tell_machine
     machines = scan(places, as_whom, timeout_s=timeout, told=tell)
     if output is not None:
         written = msgspec.json.format(msgspec.json.encode(inventory_of(machines)), indent=1)
@@ -103,7 +103,8 @@ def write(path: Path, data: bytes) -> None:
 # -- for people
 
 
-def _tell(machine: MachineInventory) -> None:
+def tell_machine(machine: MachineInventory) -> None:
+    """A machine as people read it."""
     say(headline(machine))
     if machine.queues or machine.dead_letters:
         columns = ("Queue", "Kind", "Transactional", "Messages", "Bytes", "Journal", "State")

@@ -23,6 +23,14 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import shown, whole_seconds
 from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.group import tell_groups
+from posthouse.cli.machines.far_queues import (
+    Machine,
+    MachinePassword,
+    MachineUser,
+    far_machine,
+    list_far_queues,
+    show_far_queue,
+)
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queues import access as queue_access
@@ -195,14 +203,21 @@ def list_queues(
     system: Annotated[
         bool, typer.Option("--system", help="Journals and dead letters too.")
     ] = False,
+    machine: Machine = None,
+    user: MachineUser = None,
+    password_file: MachinePassword = None,
 ) -> None:
     """List the queues whose properties you may see (the right get-properties).
+
+    With --machine all queues of another machine, as `posthouse scan` shows them.
 
     Of outgoing queues it shows how far their messages have come: unsent; sent and not yet
     acknowledged; arrived, but whether they were read is not known yet.
 
     Example: posthouse queue list --outgoing
     """
+    if machine := far_machine(machine, user, password_file):
+        list_far_queues(machine, user, password_file, json=remote.json)
     found = all_queues(remote, outgoing=outgoing, system=system)
     if remote.json:
         for queue in found:
@@ -261,11 +276,22 @@ def _size(count: int) -> str:
 
 
 @talking
-def show(remote: Remote, path: QueuePath) -> None:
+def show(
+    remote: Remote,
+    path: QueuePath,
+    machine: Machine = None,
+    user: MachineUser = None,
+    password_file: MachinePassword = None,
+) -> None:
     """Show a queue: properties, counts, bytes, oldest age, rates, groups, connection history.
+
+    With --machine every management property of a queue of another machine.
 
     Example: posthouse queue show './private$/orders'
     """
+    if machine := far_machine(machine, user, password_file):
+        show_far_queue(path, machine, user, password_file, json=remote.json)
+        return
     queue = remote.ask(QueueJson, "GET", path_of("queues", path))
     if remote.json:
         print_json(queue)
