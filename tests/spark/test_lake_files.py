@@ -351,6 +351,7 @@ class Fragile:
         self.sound = LakeFiles(folder / "lake")
         self.sound.create()
         add(self.sound, [1], 0)
+        self.sound.log.tidy(0)  # there is a checkpoint that another one will replace
         add(self.sound, [2], 1)
         self.disk = FragileDisk(steps, keeps_names)
         self.lake = LakeFiles(folder / "lake", self.disk)
