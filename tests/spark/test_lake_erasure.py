@@ -64,6 +64,19 @@ def test_what_is_erased_is_not_in_the_log_either(lake: LakeFiles) -> None:
     assert not any(b"Anna" in text for text in texts)
 
 
+def test_what_other_programs_have_compacted_is_erased_too(lake: LakeFiles) -> None:
+    """They write files of other names, and would write statistics of labels into the log."""
+    assert lake.place.folder is not None
+    add_rows(lake, 3, rows(ORDERS, [8], label="Anna", body=ANNA))
+    DeltaTable(str(lake.place)).optimize.compact()
+    assert any("/part-" in name for name in holders(lake))
+    assert erase(str(lake.place), "label = 'Anna' or body = 'customer 4711'").unknown == ()
+    assert holders(lake) == []
+    assert ids_in(lake) == [1, 2, 3, 7]
+    texts = [path.read_bytes() for path in (lake.place.folder / "_delta_log").iterdir()]
+    assert not any(b"Anna" in text for text in texts)
+
+
 def test_what_was_erased_is_not_archived_again(lake: LakeFiles) -> None:
     erase(str(lake.place), "lookup_id >= 0")
     assert ids_in(lake) == []

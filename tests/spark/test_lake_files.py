@@ -64,7 +64,7 @@ def test_a_batch_is_described_and_counts_for_its_queue(lake: LakeFiles) -> None:
     assert add(lake, [5, 6, 7], 17)
     state = lake.state()
     (file,) = state.files
-    pattern = r"ALPHA-private-orders~[0-9a-f]{16}/2026-11-15/messages-[0-9a-f]{32}\.parquet"
+    pattern = r"ALPHA-private-orders-[0-9a-f]{16}/2026-11-15/messages-[0-9a-f]{32}\.parquet"
     assert re.fullmatch(pattern, file.path)
     assert (file.queue, file.day) == (ORDERS, "2026-11-15")
     assert (file.rows, file.first_id, file.last_id) == (3, 5, 7)

@@ -40,12 +40,15 @@ def test_a_queue_goes_into_a_lake_and_back(
     name, other = queue(), queue()
     office.send(name, [b"1", b"2", b"3"])
     tokens = len(office.qm.call("GET", "/tokens")["tokens"])
-    (done,) = piped("archive", path_of(name), "--lake", tmp_path / "lake", "--consume")
+    lake = ("--lake", tmp_path / "lake")
+    (done,) = piped("archive", path_of(name), *lake, "--consume", "--keep", "400d")
     assert (done["messages"], done["batches"]) == (3, 1)
     assert office.count(name) == 0
+    count = ("sql", "SELECT count(*) AS n FROM lake.messages", *lake)
+    assert (piped(*count), piped(*count, "--as-of", "0")) == ([{"n": 3}], [{"n": 0}])
     (settled,) = piped("settle", done["checkpoint"])
     assert settled["received"] == 0
-    where = ("--lake", tmp_path / "lake", "--where", "string(body) > '1'")
+    where = (*lake, "--where", "string(body) > '1'")
     destination = ("--map", f"{path_of(name)}={path_of(other)}")
     (counted,) = piped("replay", *where, *destination, "--dry-run")
     assert [one["messages"] for one in counted["destinations"]] == [2]

@@ -18,12 +18,14 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.lakes.creation import create_table, set_managers
 from posthouse.spark.lakes.disk import Disk
 from posthouse.spark.lakes.log import OURS, LakeLog
-from posthouse.spark.lakes.parquet_files import FILE_NAME, add_action
+from posthouse.spark.lakes.parquet_files import add_action
 from posthouse.spark.lakes.state import LakeFile, LakeState, progress
 
 NAME: Final = "manifest.json"
 FORMAT: Final = 1
-FILE_PATH: Final = re.compile(rf"queue=[^/]+/day=[^/]+/{FILE_NAME.pattern}", re.ASCII)
+FILE_PATH: Final = re.compile(
+    r"queue=[^/]+/day=[^/]+/(?:batch|compact)-[0-9]{10}-[0-9a-f]{16}-[0-9]{4,}\.parquet", re.ASCII
+)
 Count = Annotated[int, Meta(ge=0)]
 
 

@@ -26,9 +26,11 @@ from posthouse.spark.lakes.disk import Disk
 from posthouse.spark.lakes.places import LakePlace
 from posthouse.spark.lakes.state import US_PER_S, LakeFile
 
-# What files of a lake are called, the last two by version 0.1: nothing else is ever touched.
+# What files of a lake are called: nothing else is ever touched. The second is by version 0.1, the
+# third by other programs that write Delta, and that have compacted the table.
 FILE_NAME: Final = re.compile(
-    r"(?:messages-[0-9a-f]{32}|(?:batch|compact)-[0-9]{10}-[0-9a-f]{16}-[0-9]{4,})\.parquet",
+    r"(?:messages-[0-9a-f]{32}|(?:batch|compact)-[0-9]{10}-[0-9a-f]{16}-[0-9]{4,}"
+    r"|part-[0-9]{5}-[0-9a-f-]{36}-c[0-9]{3}(?:\.[a-z0-9]{1,8})?)\.parquet",
     re.ASCII,
 )
 GROUP_BYTES: Final = 32 << 20  # of rows that wait for others, so that they share a row group
@@ -195,9 +197,9 @@ def by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def folder_of(queue: str) -> str:
-    """The folder of a queue: ASCII that tells it from others and leaves a hint for people."""
+    """The folder of a queue: what no program writes otherwise in an address; a hint for people."""
     hint = re.sub(r"[^A-Za-z0-9._-]+", "-", queue)[:HINT_LENGTH].strip("-._") or "queue"
-    return f"{hint}~{sha256(queue.encode()).hexdigest()[:16]}"
+    return f"{hint}-{sha256(queue.encode()).hexdigest()[:16]}"
 
 
 def new_name() -> str:
