@@ -66,7 +66,8 @@ def texts() -> Iterator[Text]:
     for folder in SOURCES:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path != Path(__file__).resolve():
-                yield from _of_source(path)
+                name = path.relative_to(ROOT).as_posix()
+                yield from of_source(path.read_text(encoding="utf-8"), name)
 
 
 def _of_page(path: Path) -> Iterator[Text]:
@@ -77,9 +78,8 @@ def _of_page(path: Path) -> Iterator[Text]:
         yield Text("pages", name, number, re.sub(r"`[^`]*`", "", line))
 
 
-def _of_source(path: Path) -> Iterator[Text]:
-    source = path.read_text(encoding="utf-8")
-    name = path.relative_to(ROOT).as_posix()
+def of_source(source: str, name: str) -> Iterator[Text]:
+    """The docstrings, messages and comments of a module."""
     tree = ast.parse(source)
     documented = {_docstring_line(node) for node in ast.walk(tree)}
     for node in ast.walk(tree):
