@@ -74,6 +74,6 @@ def test_every_public_class_has_a_docstring_that_says_what_it_is() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 words = (ast.get_docstring(node) or "").split()
-                if len(words) < 2 or not words[0][0].isupper() and words[0][0].isalpha():
+                if len(words) < 2 or (not words[0][0].isupper() and words[0][0].isalpha()):
                     empty.append(f"{path.relative_to(SOURCE)}: {node.name}: {' '.join(words)}")
     assert empty == []

@@ -79,7 +79,7 @@ def test_a_file_is_written_for_programs_too(ph: Posthouse, tmp_path: Path) -> No
 
 def test_what_is_there_already_is_said(ph: Posthouse) -> None:
     assert "created" in ph("directory", "site", "add", "North").out
-    assert "says so already" in ph("directory", "site", "add", "North").out
+    assert "has this already" in ph("directory", "site", "add", "North").out
     assert ph("directory", "site", "add", "North", "--json").out == ""
 
 
@@ -120,7 +120,7 @@ def test_an_export_is_imported_elsewhere_and_changes_nothing_here(
     file = tmp_path / "directory.toml"
     assert ph("directory", "export", file).code == 0
     assert ph("directory", "export").out == file.read_text()
-    assert "says so already" in ph("directory", "import", file, "--prune").out
+    assert "has this already" in ph("directory", "import", file, "--prune").out
     text = file.read_text().replace("cost = 7", "cost = 8").replace('name = "All"', 'name = "Some"')
     file.write_text(text)
     would = ph("directory", "import", file, "--dry-run")
@@ -135,7 +135,7 @@ def test_what_a_file_does_not_have_goes_only_with_prune(ph: Posthouse, tmp_path:
     own = enterprise(ph)
     file = tmp_path / "directory.toml"
     file.write_text('[[sites]]\nname = "North"\n')
-    assert "says so already" in ph("directory", "import", file).out
+    assert "has this already" in ph("directory", "import", file).out
     refused = ph("directory", "import", file, "--prune", "--dry-run")
     assert "deleted" in refused.out
     assert ph("directory", "import", file, "--prune").code == 0
@@ -225,7 +225,7 @@ def test_what_a_command_does_not_name_stays(ph: Posthouse) -> None:
     assert ph("directory", "link", "list", "--json").value["cost"] == 7
     assert "cost as usual, which was 7" in ph(*link, "--cost", "1").out
     assert ph("directory", "site", "add", "Streams", "--foreign").code == 0
-    assert "says so already" in ph("directory", "site", "add", "Streams").out
+    assert "has this already" in ph("directory", "site", "add", "Streams").out
     assert "changed" in ph("directory", "site", "add", "Streams", "--no-foreign").out
 
 

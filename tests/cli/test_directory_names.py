@@ -45,7 +45,7 @@ def test_a_user_is_entered_with_certificates_and_taken_out_again(
     file.write_bytes(certificate)
     told = ph("directory", "user", "add", ADA, "--name", "Ada", "--certificate", file)
     assert "created" in told.out
-    assert "says so already" in ph("directory", "user", "add", "ada", "--certificate", file).out
+    assert "has this already" in ph("directory", "user", "add", "ada", "--certificate", file).out
     listed = ph("directory", "user", "list")
     assert ADA in listed.out
     digest = listed.out.split("CN=Ada")[0].split()[-1]

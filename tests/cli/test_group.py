@@ -109,7 +109,7 @@ def test_a_group_is_set(ph: Posthouse, orders: list[int]) -> None:
     assert "MQ_ERROR_SHARING_VIOLATION" in refused.err
     ph("group", "release", ORDERS, "archive")
     moved = ph("group", "set", ORDERS, "archive", "--position", str(orders[0]))
-    assert moved.out == f"archive of {NAME} goes on behind {orders[0]}.\n"
+    assert moved.out == f"archive of {NAME} continues after {orders[0]}.\n"
     value = ph("group", "set", ORDERS, "archive", "--position", "latest", "--json").value
     assert value["lag_messages"] == 0
     value = ph("group", "set", ORDERS, "archive", "--position", "earliest", "--json").value

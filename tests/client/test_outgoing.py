@@ -81,11 +81,11 @@ def test_a_queue_nobody_answers_for_says_why_and_when_it_tries_again(
         near.queue(name).send(b"x", recoverable=True)
         while not (shown := outgoing(near, name).outgoing) or not shown.last_error:
             pass
-        assert f"nobody listens on 127.0.0.1 port {port}" in shown.last_error
+        assert f"there is no listener on 127.0.0.1 port {port}" in shown.last_error
         assert shown.next_retry_time is not None
         assert (shown.unsent, shown.unacknowledged) == (1, 0)
         assert run(["queue", "list", "--outgoing", "--home", str(here.home)]) == 0
-        assert "nobody" in capsys.readouterr().out
+        assert "there is no listener" in capsys.readouterr().out
         assert run(["queue", "show", name, "--home", str(here.home)]) == 0
         assert "connection refused" in capsys.readouterr().out
         assert run(["queue", "purge", name, "--yes", "--home", str(here.home)]) == 0

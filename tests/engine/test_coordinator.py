@@ -458,7 +458,7 @@ def test_the_client_of_a_part_may_give_it_up_but_not_commit_it(desk: Desk) -> No
     [
         ({"coordinator": b"x" * 16}, "trusts"),
         ({"coordinator": OTHER}, "trusts"),
-        ({"url": "http://elsewhere:8816"}, "where its record says"),
+        ({"url": "http://elsewhere:8816"}, "than its record"),
         ({"expires_s": START_UTC - 1}, "expired"),
         ({"expires_s": START_UTC + 86_401}, "expired"),
     ],

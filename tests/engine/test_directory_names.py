@@ -92,7 +92,7 @@ def test_messages_from_before_the_directory_knew_the_queue_are_found(rig: PostRi
 
 def test_what_can_only_be_read_is_refused_as_a_path_too(rig: PostRig) -> None:
     for name in (r"BETA\orders;journal", r"BETA\orders;sub"):
-        with pytest.raises(UnsupportedFormatNameOperation, match="nobody can send to"):
+        with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent to"):
             rig.open(name, SEND)
 
 

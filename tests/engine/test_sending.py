@@ -279,7 +279,7 @@ def test_a_transactional_queue_takes_messages_of_transactions_only(rig: Rig) -> 
     tx = rig.begin()
     rig.send(strict, tx=tx)
     rig.send(loose)
-    with rig.refused(TransactionUsage.code, "is transactional, the message is the opposite"):
+    with rig.refused(TransactionUsage.code, "is transactional, the message is not"):
         rig.send(strict)
     with rig.refused(TransactionUsage.code, "is not transactional"):
         rig.send(loose, tx=tx)

@@ -63,7 +63,7 @@ def test_names_are_printed_with_backslashes_and_lower_case_keywords() -> None:
         (r"HOST\system$", "reserved"),
         (r"HOST\system$;", "system queues are"),
         (r"HOST\system$;orders", "system queues are"),
-        (r"HOST\q;", "behind the semicolon"),
+        (r"HOST\q;", "follows the semicolon"),
         (r"HOST\q;a;b", "';' (character 2)"),
         (r"HOST\q;deadletter", "only ;journal"),
         (r"HOST\q;xactonly", "only ;journal"),

@@ -97,7 +97,7 @@ def outgoing(qm: posthouse.QueueManagerClient) -> list[QueueJson]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, and that no outgoing connection is given.
+    """A port that there is no listener on now, and that no outgoing connection is given.
 
     A server that was killed needs its port again: one from the system's own range could be taken.
     """

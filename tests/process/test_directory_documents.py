@@ -349,7 +349,7 @@ def test_certificates_of_users_come_and_go(
     file, digest = tmp_path / "ada.der", certificate_digest(CERTIFICATE).hex()
     file.write_bytes(CERTIFICATE)
     add, remove = ("user", "add", "Ada", "--certificate"), ("user", "remove", "Ada")
-    assert "says so already" in said(capsys, *add, str(file))  # they have it
+    assert "has this already" in said(capsys, *add, str(file))  # they have it
     assert "changed" in said(capsys, *remove, "--certificate", digest, "--yes")
     assert digest not in said(capsys, "user", "list")
     assert "no certificate" in said(capsys, *remove, "--certificate", digest, "--yes", code=1)
@@ -417,7 +417,7 @@ PLACES = [
 ]
 NOWHERE = [
     (f"PRIVATE={guid(77)}\\5", "has no queue manager"),
-    (f"PUBLIC={guid(77)}", "knows no queue"),
+    (f"PUBLIC={guid(77)}", "has no queue"),
     (f"DL={guid(77)}", "not one queue of one machine"),
 ]
 

@@ -244,4 +244,4 @@ def test_long_lists_are_told_in_portions(desk: Desk) -> None:
     (found,) = desk.qm.call("GET", "/directory")["lists"]
     assert found["members"] == [r"ALPHA\a", r"ALPHA\b", r"ALPHA\c"]
     rest.clear()
-    assert "member of CN=staff,DC=hostile breaks off behind value 1" in desk.reason(answer)
+    assert "member of CN=staff,DC=hostile breaks off after value 1" in desk.reason(answer)

@@ -165,7 +165,7 @@ def crossed(rig: SharingRig, *calls: Made) -> None:
 def test_a_queue_that_we_have_not_heard_of_may_be_there_all_the_same(rig: SharingRig) -> None:
     """While the directory is away its senders hear that; a connector decides for itself."""
     name = PublicName(b"n" * 16)
-    with pytest.raises(UnsupportedFormatNameOperation, match="knows no queue"):
+    with pytest.raises(UnsupportedFormatNameOperation, match="has no queue"):
         rig.open(str(name), SEND)
     assert rig.manager.directory.connectors.refusal(name, transactional=False) == NORMAL
     rig.authority.path.unlink()

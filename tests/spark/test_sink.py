@@ -266,7 +266,7 @@ def test_what_one_queue_holds_can_be_written_to_another_as_it_is(
         ({"queue": path_of("nowhere")}, "MQ_ERROR_QUEUE_NOT_FOUND"),
         ({"queue": path_of("q"), "tokenFile": "{folder}/wrong"}, "token is unknown, revoked or"),
         ({"queue": path_of("q"), "tokenFile": "{folder}/none"}, "none"),
-        ({}, "nothing says where the messages go"),
+        ({}, "no queue is named for the messages"),
         ({"quue": "x"}, r"unknown option quue: did you mean queue\?"),
         ({"queue": "x"}, "option queue is 'x': .*backslash"),
         ({"queue": path_of("q"), "priority": "9"}, "the option priority: 9 is not between"),

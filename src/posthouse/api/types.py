@@ -418,7 +418,7 @@ class SelectBody(Json):
 
 
 class SelectToBody(SelectBody, kw_only=True):
-    """The same, and where they go."""
+    """Which messages are meant, and the queue they go to."""
 
     to: Name
 

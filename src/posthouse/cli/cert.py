@@ -56,7 +56,7 @@ def make(
         typer.Option("--user", metavar="NAME", help="For this user; else for this machine."),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", min=1, max=DAYS_MAX, help="How long it says it is good.")
+        int, typer.Option("--days", min=1, max=DAYS_MAX, help="How long it is valid.")
     ] = 3650,
     bits: Annotated[
         int | None, typer.Option("--bits", help="Size of the RSA keys: 1024 to 4096.")
@@ -281,7 +281,7 @@ def _of_export(data: bytes) -> CertificateTrustBody:
             continue
         return _body_of(keys)
     raise typer.BadParameter(
-        "the file is not one of `cert export`; say whose it is with --sid, or --guid and --name"
+        "the file is not one of `cert export`; name its owner with --sid, or with --guid and --name"
     )
 
 

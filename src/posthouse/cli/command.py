@@ -46,7 +46,7 @@ TokenFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON for each thing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")]
 QueuePath = Annotated[
     str,
     typer.Argument(

@@ -36,7 +36,7 @@ def doctor(
     home: Home = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", metavar="HOME", help="The same; a store outside a home will do."),
+        typer.Option("--store", metavar="HOME", help="The home, or a store outside a home."),
     ] = None,
     export_to: Annotated[
         Path | None,

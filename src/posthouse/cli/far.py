@@ -62,7 +62,7 @@ Level = Annotated[
 ]
 Mechanisms = Annotated[
     Mechanism | None,
-    typer.Option("--mechanism", help="How the user proves themselves there; negotiate."),
+    typer.Option("--mechanism", help="How the user logs in there; negotiate."),
 ]
 
 
@@ -126,7 +126,7 @@ def _host(remote: Remote, source: str, name: FormatName | PathName) -> str:
     if isinstance(name, PathName) and name.computer != ".":
         return name.computer
     raise typer.BadParameter(
-        "the queue has to say which computer it is on, as DIRECT=OS:host\\private$\\orders does"
+        "the name of the queue must have the computer, as in DIRECT=OS:host\\private$\\orders does"
     )
 
 

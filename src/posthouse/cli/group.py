@@ -156,7 +156,7 @@ def set_group(
         typer.Option(
             "--position",
             metavar="earliest|latest|ID",
-            help="Goes on behind this lookup id, or at either end of the queue.",
+            help="Continue after this lookup id, or at either end of the queue.",
         ),
     ],
 ) -> None:
@@ -169,7 +169,7 @@ def set_group(
     if remote.json:
         print_json(found)
     else:
-        say(f"{found.name} of {found.queue} goes on behind {found.position}.")
+        say(f"{found.name} of {found.queue} continues after {found.position}.")
 
 
 def _begin(text: str) -> Begin:

@@ -52,7 +52,7 @@ def serve(
         PortSet | None,
         typer.Option(
             "--ports",
-            help="Ports as the documents say, privileged ones moved up by 10,000, or any; user.",
+            help="standard: those of MSMQ; user: those below 1024 + 10,000; ephemeral: any free.",
         ),
     ] = None,
     ready_file: Annotated[
@@ -62,7 +62,8 @@ def serve(
         ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print what the ready file says, as one line of JSON.")
+        bool,
+        typer.Option("--json", help="Print the content of the ready file as one line of JSON."),
     ] = False,
 ) -> None:
     """Run a queue manager until SIGTERM or Ctrl-C.

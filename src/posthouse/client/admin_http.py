@@ -197,7 +197,7 @@ class BulkHttp:
         except (OSError, http.client.HTTPException, pyarrow.ArrowInvalid) as error:
             raise SessionLost(
                 f"the messages from {self._address().shown} broke off: {error}",
-                "Read on behind the last one; the queue manager's log has the reason.",
+                "Read on after the last one; the queue manager's log has the reason.",
             ) from error
         finally:
             if not whole:

@@ -41,7 +41,7 @@ def completed(batches: Any) -> Iterator[Any]:
         places = [found.index(name) for name in metadata[COLUMNS].decode().split(",")]
         values = [column[0] for column in constants.columns]
     except (KeyError, ValueError, IndexError, StopIteration) as error:
-        raise pa.ArrowInvalid("its metadata do not say what its columns are") from error
+        raise pa.ArrowInvalid("its metadata do not describe its columns") from error
     schema = pa.schema([fields[place] for place in places])
     for batch in batches:
         arrays = [*batch.columns, *(_array(value, batch.num_rows) for value in values)]

@@ -169,7 +169,7 @@ class Core:
             return False
         error: Exception | None = None
         if request.abandoned:
-            error = SessionLost("nobody waits for it any more")
+            error = SessionLost("its caller no longer waits")
         elif request.transaction is not None and not isinstance(request, CommitRequest):
             error = _aborted()
         elif request.cursor is not None:

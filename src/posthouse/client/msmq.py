@@ -257,7 +257,7 @@ class RemoteQueueManager:
         if "=" in parts[0]:
             parsed = parse_name(name)
             if not isinstance(parsed, DirectName | PublicName | PrivateName | MachineName):
-                raise UnsupportedOperation(f"{name} does not say which computer it is on")
+                raise UnsupportedOperation(f"{name} does not name its computer")
             return str(parsed)
         local = len(parts) == 1 or parts[0].casefold() in _LOCAL
         path = PathName.parse(f".\\{name}" if local else name)

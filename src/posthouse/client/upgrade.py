@@ -24,7 +24,7 @@ PATH: Final = "/api/v1/session"
 HEAD_MAX: Final = 8192
 BODY_MAX: Final = 65536
 TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake
-ENDPOINT: Final = "the admin endpoint has port 8816 unless [admin] port says otherwise."
+ENDPOINT: Final = "the admin endpoint has port 8816 unless [admin] port sets another."
 ELSEWHERE: Final = (
     f"Check that `posthouse serve` runs there and listens on that address ([admin] listen); "
     f"{ENDPOINT}"

@@ -155,7 +155,7 @@ def _split_address(address: str) -> tuple[str, int | None]:
     elif address.count(":") == 1:
         match = _WITH_PORT.fullmatch(address)
         if match is None:
-            raise NameFault(f"{excerpt(address)} has something else than a port behind the colon")
+            raise NameFault(f"{excerpt(address)} has something else than a port after the colon")
     else:
         return address, None
     return match[1], None if match[2] is None else int(match[2])

@@ -396,7 +396,7 @@ def _check_ip(protocol: Protocol, host: str) -> None:
     try:
         IPv6Address(host) if ":" in host else IPv4Address(host)
     except AddressValueError:
-        hint = "; computer names go behind DIRECT=OS:" if protocol is Protocol.TCP else ""
+        hint = "; computer names go after DIRECT=OS:" if protocol is Protocol.TCP else ""
         raise NameFault(f"{excerpt(host)} is not an IP address{hint}") from None
 
 

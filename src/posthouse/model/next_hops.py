@@ -57,5 +57,5 @@ def _canonical(kind: NextHopKind, address: str) -> str:
     except AddressValueError:
         raise IllegalPropertyValue(f"{excerpt(address)} is not an address of {kind}") from None
     if isinstance(found, IPv6Address) and not _ZONE.fullmatch(found.scope_id or ""):
-        raise IllegalPropertyValue(f"{excerpt(address)} has no interface behind its percent sign")
+        raise IllegalPropertyValue(f"{excerpt(address)} has no interface after its percent sign")
     return str(found)

@@ -95,7 +95,7 @@ class PathName:
 def _parse(text: str) -> PathName:
     separator = _SEPARATORS.search(text)
     if separator is None:
-        raise IllegalQueuePathname(f"{excerpt(text)} has no backslash behind the computer name")
+        raise IllegalQueuePathname(f"{excerpt(text)} has no backslash after the computer name")
     try:
         part = split_queue_part(text[separator.end() :], "\\/")
     except NameFault as fault:

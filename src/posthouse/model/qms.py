@@ -80,7 +80,7 @@ class NWQueueJobStruct(NamedTuple):
 
 
 class QueueStatus(NamedTuple):
-    """NWReadQueueCurrentStatus."""
+    """The status of a job queue, as NWReadQueueCurrentStatus returns it."""
 
     queue_id: int
     status: int
@@ -96,7 +96,7 @@ class JobList(NamedTuple):
 
 
 class JobSize(NamedTuple):
-    """NWGetQueueJobSize."""
+    """The size of a job file, as NWGetQueueJobSize returns it."""
 
     queue_id: int
     job_number: int

@@ -118,7 +118,7 @@ def split_queue_part(text: str, separators: str) -> QueuePart:
 def _split_suffix(kind: PathKind, text: str) -> QueuePart:
     queue, semicolon, word = text.partition(";")
     if semicolon and not word:
-        raise NameFault("nothing stands behind the semicolon")
+        raise NameFault("nothing follows the semicolon")
     # Reserved words first: a subqueue cannot be called journal.
     suffix = SUFFIX_OF_WORD.get(word.lower())
     if suffix is not None:

@@ -370,7 +370,7 @@ class StreamNode:
         except TimeoutError:
             who.failed(_STATUS.SOCKET_CONNECT_FAILURE, f"{where} does not answer")
         except ConnectionRefusedError:
-            who.failed(_STATUS.CONNECTION_REFUSED, f"nobody listens on {where}")
+            who.failed(_STATUS.CONNECTION_REFUSED, f"there is no listener on {where}")
         except ssl.SSLError as error:
             words = f"{where} is not trusted: {getattr(error, 'verify_message', '') or error}"
             who.failed(_STATUS.CERTIFICATE_VALIDATION_FAILURE, words)

@@ -46,7 +46,7 @@ ALL_VERSIONS, COMPATIBLE, EXACT, MAJOR_ONLY, UP_TO = range(1, 6)
 
 
 class Element(NamedTuple):
-    """ept_entry_t: one line of the map."""
+    """One line of the endpoint map (ept_entry_t)."""
 
     object: bytes
     tower: bytes | None
@@ -78,7 +78,7 @@ class Pointer:
 
 
 class Tower:
-    """twr_t: counted octets."""
+    """A protocol tower as counted octets (twr_t)."""
 
     def read(self, reader: Reader) -> bytes:
         """The octets of a tower."""
@@ -109,7 +109,7 @@ class InterfaceId:
 
 
 class Towers:
-    """num_towers and ITowers."""
+    """The towers of an answer: num_towers and ITowers."""
 
     def read(self, reader: Reader) -> Listed:
         """The towers that are there."""
@@ -127,7 +127,7 @@ class Towers:
 
 
 class Elements:
-    """num_ents and entries."""
+    """The entries of an answer: num_ents and entries."""
 
     def read(self, reader: Reader) -> Listed:
         """The lines, whose towers stand behind all of them."""

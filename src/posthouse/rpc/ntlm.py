@@ -198,7 +198,7 @@ class NtlmAcceptor(NtlmContext):
         if flags & REQUIRED != REQUIRED or message.flags & messages.ANONYMOUS or not message.user:
             raise LoginRefused("an anonymous login, or not what was offered")
         if max(len(message.user), len(message.domain)) > NAME_LENGTH_MAX:
-            raise LoginRefused("a name that nobody can have")
+            raise LoginRefused("a name that is not allowed")
         try:
             exported = self._exported_key(message, flags, token)
         except LoginRefused:

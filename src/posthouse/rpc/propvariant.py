@@ -112,7 +112,7 @@ def _read_arm(reader: Reader, vt: int) -> _Head:
     reader.align(8 if reader.ndr64 else 4)
     count, pointer = reader.u32(), reader.pointer()
     if count and not pointer:
-        raise BadStub(f"{count} elements behind a NULL pointer")
+        raise BadStub(f"{count} elements after a NULL pointer")
     return _Head(vt, pointer=pointer, elements=count)
 
 

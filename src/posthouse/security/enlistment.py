@@ -65,7 +65,7 @@ def parse_token(data: bytes) -> SignedToken:
         raise TransactionEnlist(f"the transaction token is of version {version}, not {VERSION}")
     end = _FRONT.size + size
     if size > URL_LENGTH_MAX or len(data) != end + MAC_SIZE:
-        raise TransactionEnlist("the transaction token is not as long as it says")
+        raise TransactionEnlist("the length in the transaction token is wrong")
     try:
         url = data[_FRONT.size : end].decode("ascii")
     except UnicodeDecodeError:

@@ -128,7 +128,7 @@ def unpack_provider_keys(data: bytes) -> tuple[ProviderKey, ...]:
         raise MalformedPacket("public key list with a wrong size or too many keys")
     keys = tuple(_read_provider_key(reader) for _ in range(head.keys))
     if reader.remaining:
-        raise MalformedPacket("bytes behind the last public key")
+        raise MalformedPacket("bytes after the last public key")
     return keys
 
 
@@ -197,7 +197,7 @@ def unpack_user_certificates(data: bytes) -> tuple[UserCertificate, ...]:
         raise MalformedPacket(f"{count} certificates of one user")
     certificates = tuple(_read_certificate(reader) for _ in range(count))
     if reader.remaining:
-        raise MalformedPacket("bytes behind the last certificate")
+        raise MalformedPacket("bytes after the last certificate")
     return certificates
 
 

@@ -48,7 +48,7 @@ class UserRegistration(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> "UserRegistration":
         """The registration, if it can be one: no group and no part of the system signs."""
         if not is_sid(self.sid) or self.sid in _NOBODY:
-            raise IllegalUser(f"{_sid_text(self.sid)} is nobody who could sign")
+            raise IllegalUser(f"{_sid_text(self.sid)} cannot sign")
         _check_certificate(self.certificate)
         return self
 

@@ -81,5 +81,5 @@ def _remedy(code: int) -> str:
     if code in _CODES:
         return f"{explain(_CODES[code]).remedy} {_AGAIN}"
     if is_negative(code):
-        return f"Ask whoever runs the destination. {_AGAIN}"
+        return f"Ask the administrator of the destination. {_AGAIN}"
     return "No failure is known of them: look at one with `posthouse peek`."

@@ -155,7 +155,7 @@ def row_map(writing: Writing, schema: StructType, **how: bool) -> RowMap:
     )
     if not writing.queue and not rows.has_destinations:
         raise InvalidParameter(
-            "nothing says where the messages go", "Give the option queue or a column destination."
+            "no queue is named for the messages", "Give the option queue or a column destination."
         )
     return rows
 

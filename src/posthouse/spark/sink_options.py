@@ -115,7 +115,9 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
             "Name one url; it sends on to queues of other computers.",
         )
     if bool(values["queryId"]) != (values["batchId"] is not None):
-        raise InvalidParameter("queryId and batchId say something together only", "Give both.")
+        raise InvalidParameter(
+            "queryId and batchId belong together: set both or neither", "Give both."
+        )
     batch = values["batchId"] or 0
     return SinkOptions(found[0], writing(values), values["sameIds"], values["queryId"], batch)
 

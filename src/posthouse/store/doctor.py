@@ -154,7 +154,7 @@ def _check_sealed(disk: Disk, report: Report, entry: SegmentEntry, store_id: byt
     report.bytes += len(data)
     behind = data[entry.length :].rstrip(b"\0")
     if behind and not is_recycled(data):
-        _note(report, f"{name} has {len(behind)} bytes behind its end")
+        _note(report, f"{name} has {len(behind)} bytes after its end")
     try:
         unpack_segment_header(data, name, entry.number)
     except StoreDamaged as error:

@@ -155,7 +155,7 @@ class Scanner:
     def _note_mark(self, offset: int, end: int) -> bool:
         (synced,) = MARK_PAYLOAD.unpack_from(self.data, offset + HEADER_SIZE)
         if end - offset != MARK_SIZE or synced >= self.sequence:
-            self.reason = "a mark names a position behind itself"
+            self.reason = "a mark names a position after itself"
             return False
         self.synced = max(self.synced, synced)
         return True

@@ -124,7 +124,7 @@ def test_dictionaries_are_refused() -> None:
 
 
 def test_bytes_behind_the_end_are_refused() -> None:
-    with pytest.raises(BadRequest, match="behind the end"):
+    with pytest.raises(BadRequest, match="after the end"):
         cut(STREAM + b"x", [])
 
 

@@ -258,7 +258,9 @@ class Machine:
     def _connect(self, address: str, port: int, attempt: Attempt) -> None:
         target = self.net.at(address, port)
         if target is None or not self.up:
-            attempt.failed(ConnectionStatus.CONNECTION_REFUSED, f"nobody listens on {address}")
+            attempt.failed(
+                ConnectionStatus.CONNECTION_REFUSED, f"there is no listener on {address}"
+            )
             return
         mine = Cable(self.net, self, address)
         theirs = Cable(self.net, target, self.addresses[0])

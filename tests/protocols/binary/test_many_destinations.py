@@ -39,7 +39,7 @@ def private(number: int) -> str:
 KINDS: list[tuple[Callable[[int], str], str]] = [
     (private, "the directory has no queue manager"),
     (lambda n: private(DESTINATIONS + n), "cannot be resolved"),
-    (lambda n: rf"DIRECT=TCP:192.0.{n >> 8}.{n & 255}\private$\q", "nobody listens on"),
+    (lambda n: rf"DIRECT=TCP:192.0.{n >> 8}.{n & 255}\private$\q", "there is no listener on"),
     (lambda n: rf"DIRECT=OS:host{n}\private$\q", "cannot be resolved"),
 ]
 

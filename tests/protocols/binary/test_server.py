@@ -142,7 +142,7 @@ async def test_a_destination_that_is_not_there_is_told_in_words() -> None:
         assert refused is not None
         assert unknown is not None
         await until(lambda: bool(refused.last_error and unknown.last_error))
-        assert refused.last_error == f"nobody listens on 127.0.0.1 port {port}"
+        assert refused.last_error == f"there is no listener on 127.0.0.1 port {port}"
         assert unknown.last_error.startswith(f"{host} cannot be resolved: ")
 
 

@@ -232,7 +232,7 @@ def test_a_null_pointer_with_a_count_is_refused(vt: int, ndr64: bool) -> None:
     at = 32 if ndr64 else 24
     assert raw[at : at + 4] == bytes.fromhex("00000200")
     raw[at : at + 4] = bytes(4)
-    assert "3 elements behind a NULL pointer" in refused(0, "response", bytes(raw), ndr64=ndr64)
+    assert "3 elements after a NULL pointer" in refused(0, "response", bytes(raw), ndr64=ndr64)
 
 
 @pytest.mark.spec("MS-MQMR PROPVARIANT/5")

@@ -361,7 +361,9 @@ class Machine:
     def _connect(self, address: str, port: int, attempt: Attempt) -> None:
         target = self.web.listeners.get((address, port))
         if target is None or not self.up:
-            attempt.failed(ConnectionStatus.CONNECTION_REFUSED, f"nobody listens on {address}")
+            attempt.failed(
+                ConnectionStatus.CONNECTION_REFUSED, f"there is no listener on {address}"
+            )
             return
         mine, theirs = Cable(self.web, self.address), Cable(self.web, address)
         mine.other, theirs.other = theirs, mine

@@ -242,7 +242,7 @@ def add_machine(
     foreign: Annotated[
         bool | None,
         typer.Option(
-            "--foreign/--no-foreign", help="It is another messaging system, behind a connector."
+            "--foreign/--no-foreign", help="It is another messaging system that a connector serves."
         ),
     ] = None,
 ) -> None:

@@ -86,7 +86,7 @@ def tell(remote: Remote, done: DirectoryChangeJson) -> None:
         for change in done.changes:
             print_json(change)
     elif not done.changes:
-        say("The directory says so already.")
+        say("The directory has this already.")
     else:
         rows = (
             (change.change, change.kind, change.name, _how(change))

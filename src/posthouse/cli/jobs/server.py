@@ -110,7 +110,10 @@ def run(
     remote: Remote,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The server's name in the bindery.")],
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND...", help="Behind --; {file} is the job's file.")
+        list[str],
+        typer.Argument(
+            metavar="COMMAND...", help="The command, after --; {file} is the job's file."
+        ),
     ],
     queues: Queues,
     type: ServerType = None,
@@ -180,7 +183,7 @@ def spark(
     enrol: Enrol = False,
     lakes: Annotated[
         list[str] | None,
-        typer.Option("--lake", metavar="[NAME=]DIR", help="A lake; jobs know it by its name."),
+        typer.Option("--lake", metavar="[NAME=]DIR", help="A lake, which jobs use by this name."),
     ] = None,
     out: Annotated[
         Path | None,

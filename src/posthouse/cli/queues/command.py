@@ -60,7 +60,9 @@ PrivacyLevel = typer.Option(
     help="Whether bodies are encrypted: never, if the sender wants, always.",
 )
 Quota = typer.Option("--quota", metavar="KIB", help="Limit of the messages' size; none for none.")
-JournalQuota = typer.Option("--journal-quota", metavar="KIB", help="The same for the journal.")
+JournalQuota = typer.Option(
+    "--journal-quota", metavar="KIB", help="Limit of the journal's size; none for none."
+)
 BasePriority = typer.Option(
     "--base-priority",
     metavar="N",

@@ -143,7 +143,7 @@ class NcpConversation:
             return
         self._asked = None
         if reply.status & BAD_CONNECTION:
-            raise NcpLost(f"the server does not know connection {self.connection} any more")
+            raise NcpLost(f"the server has no connection {self.connection} any more")
         if asked.kind == CREATE_CONNECTION and not reply.completion:
             self.connection = reply.connection
         self.reply = reply

@@ -295,7 +295,7 @@ def refused(status: int, where: str, method: str, queue: str = "") -> QueueError
         return _not_spoken(f"{where} does not have {method}")
     if status == statuses.ACCESS_DENIED:
         return AccessDenied(
-            f"{where} lets nobody in like this: the login is wrong, or the level too low",
+            f"{where} refuses this login: the password is wrong, or the level too low",
             "Look at user and password, whether the account may log in there over RPC, and at "
             "the level of authentication: most machines want privacy.",
         )

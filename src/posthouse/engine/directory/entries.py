@@ -158,7 +158,7 @@ class DirectoryEntries:
             raise refusal(found.status, f"look up {name}")
         if found.value is None:
             raise QueueNotFound(
-                f"the directory knows no queue {name}",
+                f"the directory has no queue {name}",
                 "`posthouse directory queue list` shows which there are.",
             )
         return self._machine(found.value.queue_manager_identifier)

@@ -278,7 +278,7 @@ class DirectoryOfQueues:
         if self.service.offline:
             return self.refusal(_RESULT.DIRECTORY_NOT_CONNECTED, f"look up {name}")
         return UnsupportedFormatNameOperation(
-            f"the directory knows no queue {name}",
+            f"the directory has no queue {name}",
             "`posthouse directory queue list` shows which there are.",
         )
 

@@ -200,7 +200,7 @@ class JobService(Jobs):
     def restore_queue_server_rights(self, station: Station) -> None:
         """NWRestoreQueueServerRights (0x75)."""
         if station.client_of is None:
-            raise QmsError(Q_STN_NOT_SERVER, "the connection acts as nobody's client")
+            raise QmsError(Q_STN_NOT_SERVER, "the connection acts for no client")
         station.client_of = None
 
     # -- status records of servers

@@ -20,7 +20,9 @@ from posthouse.engine.queues.queue import Queue
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """accepted = waiting + locked + received + expired + purged + rejected + moved_away + lost."""
+    """The counts of a queue.
+
+    accepted = waiting + locked + received + expired + purged + rejected + moved_away + lost."""
 
     accepted: int
     waiting: int
@@ -54,7 +56,9 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class SenderBooks:
-    """sent = unsent + unacknowledged + delivered + failed, of an outgoing queue."""
+    """The counts of a sender.
+
+    sent = unsent + unacknowledged + delivered + failed, of an outgoing queue."""
 
     sent: int
     unsent: int

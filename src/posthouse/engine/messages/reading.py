@@ -301,7 +301,7 @@ class Reading:
             return cursor.place, self._under(queue, cursor, peek=False)
         found = self.seek(queue, cursor.place, peek=False)
         if found is None and timeout_ms is not None and timeout_ms <= 0:
-            raise MessageNotFound(f"the cursor is behind the last message of {queue.name}")
+            raise MessageNotFound(f"the cursor is after the last message of {queue.name}")
         return found
 
     def _under(self, queue: Queue, cursor: Cursor, *, peek: bool) -> int:

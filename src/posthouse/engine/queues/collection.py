@@ -81,7 +81,7 @@ _SECURED = frozenset(
 
 
 class Queues(QueueNames):
-    """QueueCollection."""
+    """All queues of the queue manager (QueueCollection)."""
 
     def __init__(
         self,

@@ -269,7 +269,7 @@ class QueueNames:
         if own:
             raise QueueNotFound(f"there is no queue {name} here")
         if name.suffix in READ_ONLY_SUFFIXES or (isinstance(name, DirectName) and name.subqueue):
-            raise UnsupportedFormatNameOperation(f"{name} is a queue nobody can send to")
+            raise UnsupportedFormatNameOperation(f"{name} is a queue that cannot be sent to")
 
     def _public_is_own(self, name: PublicName) -> bool:
         published = self.public.find(name.guid)

@@ -166,7 +166,7 @@ class Opening:
         if isinstance(name, ConnectorName) and sending:
             # [MS-MQMQ] 2.2.20.1 has no code for such a name: no packet could carry it.
             raise UnsupportedFormatNameOperation(
-                "a connector queue is filled by routing, nobody sends to it",
+                "a connector queue is filled by routing and cannot be sent to",
                 "Send to a queue of the foreign system, by its PUBLIC= or PRIVATE= name.",
             )
         if isinstance(name, DirectName):
@@ -235,7 +235,7 @@ class Opening:
         if role is QueueRole.INTERNAL:
             raise AccessDenied(f"{queue.name} belongs to the queue manager itself")
         if access is _SEND and role not in (QueueRole.PLAIN, QueueRole.OUTGOING):
-            raise UnsupportedFormatNameOperation(f"{queue.name} is a queue nobody can send to")
+            raise UnsupportedFormatNameOperation(f"{queue.name} is a queue that cannot be sent to")
         if (access in ADMIN) != (role is QueueRole.OUTGOING) and access is not _SEND:
             raise UnsupportedAccessMode(
                 "administrative access is for outgoing queues, and they have no other"

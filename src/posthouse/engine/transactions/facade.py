@@ -255,7 +255,7 @@ class TransactionsFacade:
         joint = self.coordinator.joints.get(identifier)
         if joint is not None and joint.state is JointState.COMMITTED:
             raise TransactionSequence(
-                "the transaction is committed, and some participants have still to hear it",
+                "the transaction is committed, and some participants have yet to be informed",
                 "Settle those by hand, then commit it here: that ends it.",
             )
         self._end_by_hand(self.collection.find(identifier), user, commit=False)

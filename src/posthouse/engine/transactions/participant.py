@@ -78,7 +78,7 @@ class Participant:
             )
         if token.url != peer.url:
             raise TransactionEnlist(
-                f"the coordinator {peer.name} is not called where its record says",
+                f"the coordinator {peer.name} has another name than its record",
                 "Remove the peer and add it with its present address.",
             )
         if not now_s <= token.expires_s <= now_s + ENLISTMENT_MAX_S:

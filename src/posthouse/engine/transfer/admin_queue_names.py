@@ -43,7 +43,7 @@ def addressed(core: Core, queue: Queue, batch: Batch) -> list[Batch]:
     leaving, over_http = queue.outgoing is not None, batch.head.user_flags & OVER_HTTP
     if leaving and batch.leads_nowhere_secret:
         raise ComputerDoesNotSupportEncryption(
-            "a direct name does not say whose key to encrypt with",
+            "a direct name does not identify the queue manager whose key encrypts",
             "Send by the queue's PRIVATE= or PUBLIC= name: queue show has it.",
         )
     if over_http:

@@ -124,7 +124,7 @@ class IpcFrames:
                 frames.append(frame)
         self._data = self._data[self._at :]
         if self.ended and self._data:
-            raise BadRequest("there is something behind the end of the stream")
+            raise BadRequest("there are bytes after the end of the stream")
         return frames
 
     def _next(self, at: int) -> Frame | None:

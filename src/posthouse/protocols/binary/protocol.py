@@ -258,7 +258,7 @@ class BinaryProtocol:
             status = _STATUS.CONNECTION_REFUSED if session.refused else _STATUS.UNKNOWN_FAILURE
             if session.refused and link.hop is not None and link.hop.guid != NULL_GUID:
                 reason += (
-                    f": it takes no more sessions, or whoever listens on {session.remote_address}"
+                    f": it takes no more sessions, or what listens on {session.remote_address}"
                     f" is not queue manager {format_guid(link.hop.guid)}"
                 )
             self.links.closed(link, status, reason, idle=session.was_idle)

@@ -59,7 +59,7 @@ Finish = Callable[[T | None, Exception | None], None]
 class Conversation(Generic[T]):
     """Runs one generator to its end; `finish` gets its value, or the error that ended it.
 
-    One that only `looks` is broken off between two steps when whoever asked has gone.
+    One that only `looks` is broken off between two steps when the caller has gone.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Conversation(Generic[T]):
 
     def _take(self, step: Step) -> None:
         if self._cancelled and self._looks:
-            self._throw(OperationCancelled("whoever asked has gone"))
+            self._throw(OperationCancelled("the caller has gone"))
         elif isinstance(step, Decide):
             self._decide(step.call, self._answered)
         elif isinstance(step, Wait):

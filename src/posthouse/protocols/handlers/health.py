@@ -40,7 +40,7 @@ class Glance(NamedTuple):
         dead = sum(one.count for one in self.dead_letters)
         if dead:
             places = ", ".join(f"{one.count:,} in {one.name}" for one in self.dead_letters)
-            lines.append(f"{_many(dead, 'dead letter')}: {places}. posthouse pipeline deadletters")
+            lines.append(f"{_many(dead, 'dead letter')}: {places}. posthouse failures QUEUE")
         for far in self.unreachable:
             waiting = _many(far.messages, "message")
             lines.append(f"{far.queue} cannot connect ({waiting} waiting): {far.reason}")

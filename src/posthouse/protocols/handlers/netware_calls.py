@@ -78,5 +78,5 @@ finish_job: Final = carries_out(
 )
 report_job_progress: Final = carries_out(
     "jobs.report_progress(queue, number, done, total, text)",
-    "Tells how far the server is; everybody who may see the job sees it.",
+    "Reports the progress of the server; everybody who may see the job sees it.",
 )

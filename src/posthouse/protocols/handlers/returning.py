@@ -54,7 +54,7 @@ _OF_THE_TARGET: Final = (
     QueueQuotaExceeded,
 )
 _UNKNOWN: Final = QueueNotFound(
-    "nothing tells in which queue these messages failed",
+    "the queue in which these messages failed is not known",
     "Name the queue with --to, or leave them out with --where.",
 )
 

@@ -90,13 +90,13 @@ class Streaming:
         """One chunk, without the copy that aiohttp would make of it; others have their turn."""
         transport = self._request.transport
         if transport is None or transport.is_closing():
-            raise ConnectionResetError("whoever asked has gone")
+            raise ConnectionResetError("the caller has gone")
         transport.writelines([b"%x\r\n" % sum(map(len, views)), *views, b"\r\n"])
         try:
             async with asyncio.timeout(STALL_S):
                 await self._request.writer.drain()
         except TimeoutError:
-            raise ConnectionResetError("whoever asked takes nothing") from None
+            raise ConnectionResetError("the caller takes nothing") from None
         await asyncio.sleep(0)
 
     async def _begin(self, view: memoryview) -> None:

@@ -116,7 +116,7 @@ class Incoming:
         """Reads what ends a chunked body, so that the connection can go on."""
         async with asyncio.timeout(self._timeout_s):
             if await self._request.content.readany():
-                raise BadRequest("there is something behind the end of the stream")
+                raise BadRequest("there are bytes after the end of the stream")
 
     def _take(self, size: int) -> None:
         if not self._holder.gone:

@@ -375,7 +375,7 @@ def _response(answer: HttpAnswer) -> web.Response:
 
 
 class RequestHandler(web.RequestHandler):
-    """aiohttp's, with errors in our form and none of them in a log of its own."""
+    """The request handler of aiohttp, with errors in our form and no log of its own."""
 
     face: HttpFace
     holder: Holder | None = None  # of the answer that is being written

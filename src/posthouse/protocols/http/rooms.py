@@ -15,7 +15,7 @@ ROOM_WAIT_S: Final = 30.0
 
 
 class Awaited:
-    """The steps of one request that are coroutines: they end when whoever asked has gone."""
+    """The steps of one request that are coroutines: they end when the caller has gone."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
@@ -35,7 +35,7 @@ class Awaited:
         error = None if task.cancelled() else task.exception()
         assert error is None or isinstance(error, Exception)
         if task.cancelled() or isinstance(error, ConnectionError):
-            resume(None, OperationCancelled("whoever asked has gone"))
+            resume(None, OperationCancelled("the caller has gone"))
         else:
             resume(None if error else task.result(), error)
 

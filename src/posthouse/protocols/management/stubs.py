@@ -17,7 +17,7 @@ PROPERTIES_MAX: Final = 128
 
 
 class ManagementOpnum(IntEnum):
-    """3.1.4."""
+    """The numbers of the methods (3.1.4)."""
 
     GET_INFO = 0
     ACTION = 1
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 class AskedPart:
-    """cp, aProp and apVar: two arrays of one length."""
+    """The properties of a request: cp, aProp and apVar, two arrays of one length."""
 
     def read(self, reader: Reader) -> tuple[Asked, ...]:
         """As many as `cp` announces, in both arrays."""
@@ -113,7 +113,7 @@ class AskedPart:
 
 
 class VariantsPart:
-    """apVar as it comes back."""
+    """The values of an answer: apVar as it comes back."""
 
     def read(self, reader: Reader) -> tuple[Variant, ...]:
         """As many as are announced; the caller has asked for that number."""

@@ -61,7 +61,7 @@ UNBALANCED: Final = Family(
 
 
 GROUP_LAG: Final = Family(
-    "posthouse_group_lag_messages", "gauge", "Messages behind the position of a group."
+    "posthouse_group_lag_messages", "gauge", "Messages after the position of a group."
 )
 GROUP_LAG_BYTES: Final = Family(
     "posthouse_group_lag_bytes", "gauge", "Bytes of these; of many an estimate."

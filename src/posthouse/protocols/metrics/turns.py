@@ -21,7 +21,7 @@ def turn_metrics(times: TurnTimes) -> Iterator[Metric]:
     """What turns of the loop took."""
     yield histogram(
         "posthouse_loop_turn_seconds",
-        "CPU time of turns of the loop; nobody else is served meanwhile.",
+        "CPU time of turns of the loop, each of which serves one request.",
         times,
     )
     yield GaugeMetricFamily(

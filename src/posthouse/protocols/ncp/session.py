@@ -154,4 +154,4 @@ def _unsupported(connection: ServiceConnection, manager: QueueManager, asked: ob
 
 
 def _bad_length(connection: ServiceConnection, manager: QueueManager, asked: object) -> bytes:
-    raise QmsError(BAD_LENGTH, "the request is not as long as it says, or too short for its call")
+    raise QmsError(BAD_LENGTH, "the length of the request is wrong, or too short for its call")

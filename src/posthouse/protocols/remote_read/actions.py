@@ -55,5 +55,5 @@ def action_of(action: int, lookup_id: int, cursor: int, timeout: int) -> Action:
     elif lookup_id:
         raise InvalidParameter("a lookup identifier is for the actions that look it up")
     elif found.next and not cursor:
-        raise InvalidParameter("only a cursor knows which message is the next")
+        raise InvalidParameter("a next message needs a cursor")
     return found

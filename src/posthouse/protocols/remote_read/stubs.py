@@ -76,7 +76,7 @@ class SectionType(IntEnum):
 
 
 class Ack(IntEnum):
-    """dwAck of both End methods ([MS-MQRR] 3.1.4.9, 3.1.4.15)."""
+    """How a receive ends: dwAck of both End methods ([MS-MQRR] 3.1.4.9, 3.1.4.15)."""
 
     NACK = 1
     ACK = 2
@@ -94,7 +94,9 @@ class Section(NamedTuple):
 
 
 class SectionsPart:
-    """pdwNumberOfSections and ppPacketSections: structures first, then each one's bytes."""
+    """The sections of a packet: structures first, then the bytes of each."""
+
+    # pdwNumberOfSections and ppPacketSections
 
     def read(self, reader: Reader) -> tuple[Section, ...]:
         """The sections; none where the pointer is NULL, and then none may be announced."""
@@ -144,7 +146,7 @@ def _write_head(writer: Writer, section: Section) -> None:
 
 
 class TokenPart:
-    """cbPropagationToken with its range, and pbPropagationToken."""
+    """A transaction token: cbPropagationToken with its range, and pbPropagationToken."""
 
     def read(self, reader: Reader) -> bytes:
         """The token, of the size that is announced twice."""

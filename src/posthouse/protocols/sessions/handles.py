@@ -151,6 +151,6 @@ def bad_packet(error: RemoteProtocolError, place: int | None = None) -> QueueErr
     """A packet that is none, in a frame that is one: only its request is refused."""
     which = "a packet" if place is None else f"packet {place}"
     return InvalidParameter(
-        f"{which} of the batch is no message: {error}",
+        f"{which} of the batch is not a message: {error}",
         "Build packets with the client library, or as [MS-MQMQ] 2.2.20 has them.",
     )

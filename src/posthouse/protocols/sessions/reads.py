@@ -301,7 +301,7 @@ class PeekRequest(ReadRequest):
         if asked.flags & READ_AT_ONCE or asked.transaction:
             raise InvalidParameter("a peek removes nothing and is in no transaction")
         if asked.flags & READ_NEXT and cursor is None:
-            raise InvalidParameter("only a cursor knows which message is the next")
+            raise InvalidParameter("a next message needs a cursor")
         first = self._first(manager, descriptor, cursor)
         if first is None or cursor is None or asked.count_max == 1:
             return first

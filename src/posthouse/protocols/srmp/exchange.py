@@ -100,7 +100,7 @@ class Exchange:
             if self.is_closed:
                 return
             if not self.in_flight:
-                self._end("the peer answers what nobody asked")
+                self._end("the peer answers what was not asked")
                 return
             self.answers += 1
             self._quiet_since_ms = self._now()

@@ -100,7 +100,7 @@ class _Chunks:
             if self.ended:
                 read_fields(self._trailer[:-2], self._fields_max)
             elif self._trailer.count(b"\n") > self._fields_max:
-                raise HttpFault("there are too many fields behind the body")
+                raise HttpFault("there are too many fields after the body")
             return
         size = read_chunk_size(line[:-2])
         if len(self.body) + size > self._size_max:
@@ -308,7 +308,7 @@ class ResponseReader:
         if head.status < 200:
             self._continues += 1
             if head.status == 101 or self._continues > _CONTINUES_MAX:
-                raise HttpFault("an interim response that nobody asked for")
+                raise HttpFault("an interim response that was not asked for")
             return data, end
         self._continues = 0
         head = self._pass_over(head)

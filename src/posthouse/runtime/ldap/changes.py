@@ -246,7 +246,7 @@ class Changer:
     def _renamed_computer(self, place: Dn, name: str) -> Dn:
         computer = self._places.get(place.parent)
         if computer is None or not is_marked(computer):
-            raise Refused(_ERROR, "a computer is renamed by whoever has entered it")
+            raise Refused(_ERROR, "only the creator of a computer may rename it")
         self._places.atlas.forget(place)
         self._places.atlas.forget(place.parent)
         return self._connection.rename(place.parent, name).child(place.name)

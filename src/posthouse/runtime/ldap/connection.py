@@ -178,7 +178,7 @@ class LdapConnection:
             for name, values in entry.attributes.items():
                 if name.startswith(f"{attribute}{_RANGE}"):
                     return name, values
-        raise AuthorityAway(f"{self.server}: {attribute} of {dn} breaks off behind value {last}")
+        raise AuthorityAway(f"{self.server}: {attribute} of {dn} breaks off after value {last}")
 
     def get(self, dn: Dn | str, attributes: Sequence[str]) -> LdapEntry | None:
         """One entry by its place."""

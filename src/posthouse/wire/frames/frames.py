@@ -217,7 +217,7 @@ def decode_send(payload: bytes) -> Send:
     sizes = _numbers(payload, _SEND.size, count, "I", 4)
     at = _SEND.size + 4 * count
     if at + sum(sizes) != len(payload):
-        raise MalformedPacket("the packets of a SEND are not as long as it says")
+        raise MalformedPacket("the packets of a SEND do not have the announced length")
     packets = []
     for size in sizes:
         end = at + size
@@ -230,7 +230,7 @@ def _large_send(payload: LargeSend) -> Send:
     queue, transaction, request_id, count, size = _ONE_SEND.unpack(payload)
     assert count == 1
     if size != len(payload.packet):
-        raise MalformedPacket("the packets of a SEND are not as long as it says")
+        raise MalformedPacket("the packets of a SEND do not have the announced length")
     return Send(queue, transaction, request_id, [payload.packet])
 
 
@@ -250,7 +250,7 @@ def decode_end(payload: bytes) -> End:
         raise Truncated("END cut short")
     queue, request_id, positive, message_class, count = _END.unpack_from(payload)
     if positive > 1 or len(payload) != _END.size + 8 * count:
-        raise MalformedPacket("an END is not as long as it says")
+        raise MalformedPacket("an END does not have the announced length")
     lookup_ids = _numbers(payload, _END.size, count, "Q", 8)
     return End(queue, request_id, bool(positive), message_class, lookup_ids)
 
@@ -308,7 +308,7 @@ def decode_sent(payload: bytes) -> tuple[int, ...]:
     """The ordinals of a SENT."""
     count = _count(payload)
     if len(payload) != 4 + 4 * count:
-        raise MalformedPacket("a SENT is not as long as it says")
+        raise MalformedPacket("a SENT does not have the announced length")
     return _numbers(payload, 4, count, "I", 4)
 
 
@@ -365,7 +365,7 @@ def decode_messages(payload: bytes) -> list[Delivered]:
     count = _count(payload)
     at = 4 + MESSAGE_HEADER_SIZE * count
     if at > len(payload):
-        raise Truncated("a MESSAGES frame says more messages than it has")
+        raise Truncated("a MESSAGES frame has fewer messages than it announces")
     messages, new = [], tuple.__new__
     for values in _MESSAGE.iter_unpack(memoryview(payload)[4:at]):
         packet_at = at + values[9]

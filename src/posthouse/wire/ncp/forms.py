@@ -100,7 +100,7 @@ class Counted:
 
 
 class CountedText:
-    """The same as text."""
+    """Counted bytes as text."""
 
     def read(self, reader: Reader) -> str:
         """The text."""
@@ -127,7 +127,7 @@ class FixedText:
 
 
 class FileName:
-    """jobFileName: a length byte and up to 13 characters in 14 bytes (qms-facts 2.1)."""
+    """The name of a job file: a length byte and up to 13 characters in 14 bytes (qms-facts 2.1)."""
 
     def read(self, reader: Reader) -> str:
         """The name; a length that does not fit counts as 13."""

@@ -148,7 +148,7 @@ def read_options(data: bytes, at: int) -> tuple[Options, int]:
             others.append(kind)
         at += size
     if not last or at != end:
-        raise MalformedPacket("the options do not end where their length says")
+        raise MalformedPacket("the options do not end at their length")
     return _options(found, tuple(others)), end
 
 
@@ -166,7 +166,7 @@ def _extent(data: bytes, at: int) -> int:
 
 def _option(data: bytes, at: int, end: int) -> tuple[int, int, int]:
     if at + OPTION_HEADER_SIZE > end:
-        raise Truncated("an option begins behind the end of the options")
+        raise Truncated("an option begins after the end of the options")
     kind, size, extensibility, _ = _HEADER.unpack_from(data, at)
     if size < OPTION_HEADER_SIZE or at + size > end:
         raise MalformedPacket(f"an option of {size} bytes")

@@ -311,7 +311,7 @@ def _check_data(packet: PgmPacket) -> None:
     if fragment.offset + len(packet.data) > fragment.length or steps < 0:
         raise MalformedPacket("a fragment outside of its unit")
     if (steps == 0) != (fragment.offset == 0):
-        raise MalformedPacket("a fragment that is not where its number says")
+        raise MalformedPacket("a fragment at another position than its number")
 
 
 def pgm_extent(data: bytes, at: int) -> int:

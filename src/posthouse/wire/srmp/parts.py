@@ -151,7 +151,7 @@ def _split(payload: bytes, delimiter: bytes) -> list[_Part]:
         if len(parts) == PARTS_MAX:
             raise MalformedPacket(f"more than {PARTS_MAX} parts")
         if not payload.startswith(b"\r\n", at):
-            raise MalformedPacket("something else than a line end behind a delimiter")
+            raise MalformedPacket("something else than a line end after a delimiter")
         start = payload.find(b"\r\n\r\n", at, at + 2 + PART_HEADERS_SIZE_MAX) + 4
         if start < 4:
             raise MalformedPacket("a part without an end of its headers")
@@ -163,7 +163,7 @@ def _split(payload: bytes, delimiter: bytes) -> list[_Part]:
             at += 2
         at = _behind(payload, at, delimiter)
     if payload[at + 2 :] not in (b"\r\n", b""):
-        raise MalformedPacket("something behind the closing delimiter")
+        raise MalformedPacket("something after the closing delimiter")
     if not parts:
         raise MalformedPacket("a multipart payload without parts")
     return parts

@@ -142,7 +142,7 @@ class BinderyRights:
     def name_of(self, station: Station) -> str:
         """Who asks, for people."""
         one = self.object_of(station)
-        return "nobody, who is not logged in," if one is None else one.name
+        return "a connection that is not logged in" if one is None else one.name
 
     def get_bindery_access_level(self, station: Station) -> AccessLevel:
         """NWGetBinderyAccessLevel (0x46)."""

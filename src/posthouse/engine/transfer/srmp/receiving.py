@@ -283,7 +283,7 @@ class SrmpReceiving:
         """Streams go to transactional queues, and nothing else does."""
         if queue.definition.transactional is not (message.stream is not None):
             kind = "transactional" if queue.definition.transactional else "not transactional"
-            raise _Refused(f"the queue {queue.name} is {kind}, the message is the opposite")
+            raise _Refused(f"the queue {queue.name} is {kind}, the message is not")
 
     def _is_late(self, message: SrmpMessage) -> bool:
         """Decision 34: a message whose time is over is not delivered, and nobody is told."""
@@ -467,7 +467,7 @@ class SrmpReceiving:
         if definition.queue_type is QueueType.PUBLIC:
             found = self.receiving.targets.find_queue(definition.identifier)
             if found is None:
-                raise ServiceNotAvailable("the directory does not tell who may send there")
+                raise ServiceNotAvailable("the directory does not have the rights of that queue")
             security = found.security or security
         if not authenticated:
             return self.receiving.guard(queue)
