@@ -137,9 +137,13 @@ def _not_as_sent(in_transaction: bool) -> TransactionUsage:
 
 def _other_kind(queue: Queue) -> TransactionUsage:
     transactional = queue.definition.transactional
-    kind = "transactional" if transactional else "not transactional"
+    kind = (
+        "transactional, the message is not"
+        if transactional
+        else "not transactional, the message is"
+    )
     return TransactionUsage(
-        f"the queue {queue.name} is {kind}, the message is the opposite",
+        f"the queue {queue.name} is {kind}",
         IN_TRANSACTION if transactional else OUTSIDE_TRANSACTIONS,
     )
 

@@ -102,7 +102,9 @@ class Moving:
         if transactional != bool(row.flags & FLAG_TRANSACTIONAL):
             # Choice: a move must not bring in what a send could not.
             kind = "transactional" if transactional else "not transactional"
-            raise TransactionUsage(f"the queue {target.name} is {kind}, the message the opposite")
+            raise TransactionUsage(
+                f"the queue {target.name} is {kind}, the message is of the other kind"
+            )
 
     def relocate(
         self,

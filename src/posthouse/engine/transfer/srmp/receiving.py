@@ -283,7 +283,7 @@ class SrmpReceiving:
         """Streams go to transactional queues, and nothing else does."""
         if queue.definition.transactional is not (message.stream is not None):
             kind = "transactional" if queue.definition.transactional else "not transactional"
-            raise _Refused(f"the queue {queue.name} is {kind}, the message is not")
+            raise _Refused(f"the queue {queue.name} is {kind}, the message is of the other kind")
 
     def _is_late(self, message: SrmpMessage) -> bool:
         """Decision 34: a message whose time is over is not delivered, and nobody is told."""
