@@ -175,6 +175,7 @@ class ExporterServer(ThreadingMixIn, TCPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 4 * CONNECTIONS_MAX
 
     def __init__(self, address: tuple[str, int], exporter: Exporter) -> None:
         self.exporter = exporter
