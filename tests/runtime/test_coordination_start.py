@@ -45,7 +45,7 @@ def test_peers_call_the_admin_endpoint_unless_the_settings_name_another(tmp_path
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ('url = "alpha"', "url: .*no address"),
+        ('url = "alpha"', "url: .*not an address"),
         ('peer_authorities = "missing.pem"', "peer_authorities cannot be used"),
     ],
 )
