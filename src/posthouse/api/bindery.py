@@ -105,7 +105,7 @@ class PropertyCreateBody(Part):
 class PropertySetBody(Part):
     """What changes of a property: its value (of items) or what protects it.
 
-    With a `segment` it is these 128 bytes of the value, and those behind them go unless `more`.
+    With a `segment` it is these 128 bytes of the value, and those after them go unless `more`.
     """
 
     value: Value | UnsetType = UNSET

@@ -46,7 +46,7 @@ class GroupParams(Part):
 class LeaseBody(Part):
     """A lease for an owner in a new epoch; with an epoch: the renewal of that lease, or its end.
 
-    Where a group that is new begins: `earliest` if nothing is said, `latest`, or behind a lookup
+    Where a group that is new begins: `earliest` if nothing is said, `latest`, or after a lookup
     id. One that is there keeps its position.
     """
 

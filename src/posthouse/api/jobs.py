@@ -415,7 +415,7 @@ class ServerStatusJson(Part):
 
 
 class HistoryParams(Part):
-    """What became of jobs, oldest first, behind an identifier; of one queue, or of all."""
+    """What became of jobs, oldest first, after an identifier; of one queue, or of all."""
 
     queue: QueueRef | None = None
     after: Count = 0

@@ -176,7 +176,7 @@ class BulkHttp:
     def read_arrow(self, path: str, *, constants: bool = False) -> Iterator[Any]:
         """The record batches of a stream; `SessionLost` where it breaks off before its end.
 
-        Only its beginning is asked for again: who has had some rows asks for those behind them.
+        Only its beginning is asked for again: who has had some rows asks for those after them.
         With `constants` the path asks that columns be told once that are the same in every row;
         the batches have all of them.
         """

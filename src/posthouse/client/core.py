@@ -375,7 +375,7 @@ class Core:
     def _refused(self, request: Request, error: QueueError) -> None:
         """A read that a stopping queue manager called off goes on waiting in the next connection.
 
-        One that answers a question behind it does not stop: then the refusal stands.
+        One that answers a question after it does not stop: then the refusal stands.
         """
         if isinstance(error, QueueNotAvailable):
             for handle in request.handles:  # the queue is gone with its subqueues

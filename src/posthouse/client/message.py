@@ -44,7 +44,7 @@ def body_of(packet: bytes) -> slice:
     seen = glance(packet)
     body = slice(seen.body_at, seen.body_at + seen.body_size)
     rest = packet[USER_FLAGS_AT : seen.body_at]
-    alone = not body_is_longer(packet, seen)  # else the bytes behind it say how long it is
+    alone = not body_is_longer(packet, seen)  # else the bytes after it say how long it is
     _last[:] = [_Seen(len(packet), packet[:SENT_TIME_AT], rest, body)] if alone else []
     return body
 

@@ -154,7 +154,7 @@ class Request:
         """The frame."""
 
     def parts(self) -> list[bytes]:
-        """The frame, perhaps in parts that are written one behind the other."""
+        """The frame, perhaps in parts that are written one after the other."""
         return [self.encode()]
 
     def finish(self, answer: Any, error: Exception | None) -> None:

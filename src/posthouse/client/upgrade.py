@@ -83,7 +83,7 @@ class Upgrading:
         return None
 
     def ended(self) -> Exception:
-        """The connection was closed instead of an answer, or behind a refusal."""
+        """The connection was closed instead of an answer, or after a refusal."""
         if self._status:
             return self._refusal()
         if self._address.home is not None:

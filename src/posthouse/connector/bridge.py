@@ -41,7 +41,7 @@ class _Round:
         self.troubled: set[str] = set()
         self.held: list[Held] = []
         self.may_be_more = True
-        """Whether there is something behind what was read last."""
+        """Whether there is something after what was read last."""
         self._troubles_max = troubles_max
         self._pause_s = pause_s
         self._clock = clock
@@ -127,7 +127,7 @@ class Connector:
 
         What it returns from is delivered, unless it has said something else of the parcel. Where it
         raises `Refused` the sender learns that. Any other exception is trouble with the foreign
-        system: the message stays, and so do those behind it for the same queue, and are tried again
+        system: the message stays, and so do those after it for the same queue, and are tried again
         after a growing pause. Messages for other queues go on, past ten thousand that wait; not so
         transactional ones, nor where three queues are in trouble. The two connector queues have a
         thread each.
@@ -170,7 +170,7 @@ class Connector:
     ) -> None:
         """Once through the queue, past what is for queues that there is trouble with.
 
-        That stays with us for the pause, so that what is behind it comes; then it is tried again.
+        That stays with us for the pause, so that what is after it comes; then it is tried again.
         """
         core = self._channel.core
         try:

@@ -126,7 +126,7 @@ class Directory(Protocol):
         ...
 
     def next(self, handle: int) -> Found[Any]:
-        """The next object of a query, END_OF_DATA behind the last."""
+        """The next object of a query, END_OF_DATA after the last."""
         ...
 
     def end(self, handle: int) -> DirectoryOperationResult:

@@ -61,7 +61,7 @@ WEB_PROTOCOLS = frozenset({Protocol.HTTP, Protocol.HTTPS})
 class DirectName:
     """`DIRECT=` with protocol, address and path ([MS-MQMQ] 2.1.2).
 
-    A port behind the address of TCP and OS names is an extension for test set-ups; it selects
+    A port after the address of TCP and OS names is an extension for test set-ups; it selects
     the connection and is part of the name's identity.
     """
 
@@ -119,7 +119,7 @@ class DirectName:
 
     @property
     def kind(self) -> PathKind:
-        """The kind of the path behind the address."""
+        """The kind of the path after the address."""
         if self.system:
             return PathKind.SYSTEM
         return PathKind.PRIVATE if self.private else PathKind.PUBLIC

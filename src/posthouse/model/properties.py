@@ -167,7 +167,7 @@ def parse_multicast_address(text: str) -> MulticastName:
 
 
 def _check_poison_queue(name: str) -> None:
-    """A subqueue by its name behind a semicolon, or a path name or format name of a queue."""
+    """A subqueue by its name after a semicolon, or a path name or format name of a queue."""
     if not name:
         return
     try:

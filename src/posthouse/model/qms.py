@@ -70,7 +70,7 @@ class NWQueueJobStruct(NamedTuple):
     servicing_server_station: int = 0
     servicing_server_task_number: int = 0
     servicing_server_id_number: int = 0
-    next_record: int = 0  # of the new structure: number of the next job, 0 behind the last
+    next_record: int = 0  # of the new structure: number of the next job, 0 after the last
 
     @property
     def description(self) -> str:

@@ -1,4 +1,4 @@
-"""What path names and direct names share: all that stands behind the computer ([MS-MQMQ] 2.1)."""
+"""What path names and direct names share: all that stands after the computer ([MS-MQMQ] 2.1)."""
 
 import re
 from enum import Enum, IntEnum
@@ -55,7 +55,7 @@ _WORDS = {
     Suffix.XACTONLY: "xactonly",
 }
 SUFFIX_OF_WORD = {word: suffix for suffix, word in _WORDS.items()}
-"""The words behind a semicolon that are never names of subqueues."""
+"""The words after a semicolon that are never names of subqueues."""
 
 READ_ONLY_SUFFIXES = frozenset({Suffix.JOURNAL, Suffix.DEADLETTER, Suffix.DEADXACT})
 """Journals and dead-letter queues: only the queue manager writes to them."""
@@ -101,7 +101,7 @@ class QueuePart(NamedTuple):
 
 
 def split_queue_part(text: str, separators: str) -> QueuePart:
-    """Take apart what stands behind the computer; any of `separators` may follow `private$`.
+    """Take apart what stands after the computer; any of `separators` may follow `private$`.
 
     Only the part's structure is looked at; `QueuePart.check` judges the names.
     """

@@ -236,7 +236,7 @@ def NWGetObjectName(conn: Door, object_id: int) -> tuple[str, int]:
 def NWScanObject(
     conn: Door, object_type: int, pattern: str = "*", last_id: int = FIRST
 ) -> ObjectInfo:
-    """The next object behind `last_id` that fits; 0xFC behind the last one."""
+    """The next object behind `last_id` that fits; 0xFC after the last one."""
     return conn.scan_object(last_id, object_type, pattern)
 
 
@@ -277,7 +277,7 @@ def NWChangePropertySecurity(
 def NWScanProperty(
     conn: Door, name: str, object_type: int, pattern: str = "*", instance: int = FIRST
 ) -> PropertyInfo:
-    """The next property that fits; 0xFB behind the last one."""
+    """The next property that fits; 0xFB after the last one."""
     return conn.scan_property(name, object_type, pattern, instance)
 
 

@@ -23,7 +23,7 @@ Random = Callable[[int], bytes]
 
 
 class ContextHandle:
-    """What is behind one context handle, and whose it is."""
+    """What one context handle stands for, and whose it is."""
 
     __slots__ = ("identity", "rundown", "value")
 

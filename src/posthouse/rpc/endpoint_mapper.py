@@ -117,7 +117,7 @@ class EndpointMapper:
 def _page(
     call: Call, handle: bytes, maximum: int, begin: Callable[[], list[object]]
 ) -> tuple[bytes, list[object], int]:
-    """The next part of an answer, with the handle to ask for the one behind it; NULL: none is.
+    """The next part of an answer, with the handle to ask for the one after it; NULL: none is.
 
     Dump tools go on until a part is not full or the handle is NULL, so that a full part of a lookup
     always has one. Who maps an interface asks once, and gets a handle only if something is left.

@@ -130,7 +130,7 @@ class Elements:
     """The entries of an answer: num_ents and entries."""
 
     def read(self, reader: Reader) -> Listed:
-        """The lines, whose towers stand behind all of them."""
+        """The lines, whose towers stand after all of them."""
         maximum, count = _read_counts(reader, 28)
         lines = [self._read_line(reader) for _ in range(count)]
         return Listed(

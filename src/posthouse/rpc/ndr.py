@@ -28,7 +28,7 @@ from posthouse.rpc.interface import Fault
 from posthouse.rpc.statuses import BAD_STUB_DATA
 
 TRAILING_MAX: Final = 7
-"""Bytes behind the last parameter that pass as padding; some clients fill up to 4 or 8."""
+"""Bytes after the last parameter that pass as padding; some clients fill up to 4 or 8."""
 
 FIRST_REFERENT: Final = 0x00020000
 REFERENT_STEP: Final = 4
@@ -127,7 +127,7 @@ class Reader:
         return maximum, actual
 
     def text(self) -> str:
-        """A `[string] wchar_t` array: terminated, and nothing behind the terminator."""
+        """A `[string] wchar_t` array: terminated, and nothing after the terminator."""
         _, length = self.varying()
         raw = self.take(2 * length)
         if raw[-2:] != b"\0\0":
@@ -143,7 +143,7 @@ class Reader:
 
 
 class Writer:
-    """Lays one value behind the other into a stub, each where its alignment puts it."""
+    """Lays one value after the other into a stub, each where its alignment puts it."""
 
     __slots__ = ("buffer", "ndr64", "referent")
 
@@ -220,7 +220,7 @@ class Part(Protocol):
         ...
 
     def write(self, writer: Writer, value: Any) -> None:
-        """The value behind what the writer has."""
+        """The value after what the writer has."""
         ...
 
 

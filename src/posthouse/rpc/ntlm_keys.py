@@ -43,7 +43,7 @@ def _capital(letter: str) -> str:
 
 
 def make_response(key: bytes, server: bytes, client: bytes, filetime: int, info: bytes) -> bytes:
-    """The NTLMv2 response: the proof, and behind it what it proves (2.2.2.7-8)."""
+    """The NTLMv2 response: the proof, and after it what it proves (2.2.2.7-8)."""
     blob = _BLOB.pack(1, 1, filetime, client) + info + bytes(4)
     return hmac_md5(key, server + blob) + blob
 

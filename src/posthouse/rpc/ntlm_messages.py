@@ -99,7 +99,7 @@ def pack_negotiate(flags: int) -> bytes:
 
 
 def unpack_negotiate(token: bytes) -> int:
-    """The flags; what old clients leave out behind them is not needed."""
+    """The flags; what old clients leave out after them is not needed."""
     _expect(token, NEGOTIATE, 16)
     return int.from_bytes(token[12:16], "little")
 

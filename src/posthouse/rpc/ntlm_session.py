@@ -85,7 +85,7 @@ class NtlmSession:
     def sign(self, message: bytes) -> bytes:
         """A signature by itself: the mechListMIC of SPNEGO.
 
-        The key stream begins again behind it ([MS-SPNG] 3.3.5.1), the sequence numbers go on.
+        The key stream begins again after it ([MS-SPNG] 3.3.5.1), the sequence numbers go on.
         """
         _, signature = self.protect(Level.INTEGRITY, b"", message, b"")
         self._encrypt = rc4(self._ours.seal).update

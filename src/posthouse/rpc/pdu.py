@@ -254,7 +254,7 @@ def pack_bind(bind: Bind) -> bytes:
 
 
 def read_bind(body: bytes) -> Bind:
-    """The body of a bind or an alter_context; bytes behind its list are ignored."""
+    """The body of a bind or an alter_context; bytes after its list are ignored."""
     try:
         max_xmit, max_recv, group_id = _BIND_HEAD.unpack_from(body)
         (count,) = _COUNT.unpack_from(body, 8)

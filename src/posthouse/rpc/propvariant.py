@@ -1,7 +1,7 @@
 """PROPVARIANT, a value with its type, as a parameter of RPC methods ([MS-MQMQ] 2.2.12-17).
 
 A value is written in two parts: what has a fixed size stands in its array, what it points to
-follows behind the whole array. The union is a DCE one: in NDR each arm has its own alignment; NDR64
+follows after the whole array. The union is a DCE one: in NDR each arm has its own alignment; NDR64
 aligns every arm to 8, the largest of them.
 """
 

@@ -1,4 +1,4 @@
-"""The verification trailer behind a request's stub ([MS-RPCE] 2.2.2.13).
+"""The verification trailer after a request's stub ([MS-RPCE] 2.2.2.13).
 
 A client whose header is not signed repeats in the stub, which is, what it put into the headers:
 who changes a header on the way is found out.

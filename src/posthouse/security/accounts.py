@@ -196,7 +196,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return self.expires_s is not None and now_s >= self.expires_s
 
     def caller(self, account: Account) -> Caller:
-        """The account behind the token, narrowed to the queues of the token."""
+        """The account of the token, narrowed to the queues of the token."""
         assert account.key == user_key(self.user)
         return account.caller().narrowed(self.scopes)
 

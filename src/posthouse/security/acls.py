@@ -51,7 +51,7 @@ _U32 = struct.Struct("<I")
 
 
 class Ace(NamedTuple):
-    """One entry: type, flags and the bytes behind the header, [MS-DTYP] 2.4.4.1."""
+    """One entry: type, flags and the bytes after the header, [MS-DTYP] 2.4.4.1."""
 
     kind: int
     flags: int
@@ -136,7 +136,7 @@ class Acl(NamedTuple):
     sbz1: int = 0
     sbz2: int = 0
     slack: bytes = b""
-    """Bytes of the list behind its last entry."""
+    """Bytes of the list after its last entry."""
 
     def pack(self) -> bytes:
         """The bytes of the list."""

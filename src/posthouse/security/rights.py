@@ -144,7 +144,7 @@ RIGHTS: Final = {
     "change-permissions": CHANGE_QUEUE_PERMISSIONS,
     "take-ownership": TAKE_QUEUE_OWNERSHIP,
 }
-"""Words for queue rights; a word in front includes those behind it whose bits it covers."""
+"""Words for queue rights; a word in front includes those after it whose bits it covers."""
 
 
 def parse_rights(text: str) -> int:

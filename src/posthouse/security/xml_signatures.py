@@ -242,7 +242,7 @@ def _fits(key: _Key, signature: bytes, data: bytes, algorithm: hashes.HashAlgori
 
 
 def _dss(signature: bytes) -> bytes:
-    """XML-DSIG has r and s one behind the other."""
+    """XML-DSIG has r and s one after the other."""
     half = len(signature) // 2
     first, second = signature[:half], signature[half:]
     return encode_dss_signature(int.from_bytes(first), int.from_bytes(second))

@@ -55,7 +55,7 @@ class SimFile(File):
         return len(self._usable().live)
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one behind the other at `offset`; bytes written."""
+        """Write all buffers one after the other at `offset`; bytes written."""
         assert offset >= 0, offset
         inode, data = self._usable(), b"".join(buffers)
         if data:

@@ -110,7 +110,7 @@ class Connection:
             self._network._launch(self)
 
     def close(self) -> None:
-        """End the stream behind what was sent; nothing is received any more."""
+        """End the stream after what was sent; nothing is received any more."""
         if self.state != "closed" and not self._ending:
             self._ending = True
             self._network._launch(self)

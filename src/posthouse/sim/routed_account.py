@@ -49,7 +49,7 @@ class Ways:
             self.surely_refused[_sheet(event)] += 1
 
     def _stored(self, machine: str, own: bytes, packet: bytes) -> None:
-        """Of what others have sent to others, each hop comes behind the one before."""
+        """Of what others have sent to others, each hop comes after the one before."""
         seen = glance(packet)
         hops = seen.user_flags & HOPS
         if seen.address_guid in (NULL_GUID, own) or (seen.source_guid == own and not hops):

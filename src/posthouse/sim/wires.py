@@ -84,7 +84,7 @@ class Wire:
             self.party.pump()
 
     def close(self) -> None:
-        """Ends it behind what was sent."""
+        """Ends it after what was sent."""
         self._connection.close()
 
     def pause(self) -> None:
@@ -162,7 +162,7 @@ class Dialling:
         self._wire = wire
 
     def receive(self, data: bytes, now_ms: int) -> bytes:
-        """Bytes come only behind the opening."""
+        """Bytes come only after the opening."""
         return b"" if self._wire is None else self._wire.receive(data, now_ms)
 
     def closed(self, reason: Reason, now_ms: int) -> None:

@@ -177,7 +177,7 @@ def choice(*words: str) -> Callable[[str], str]:
 
 
 def position(value: str) -> Position:
-    """`earliest`, `latest`, or JSON: by queue the lookup id behind which to begin, or a word.
+    """`earliest`, `latest`, or JSON: by queue the lookup id after which to begin, or a word.
 
     The offset that a stream shows in its progress is understood too.
     """

@@ -42,7 +42,7 @@ class Node:
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Where it stands in the statement: first character, and the one behind the last."""
+        """Where it stands in the statement: first character, and the one after the last."""
         origin = self.tree.origin()
         first, last = origin.startIndex(), origin.stopIndex()
         if first.isEmpty() or last.isEmpty():

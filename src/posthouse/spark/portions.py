@@ -154,7 +154,7 @@ class CodePage:
 
 @cache
 def _settle_in() -> None:
-    """Once in a worker: Spark looks for garbage behind every task, in all that was imported too.
+    """Once in a worker: Spark looks for garbage after every task, in all that was imported too.
 
     That takes longer than a small task; modules stay anyway.
     """

@@ -43,7 +43,7 @@ class Store(Protocol):
         """How often the whole state was copied, for a checkpoint."""
 
     def recover(self) -> Recovered:
-        """Opens the store: newest checkpoint and the records behind it. Called once, first.
+        """Opens the store: newest checkpoint and the records after it. Called once, first.
 
         The State in it is shared from then on: the engine changes it, the store reads it when it
         copies survivors and when it writes checkpoints.

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 class Records(NamedTuple):
-    """Bytes of messages in the order they lie in: arrival blocks and packets behind each other.
+    """Bytes of messages in the order they lie in: arrival blocks and packets after each other.
 
     `chosen` says which of the messages that were asked for these are.
     """
@@ -177,7 +177,7 @@ class Pinned:
     def _with_held(
         self, data: bytes, begins: Ints, ends: Ints, index: Ints
     ) -> tuple[bytes, Ints, Ints, Ints]:
-        """With the express messages in memory behind those of files."""
+        """With the express messages in memory after those of files."""
         held = self._held
         sizes = np.array([len(head) + len(packet) for head, packet in held], np.int64)
         more_ends = np.cumsum(sizes) + len(data)

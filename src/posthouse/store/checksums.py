@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from posthouse.store.checksum import crc32
 
 FIELD: Final = 4  # bytes of a stored checksum, in front of what it covers
-SPAN: Final = 1 << 16  # bytes behind the first record of a stretch
+SPAN: Final = 1 << 16  # bytes after the first record of a stretch
 _POLYNOMIAL: Final = np.uint32(0xEDB88320)
 _ONE: Final = 1 << 31  # the polynomial 1: the highest bit is the constant
 _ALL: Final = 0xFFFFFFFF
@@ -75,7 +75,7 @@ def _expected(stored: Sums, begins: Ints, ends: Ints, stretches: _Stretches) -> 
     powers, ones = _tables()
     end = ends[stretches.lasts][stretches.of_record]
     factors, constants = powers[end - ends], np.zeros(len(ends), np.uint32)
-    # A record behind the first brings its stored sum along as bytes, too.
+    # A record after the first brings its stored sum along as bytes, too.
     inner = np.ones(len(ends), np.bool_)
     inner[stretches.firsts] = False
     before = (end - begins)[inner]

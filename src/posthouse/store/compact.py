@@ -12,7 +12,7 @@ then on it does not, and its file goes as soon as the record is synced and nobod
 
 Two rules keep a full replay right. Only one segment is under way at a time, and one that was left
 half done by a crash comes first: so besides it no two segments hold a record of the same message.
-And only segments in front of the newest checkpoint are taken: so the log behind a checkpoint has
+And only segments in front of the newest checkpoint are taken: so the log after a checkpoint has
 no gap. In front of each RELEASE the books are written down, because replaying a log with gaps may
 have counted wrongly until there.
 """

@@ -37,7 +37,7 @@ class File(Protocol):
         """Length in bytes, unsynced writes included."""
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one behind the other at `offset`; bytes written.
+        """Write all buffers one after the other at `offset`; bytes written.
 
         Raises OSError; some first part may be in the file then.
         """
@@ -111,7 +111,7 @@ class RealFile(File):
         return os.fstat(self._descriptor).st_size
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one behind the other at `offset`; bytes written."""
+        """Write all buffers one after the other at `offset`; bytes written."""
         if self._read_only:
             raise refused(self._name)
         assert offset >= 0, offset  # -1 would mean "at the current place" to the system

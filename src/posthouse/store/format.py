@@ -33,7 +33,7 @@ SEGMENT_SIZE_MAX = (1 << 32) - 1  # positions hold 32 bits
 HEADER = struct.Struct("<IIQIB3x")
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 24
-HEADER_BODY = struct.Struct("<IQIB3x")  # the header behind its checksum
+HEADER_BODY = struct.Struct("<IQIB3x")  # the header after its checksum
 assert HEADER_BODY.size == HEADER_SIZE - 4
 CRC = struct.Struct("<I")
 MARK_PAYLOAD = struct.Struct("<Q")
@@ -72,7 +72,7 @@ class SegmentHeader(NamedTuple):
     generation: int
     first_sequence: int
     store_id: bytes
-    recycled: bool = False  # written over one that is gone: old bytes may lie behind the records
+    recycled: bool = False  # written over one that is gone: old bytes may lie after the records
 
 
 def generation_of(store_id: bytes, number: int) -> int:

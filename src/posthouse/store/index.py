@@ -1,6 +1,6 @@
 """The index of a sealed segment: what replay and compaction need of it, without the packets.
 
-It holds numbers, kinds and offsets as packed arrays, and one behind the other what replay reads:
+It holds numbers, kinds and offsets as packed arrays, and one after the other what replay reads:
 the arrival block of each message, the whole payload of every other record. An index is a
 convenience: one that is missing or damaged is made again from its segment.
 """
@@ -25,7 +25,7 @@ BLOCK_SIZES_AT = ARRIVAL_SIZE - BLOCK_SIZES.size
 
 
 def block_size(payload: bytes | memoryview, at: int = 0) -> int:
-    """Size of the arrival block at the start of a message's payload; the packet is behind it."""
+    """Size of the arrival block at the start of a message's payload; the packet is after it."""
     sender, extra = BLOCK_SIZES.unpack_from(payload, at + BLOCK_SIZES_AT)
     return int(ARRIVAL_SIZE + sender + extra)
 

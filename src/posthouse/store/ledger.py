@@ -75,7 +75,7 @@ class Ledger:
         segment.live_bytes += size
 
     def messages(self, numbers: list[int], segment: Segment, offsets: list[int], end: int) -> None:
-        """MESSAGE records one behind the other, up to `end`."""
+        """MESSAGE records one after the other, up to `end`."""
         self.positions.put_run(numbers, segment.number, offsets, end)
         segment.live_bytes += end - offsets[0]
 
@@ -150,7 +150,7 @@ class Ledger:
             self.dead_bytes += size
 
     def _settle_all(self, settles: list[tuple[int, int]], segment: Segment) -> None:
-        """New rows; those of a commit mostly follow right behind their messages."""
+        """New rows; those of a commit mostly follow right after their messages."""
         here, positions = segment.number, self.positions
         if settles:
             first, last = settles[0][0], settles[-1][0]

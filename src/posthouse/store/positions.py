@@ -65,7 +65,7 @@ class Positions:
         _pack(page, (number & _MASK) * _ENTRY_SIZE, segment, offset, size)
 
     def put_run(self, numbers: list[int], segment: int, offsets: list[int], end: int) -> None:
-        """The same for records one behind the other, the last of them up to `end`."""
+        """The same for records one after the other, the last of them up to `end`."""
         count, first = len(numbers), numbers[0]
         ends = [*offsets[1:], end]
         if numbers != list(range(first, first + count)):

@@ -89,7 +89,7 @@ class Found(NamedTuple):
     synced: int  # what is proved to be on the disk
     cut: bool
     torn_bytes: int
-    torn: list[str]  # files whose every record is behind the cut
+    torn: list[str]  # files whose every record is after the cut
     leftovers: list[str]  # files that belong to the log no more
     checkpoint_position: int  # of the one that was used, 0: none
     asides: tuple[Aside, ...] = ()  # damaged records that the log goes on without
@@ -425,7 +425,7 @@ class Recovery:
         return len(behind.rstrip(b"\0"))
 
     def _bytes_of_torn(self, number: int) -> int:
-        """Of one behind the newest; it may be a file of old that was just taken to be one."""
+        """Of one after the newest; it may be a file of old that was just taken to be one."""
         data = read_file(self.disk, segment_name(number))
         if is_old(data, number):
             return bytes_of(generation_of(self.store_id, number), data)
@@ -454,7 +454,7 @@ def is_old(data: bytes, number: int) -> bool:
 
 
 def plan_behind(anchor: Anchor, head: CheckpointHead) -> list[Stretch] | None:
-    """What to replay on top of a checkpoint; None if the log has a gap behind it."""
+    """What to replay on top of a checkpoint; None if the log has a gap after it."""
     expected, plan = head.position + 1, []
     for entry in anchor.live:
         if entry.last_sequence < expected:

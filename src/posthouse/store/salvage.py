@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 def pieces(
     data: bytes, generation: int, first_sequence: int, last_sequence: int | None
 ) -> Iterator[Piece]:
-    """All of a segment behind its header; `last_sequence` is known for sealed ones."""
+    """All of a segment after its header; `last_sequence` is known for sealed ones."""
     offset, sequence = SEGMENT_HEADER_SIZE, first_sequence
     while True:
         scanner = Scanner(data, generation, sequence, offset, recycled=is_recycled(data))

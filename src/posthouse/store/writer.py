@@ -41,7 +41,7 @@ from posthouse.store.index import IndexBuilder
 from posthouse.store.ledger import Ledger
 from posthouse.store.segment import Segment
 
-PREPARED_BYTES = 1 << 20  # zeros behind the records
+PREPARED_BYTES = 1 << 20  # zeros after the records
 PREPARED_PARTS = 16  # at most this part of a segment
 PREPARED_GROUP_MAX = 1 << 17
 GATHER_BYTES = 1 << 20  # smaller groups are joined: few large buffers cost the system less
@@ -79,7 +79,7 @@ class LogWriter:
         self._bytes_looked_at = 0
 
     def resume(self, segment: Segment, next_sequence: int) -> None:
-        """Goes on behind the last record of a log that was read."""
+        """Goes on after the last record of a log that was read."""
         segment.file = self.disk.open(segment.name)
         segment.prepared = max(segment.end, segment.file.size())
         self.active = segment
@@ -185,7 +185,7 @@ class LogWriter:
     # -- space in advance
 
     def prepare(self) -> None:
-        """Writes zeros behind the records, so that a sync soon need not record a longer file.
+        """Writes zeros after the records, so that a sync soon need not record a longer file.
 
         That halves the time of a small sync (design.md 4). A large group is as fast without, and
         would only be written twice. A disk that has no room for it is not a reason to stop.

@@ -86,7 +86,7 @@ def _options(packet: PgmPacket) -> dict[str, Any]:
 
 
 def pgm_of_capture(capture: bytes) -> bytes:
-    """The PGM packets of a pcap file, raw and inside of UDP, one behind the other."""
+    """The PGM packets of a pcap file, raw and inside of UDP, one after the other."""
     order = _ORDERS.get(capture[:4])
     if order is None or len(capture) < 24:
         return b""

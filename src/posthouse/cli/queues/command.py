@@ -75,7 +75,7 @@ TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
 
 
 def _poison_queue(name: str) -> str:
-    """A subqueue of the queue itself, behind its semicolon, or a queue as it is named elsewhere."""
+    """A subqueue of the queue itself, after its semicolon, or a queue as it is named elsewhere."""
     return name if name.startswith(";") else str(full_name(name))
 
 

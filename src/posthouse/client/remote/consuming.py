@@ -134,7 +134,7 @@ class Window:
         """Time is over: asks without waiting whether there is really nothing.
 
         The queue manager there serves the reads that wait first, so with its answer theirs are
-        here, too. What it brings itself comes behind them.
+        here, too. What it brings itself comes after them.
         """
         slot = self._start(opened, 0.0)
         opened.link.flush()

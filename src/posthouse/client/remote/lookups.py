@@ -45,7 +45,7 @@ def _peeked(queue: QueueReader, wants: list[Want]) -> list[Message]:
 
 
 def receive_each(queue: QueueReader, lookup_ids: Sequence[int]) -> list[Message]:
-    """Takes those that are there; with a broken connection behind it, one may be there still.
+    """Takes those that are there; with a broken connection below it, one may be there still.
 
     Such a message was locked for the connection that broke, and comes back: ask once more later.
     """

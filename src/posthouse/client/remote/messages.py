@@ -82,7 +82,7 @@ def rebuilt(received: Received, queue: str) -> Message:
 
 
 def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, Glance, int]:
-    """The UserMessage by itself, what the headers behind it say, and how much of its body lacks.
+    """The UserMessage by itself, what the headers after it say, and how much of its body lacks.
 
     Nearly all messages end with their body: for these it is done here, and most of a queue share
     what the other computer adds to them.

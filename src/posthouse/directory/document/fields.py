@@ -44,7 +44,7 @@ def _same(value: Any) -> Any:
 
 
 class Field(NamedTuple):
-    """A field of a part and the attribute behind it."""
+    """A field of a part and the attribute after it."""
 
     part: str
     attribute: str
@@ -215,7 +215,7 @@ REFERENCES: Final[dict[type[DirectoryObject], dict[str, str]]] = {
     DistributionList: {"members": "members"},
     QueueAlias: {"queue": "format_name"},
 }
-"""Fields that name other objects, and the attributes behind them."""
+"""Fields that name other objects, and the attributes after them."""
 
 SET_BY_DIRECTORY: Final = frozenset({"create_time", "modify_time"})
 

@@ -27,7 +27,7 @@ class Asked(NamedTuple):
 
 
 class AuthorityNeeded(NoDs):
-    """The call is to be made again, with an answer to its orders behind those it had."""
+    """The call is to be made again, with an answer to its orders after those it had."""
 
     def __init__(self, orders: Sequence[Order], asked: Sequence[Asked]) -> None:
         super().__init__("the authority of the directory has to be asked first")

@@ -220,7 +220,7 @@ class Connectors:
     def _move(
         self, queue: Queue, number: int, machine: bytes, allowance: Allowance, change: Change
     ) -> bool:
-        """One message of an outgoing queue; False: those behind it have to wait as well."""
+        """One message of an outgoing queue; False: those after it have to wait as well."""
         core, row = self._core, self._core.state.table.get(number)
         assert row is not None
         if number in core.locks or row.flags & FLAG_ARRIVED:

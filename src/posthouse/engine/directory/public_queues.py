@@ -290,7 +290,7 @@ class DirectoryOfQueues:
         return None if found is None else _published(found)
 
     def _computer_name(self, name: str) -> str:
-        """The computer name behind a name with dots, which may be its name in DNS."""
+        """The computer name of a name with dots, which may be its name in DNS."""
         if "." not in name.strip("."):
             return name
         wanted = equals("qualified_computer_name", name)

@@ -161,7 +161,7 @@ class Jobs(JobGround):
         return job
 
     def _new_number(self, queue: JobQueue) -> int:
-        """Decision 98: the next one that no job has, from 1 on again behind the last."""
+        """Decision 98: the next one that no job has, from 1 on again after the last."""
         small = self.core.settings.qms.jobs_max <= SMALL_QUEUE
         last = SMALL_NUMBER_MAX if small else NUMBER_MAX
         number = queue.last_number

@@ -2,7 +2,7 @@
 
 Each write is one durable message; pages of small records say which bytes it holds. Writes may
 overlap and leave holes. A message of which no byte shows any more ends with the write that hid it.
-So small writes behind each other are gathered: the sixteenth brings the fifteen before it along.
+So small writes after each other are gathered: the sixteenth brings the fifteen before it along.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class JobFile:
 
     @property
     def size(self) -> int:
-        """One behind the last byte."""
+        """One after the last byte."""
         return self._extents[-1].end if self._extents else 0
 
     def add(self, number: int, offset: int, length: int, page: int) -> list[int]:

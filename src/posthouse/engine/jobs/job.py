@@ -215,12 +215,12 @@ class JobQueue:
         return bisect_left(self._places, job.state.place) + 1
 
     def next_number(self, job: Job) -> int:
-        """The number of the job behind this one, 0 behind the last."""
+        """The number of the job after this one, 0 after the last."""
         at = self.position(job)
         return self._by_place[self._places[at]].entry.number if at < len(self._places) else 0
 
     def tail_place(self) -> int:
-        """A place behind all others."""
+        """A place after all others."""
         return self._places[-1] + GAP if self._places else 0
 
     def place_at(self, job: Job, position: int) -> int | None:

@@ -109,7 +109,7 @@ class Effects:
         return self.packets.get(number)
 
     def seal(self) -> None:
-        """Closes the open CHANGE record, so that what follows stands behind it in the log."""
+        """Closes the open CHANGE record, so that what follows stands after it in the log."""
         if self.change and not self.joined:
             self.records.append((CHANGE, 0, self.change.pack(), b""))
             self.change = Change()

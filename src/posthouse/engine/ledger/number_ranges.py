@@ -13,7 +13,7 @@ class Numbers:
 
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
         self._starts: list[int] = []
-        self._ends: list[int] = []  # each the first number behind its run
+        self._ends: list[int] = []  # each the first number after its run
         for first, count in runs:
             self.add_run(first, count)
 

@@ -179,7 +179,7 @@ class Lane:
             at += self._remove_together(*found, ids[at : at + CHUNK])
 
     def numbers_of(self, ids: list[int]) -> list[int]:
-        """The message with the first of these identifiers and those right behind it, if any."""
+        """The message with the first of these identifiers and those right after it, if any."""
         found = self._find(ids[0])
         if found is None:
             return []
@@ -187,7 +187,7 @@ class Lane:
         return chunk.numbers[at : at + _together(chunk, at, ids)].tolist()
 
     def _remove_together(self, index: int, chunk: _Chunk, at: int, ids: list[int]) -> int:
-        """Takes out the first of these and those that stand right behind it in its chunk."""
+        """Takes out the first of these and those that stand right after it in its chunk."""
         numbers, some = chunk.numbers, _together(chunk, at, ids)
         chunk.live -= some
         self.count -= some
@@ -340,7 +340,7 @@ def _joined(*parts: list[array[int]]) -> tuple[bytes, bytes]:
 
 
 def _together(chunk: _Chunk, at: int, ids: list[int]) -> int:
-    """How many of these identifiers stand one behind the other from a place in a chunk on."""
+    """How many of these identifiers stand one after the other from a place in a chunk on."""
     here = chunk.ids[at : at + len(ids)].tolist()
     some = len(here)
     if here != ids[:some]:
@@ -433,7 +433,7 @@ class Order:
     def forward(
         self, place: Place = START, *, available: bool = False, without: Stretch | None = None
     ) -> Iterator[tuple[Place, int]]:
-        """The messages behind a place in queue order, without those of a stretch.
+        """The messages after a place in queue order, without those of a stretch.
 
         Whoever wants available ones only is spared those in front of the lanes' floors.
         """

@@ -179,7 +179,7 @@ def unpack_arrival(payload: bytes | memoryview) -> Arrival:
 Record = tuple[int, int, bytes, bytes]
 
 _COUNTS = struct.Struct("<III")
-_HAS_RUNS = 1 << 31  # of the first count: runs follow right behind the counts
+_HAS_RUNS = 1 << 31  # of the first count: runs follow right after the counts
 _RUN_COUNTS = struct.Struct("<II")  # published, dropped
 _PUBLISH = struct.Struct("<QIQIIB3x")
 _DROP = struct.Struct("<QI")
@@ -255,7 +255,7 @@ class Change:
         return bool(self.settles or self.ends or self.defines or self._runs or runs)
 
     def take(self, other: Change) -> None:
-        """What another one has, behind what this one has."""
+        """What another one has, after what this one has."""
         self.settles += other.settles
         self._runs += other._runs
         self.ends += other.ends

@@ -93,7 +93,7 @@ class Reading:
         return None
 
     def seek(self, queue: Queue, place: Place, *, peek: bool) -> tuple[Place, int] | None:
-        """Seek Available Message Position (3.1.7.3.2), forward from behind a place."""
+        """Seek Available Message Position (3.1.7.3.2), forward from after a place."""
         available = not (peek and self.core.peekable_locks)
         claim = None if peek else queue.claim
         ahead = queue.state.order.forward(place, available=available, without=claim)

@@ -107,7 +107,7 @@ class Waiting:
         """Message Position Available (3.1.7.2.2): readers in arrival order until one takes it.
 
         A peeking reader lets the next one proceed at once (Release Next Reader, 3.1.7.3.7). A
-        cursor is served only with messages behind its place, so that it never jumps back.
+        cursor is served only with messages after its place, so that it never jumps back.
         """
         row = self.core.state.table.get(number)
         if row is None or not self.core.reading.at_hand(queue, number):

@@ -121,7 +121,7 @@ class Acknowledging(Work):
 
 
 class Lag(NamedTuple):
-    """What lies behind the position of a group."""
+    """What lies after the position of a group."""
 
     messages: int
     bytes: int

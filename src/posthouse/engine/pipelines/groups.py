@@ -106,7 +106,7 @@ class Groups:
         return group.queue.state.order.count_of(group.claim)
 
     def lag(self, group: Group) -> Lag:
-        """What lies behind its position. The bytes of many are estimated from their mean."""
+        """What lies after its position. The bytes of many are estimated from their mean."""
         state, position = group.queue.state, group.definition.position
         done = state.order.count_up_to(position)
         messages = state.count - done
@@ -135,7 +135,7 @@ class Groups:
         return Elsewhere(*[max(a, 0) + max(b, 0) for a, b in zip(durable, express, strict=True)])
 
     def first_locked(self, queue: Queue, after: int) -> int | None:
-        """The first message behind an identifier that somebody else holds; no claim goes past it.
+        """The first message after an identifier that somebody else holds; no claim goes past it.
 
         What is damaged and set aside is nobody's.
         """

@@ -1,7 +1,7 @@
 """The coordinator of transactions with participants elsewhere (design, section 6; decision 51).
 
 Votes are gathered first. The decision is one record together with this queue manager's own part
-of the transaction, so both hold or neither; asks leave the process behind the sync of their turn,
+of the transaction, so both hold or neither; asks leave the process after the sync of their turn,
 so nobody hears of a decision that could be lost. It is told until everybody has confirmed, and
 forgotten then. Whoever asks about anything else hears that it was aborted.
 

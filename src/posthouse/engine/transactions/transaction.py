@@ -169,13 +169,13 @@ class Transaction:
         return [step for step in self.by_message.values() if isinstance(step, EnqueuedBatch)]
 
     def add(self, operation: TransactionalOperation) -> None:
-        """One more, behind all others."""
+        """One more, after all others."""
         assert operation.number not in self.by_message
         self.by_message[operation.number] = operation
         self.count += 1
 
     def add_sends(self, sends: EnqueuedBatch) -> None:
-        """A batch more, behind all others."""
+        """A batch more, after all others."""
         self.by_message[sends.numbers.start] = sends
         self.count += len(sends.numbers)
         self.size += sends.size

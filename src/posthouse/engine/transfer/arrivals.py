@@ -22,7 +22,7 @@ from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.tail import USER_TAIL
 
-SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, behind the flags
+SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, after the flags
 RELAYED = b"!"  # behind the source of refused messages that came from routers or from itself
 Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal: digests
 

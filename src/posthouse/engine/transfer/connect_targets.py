@@ -291,7 +291,7 @@ class Targets:
 
 
 def _with_port(text: str) -> str:
-    """A host of the setting in one spelling, its port behind it."""
+    """A host of the setting in one spelling, its port after it."""
     host, colon, port = text.rpartition(":")
     if colon and port.isdecimal() and (":" not in host or host.endswith("]")):
         return f"{host_key(host.strip('[]'))}:{port}"

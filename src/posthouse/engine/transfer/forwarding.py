@@ -196,7 +196,7 @@ class Waiting:
 
     Their sender sends them again until they hear of them, and each of those copies would be stored.
     One is dropped if it is the same, byte by byte, as one that waits here unsent, and nothing that
-    precedes it in its sequence was stored behind that: then it would say nothing that the one here
+    precedes it in its sequence was stored after that: then it would say nothing that the one here
     does not say as well, and earlier. What is known is in memory only. A copy too many costs its
     room, no more.
     """

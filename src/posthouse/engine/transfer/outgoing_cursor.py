@@ -40,7 +40,7 @@ _BATCH = 256  # rows that are looked at together
 
 
 class Places:
-    """Where messages of a queue stand that are sent one right behind the other."""
+    """Where messages of a queue stand that are sent one right after the other."""
 
     __slots__ = ("_last", "_queue", "_sequences", "number", "sequence_id")
 
@@ -321,7 +321,7 @@ class Sender:
         return [Outbound(number, patch(packet, time_to_reach_queue=0), True, True)]
 
     def send_again_behind(self, lookup_id: int) -> None:
-        """Sequenced messages behind this one have new places: what was taken is taken again."""
+        """Sequenced messages after this one have new places: what was taken is taken again."""
         if self._marks[_SEQUENCED] <= lookup_id:
             return
         begun = self._again < self._again_end

@@ -153,7 +153,7 @@ class Sequences:
     def begin_behind(self, queue: Queue, gone: Row, change: Change) -> None:
         """What follows a message that its destination turned away gets a new sequence, for good.
 
-        Decision 82: the destination took nothing behind it, and would wait for it. Messages in
+        Decision 82: the destination took nothing after it, and would wait for it. Messages in
         front of it, and those that have arrived, keep their places.
         """
         table, info, numbers = self.core.state.table, self.info(queue), []
@@ -186,7 +186,7 @@ class Sequences:
         return count
 
     def _drop_behind(self, queue: Queue, lookup_id: int, change: Change) -> None:
-        """Sequences that began behind this: all their messages are numbered again."""
+        """Sequences that began after this: all their messages are numbered again."""
         firsts, ids = self._starts[queue.number]
         while firsts and firsts[-1] > lookup_id:
             self.core.define(TABLE_SEQUENCE, _U64.pack(ids[-1]), None, change)
@@ -213,7 +213,7 @@ class Sequences:
         self.core.define(TABLE_OUTGOING, key, _encode(self.info(queue)), change)
 
     def led_to(self, queue: Queue, peer: bytes) -> None:
-        """Notes whose acknowledgments count (decision 24), also behind a restart."""
+        """Notes whose acknowledgments count (decision 24), also after a restart."""
         info = self._infos.get(queue.number)
         if peer:
             self._peers[queue.number] = peer

@@ -36,7 +36,7 @@ Words = NDArray[np.uint64]
 _WORD: Final = 8
 _ROWS_MIN: Final = 64  # below which it is not worth it
 _REST: Final = 15
-"""Batches in which nobody looks again, behind one whose packets were not alike."""
+"""Batches in which nobody looks again, after one whose packets were not alike."""
 _ARRIVAL_FREE: Final = (slice(0, 52), slice(56, 74))
 """Number, row and span: all but where the label begins and how long sender and extra are."""
 

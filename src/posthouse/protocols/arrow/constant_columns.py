@@ -1,7 +1,7 @@
 """Record batches without the columns that are the same in every row: those are told once.
 
 Most of what a message says is what the one before it said, and half of a row's bytes would repeat
-it. So the answer is several IPC streams behind each other. The schema of each has the columns that
+it. So the answer is several IPC streams after each other. The schema of each has the columns that
 differ; its metadata say which columns there are, and bring one row with those that do not. Where
 something changes a new stream begins; the last one, which has no rows, says that it is the last.
 

@@ -272,7 +272,7 @@ class _Walk:
 def are_consistent(
     span: NDArray[np.void], front: NDArray[np.void], properties: NDArray[np.void], sizes: Ints
 ) -> Flags:
-    """Sizes agree with each other and with the packet's; no list lies behind the body."""
+    """Sizes agree with each other and with the packet's; no list lies after the body."""
     user_flags = front["user_flags"]
     label_size, extension_size = _long(span["label_size"]), _long(span["extension_size"])
     body_size = _long(span["body_size"])

@@ -34,7 +34,7 @@ _ROW_BYTES: Final = 1024  # of a row's other columns, about
 def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[Nothing]:
     """Streams messages of a queue as Arrow record batches, in order of their lookup ids.
 
-    A pure peek. An error behind the first batch breaks the connection off.
+    A pure peek. An error after the first batch breaks the connection off.
     """
     outflow, store = context.outflow, context.services.store
     if outflow is None or store is None:

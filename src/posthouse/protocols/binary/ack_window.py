@@ -63,7 +63,7 @@ class InFlight(Generic[Owner]):
         self.count = 0
 
     def add(self, owner: Owner, places: Sequence[int], numbers: list[int]) -> None:
-        """Messages sent together; their places lie behind all earlier ones."""
+        """Messages sent together; their places lie after all earlier ones."""
         if numbers:
             self._runs.append(_Run(owner, places, numbers))
             self._lasts.append(places[-1])

@@ -32,7 +32,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes behind what was sent. May be called twice; `Session.lost` may follow or not."""
+        """Closes after what was sent. May be called twice; `Session.lost` may follow or not."""
         ...
 
     def pause(self) -> None:

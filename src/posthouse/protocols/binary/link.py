@@ -78,7 +78,7 @@ class Link:
 
     @property
     def has_further_hop(self) -> bool:
-        """Whether the list of next hops goes on behind the one in use."""
+        """Whether the list of next hops goes on after the one in use."""
         return self.at + 1 < len(self.hops)
 
     def tick(self) -> None:

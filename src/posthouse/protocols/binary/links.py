@@ -430,7 +430,7 @@ class Links:
                 self._join(queue)
 
     def _share_session(self, link: Link) -> None:
-        """Another link may have reached the same next hop: one session serves all behind it."""
+        """Another link may have reached the same next hop: one session serves all queues that use it."""
         destination = link.destination
         if destination is None or destination.is_direct:
             return

@@ -41,7 +41,7 @@ class _Pattern:
     __slots__ = ("after", "before", "front", "middle", "rest", "rest_at", "size")
 
     def __init__(self, packet: bytes, seen: Glance) -> None:
-        # A body that is longer than it says ends where the bytes behind it tell.
+        # A body that is longer than it says ends where the bytes after it tell.
         self.size = -1 if body_is_longer(packet, seen) else len(packet)
         at = seen.transaction_at
         end, self.rest_at = (at + NUMBERS_AT, at + NUMBERS_END) if at else (seen.body_at,) * 2

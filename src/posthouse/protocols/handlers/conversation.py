@@ -41,7 +41,7 @@ class Outside(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """A call on the engine behind which the next step begins before it is durable.
+    """A call on the engine after which the next step begins before it is durable.
 
     For what nobody hears of before a later step has: that one waits for all in front of it. No
     more than `AHEAD_MAX` of them run ahead of the disk.
@@ -215,7 +215,7 @@ def both(first: Outside, second: Outside) -> Outside:
 
 
 def followed(step: Outside, call: Callable[[], None]) -> Outside:
-    """A step behind which something is done, however it ended."""
+    """A step after which something is done, however it ended."""
 
     def start(resume: Resume) -> None:
         def ended(value: object, error: Exception | None) -> None:

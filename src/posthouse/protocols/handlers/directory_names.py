@@ -61,7 +61,7 @@ def _filters(params: QueueSearchParams) -> Iterator[Filter]:
     if params.label is not None:
         yield Filter("label", Operator.EQUALS, params.label)
     if params.machine is not None:
-        # Its paths are those between the backslash and the character behind that.
+        # Its paths are those between the backslash and the character after that.
         yield Filter("pathname", Operator.GREATER_THAN, f"{params.machine}\\")
         yield Filter("pathname", Operator.LESS_THAN, f"{params.machine}]")
     for attribute, operator, time in (

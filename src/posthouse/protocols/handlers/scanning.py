@@ -55,7 +55,7 @@ class Found(NamedTuple):
 
 
 class Scan:
-    """The messages of one queue behind a place, step by step."""
+    """The messages of one queue after a place, step by step."""
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ def _check_method(path: str, method: str) -> None:
 
 
 def plain_response(answer: HttpAnswer, reason: str) -> bytes:
-    """An answer as bytes, behind which the connection closes."""
+    """An answer as bytes, after which the connection closes."""
     head = [
         f"HTTP/1.1 {answer.status} {reason}",
         f"Content-Type: {answer.content_type}",

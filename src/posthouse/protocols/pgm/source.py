@@ -97,7 +97,7 @@ class Source:
     # -- what the owner says
 
     def offer(self, token: Hashable, data: bytes, now_ms: int) -> None:
-        """One more unit to send, behind all others; none is longer than `unit_bytes`."""
+        """One more unit to send, after all others; none is longer than `unit_bytes`."""
         assert 0 < len(data) <= self.settings.unit_bytes
         assert not self._finishing
         self._units.append(Unit(token, data))
@@ -295,7 +295,7 @@ class Source:
         self._put(SPM, packet)
 
     def _due_repair(self, now_ms: int) -> int | None:
-        """The repair to send next; new data has its turn behind each."""
+        """The repair to send next; new data has its turn after each."""
         if not self._repairs or (self._may_send_data and not self._repair_is_next):
             return None
         due = [(at, n) for n, at in self._repairs.items() if at <= now_ms]

@@ -39,7 +39,7 @@ def sections(
     body_size_max: int,
     compound_size_max: int,
 ) -> tuple[Section, ...]:
-    """The whole packet where the reader takes that much, else its front and what is behind it."""
+    """The whole packet where the reader takes that much, else its front and what is after it."""
     seen = glance(packet)
     user_flags = seen.user_flags
     limited_at, limited_size, allowed = seen.body_at, seen.body_size, body_size_max
@@ -90,7 +90,7 @@ def _srmp(packet: bytes, seen: Glance) -> tuple[bytes, Glance, int, int, int] | 
 
 
 def _binary_end(packet: bytes, seen: Glance) -> int:
-    """Where the last known header ends; what a peer has put behind it is not handed on."""
+    """Where the last known header ends; what a peer has put after it is not handed on."""
     body_end, flags = seen.body_at + seen.body_size, seen.user_flags & ~OVER_HTTP
     try:
         tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, flags)

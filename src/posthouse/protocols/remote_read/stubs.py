@@ -40,7 +40,7 @@ REMOTE_READ: Final = syntax("1a9134dd-7b39-45ba-ad88-44d01ca47f28", 1)
 """The interface, version 1.0 ([MS-MQRR] 1.9)."""
 
 TOKEN_SIZE_MAX: Final = 131072
-SECTIONS_MAX: Final = 2  # [MS-MQRR] 2.2.6: the bytes up to the end of the body, and those behind it
+SECTIONS_MAX: Final = 2  # [MS-MQRR] 2.2.6: the bytes up to the end of the body, and those after it
 NO_TRANSACTION: Final = bytes(16)
 """The XACTUOW that stands for NULL (decision 38)."""
 
@@ -157,7 +157,7 @@ class TokenPart:
         return reader.take(size)
 
     def write(self, writer: Writer, value: bytes) -> None:
-        """The token behind its size, twice."""
+        """The token after its size, twice."""
         writer.u32(len(value))
         writer.wide(len(value))
         writer.put(value)

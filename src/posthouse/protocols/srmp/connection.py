@@ -41,7 +41,7 @@ class Slot:
         self.response = b""
 
     def answer(self, status: int, why: str = "", *, keep: bool = True) -> None:
-        """The response, which goes out behind those to earlier requests."""
+        """The response, which goes out after those to earlier requests."""
         self.status = status
         self.keep = self.keep and keep
         utc = self.connection.utc

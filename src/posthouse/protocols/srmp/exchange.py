@@ -54,7 +54,7 @@ class Exchange:
         self.overlapped = False  # one was sent before the one in front of it was answered
         self.in_flight: deque[Posted] = deque()
         self.answers = 0
-        self.refusal = ""  # an answer that ends it, once those behind it are there
+        self.refusal = ""  # an answer that ends it, once those after it are there
         self.is_closed = False
         self._transport = transport
         self._sender = sender

@@ -85,7 +85,7 @@ class ResponseHead(NamedTuple):
 
 
 def read_request_head(raw: bytes, fields_max: int) -> RequestHead:
-    """The head of a request, with the empty line behind it; raises HttpFault.
+    """The head of a request, with the empty line after it; raises HttpFault.
 
     A sender of many messages says the same with each of them, so short ones are remembered.
     """
@@ -131,7 +131,7 @@ _read_short_head = lru_cache(256)(_read_head)
 
 
 def read_response_head(raw: bytes, fields_max: int) -> ResponseHead:
-    """The head of a response, with the empty line behind it; raises HttpFault."""
+    """The head of a response, with the empty line after it; raises HttpFault."""
     line, _, block = raw[:-2].partition(b"\r\n")
     found = _STATUS_LINE.fullmatch(line)
     if found is None or found[1] != b"1":
@@ -226,7 +226,7 @@ def _path_of_url(text: str) -> str:
 
 
 def read_chunk_size(line: bytes) -> int:
-    """The size of a chunk; extensions behind it are passed over."""
+    """The size of a chunk; extensions after it are passed over."""
     digits = line.partition(b";")[0].rstrip(b" \t")
     if _CHUNK_SIZE.fullmatch(digits) is None or b"\r" in line or b"\n" in line:
         raise HttpFault("the size of a chunk is malformed")

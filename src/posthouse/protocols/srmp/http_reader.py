@@ -56,7 +56,7 @@ class _Chunks:
         self._size_max = size_max
         self._fields_max = fields_max
         self._line = b""  # an unfinished line
-        self._left = 0  # of a chunk, with the line end behind it
+        self._left = 0  # of a chunk, with the line end after it
         self._count = 0  # of chunks so far
         self._trailer: bytes | None = None  # behind the last chunk
 
@@ -150,7 +150,7 @@ class RequestReader:
         self._body = Gathered()
         self._missing = 0
         self._chunks: _Chunks | None = None
-        self._skipped = False  # an empty line: RFC 9112 2.2, some send one behind a body
+        self._skipped = False  # an empty line: RFC 9112 2.2, some send one after a body
         self.error: HttpFault | None = None
         self.expects = False  # the peer waits for `100 Continue` before it goes on
 
@@ -271,7 +271,7 @@ class ResponseReader:
     def feed(self, data: bytes) -> list[ResponseHead]:
         """The responses whose heads are whole with these bytes.
 
-        One that does not keep its connection is the last; what is behind it is not read.
+        One that does not keep its connection is the last; what is after it is not read.
         """
         heads: list[ResponseHead] = []
         if self.error is None:

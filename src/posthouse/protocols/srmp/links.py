@@ -341,7 +341,7 @@ class Links:
     def answered(self, link: Link, posted: Posted, head: ResponseHead) -> None:
         """3.1.7.2.5, decision 66: what became of a message by the status of its response.
 
-        Requests behind one that failed have answers of their own, and are not sent again in vain.
+        Requests after one that failed have answers of their own, and are not sent again in vain.
         """
         exchange = link.exchange
         assert exchange is not None

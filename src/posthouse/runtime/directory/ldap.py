@@ -332,7 +332,7 @@ def _class(name: str) -> str:
 
 
 def _latest(token: Token, entries: Collection[LdapEntry], is_domain: bool) -> Token:
-    """The token behind the last stamp of these entries."""
+    """The token after the last stamp of these entries."""
     if is_domain:
         return token
     stamps = [parse_time(entry.text("modifyTimestamp")) for entry in entries if _stamped(entry)]

@@ -168,7 +168,7 @@ class LdapConnection:
         return entry._replace(attributes=values)
 
     def _portion(self, dn: Dn, attribute: str, last: str) -> tuple[str, Sequence[bytes]]:
-        """The values of an attribute behind the last one that is known."""
+        """The values of an attribute after the last one that is known."""
         if not last.isdecimal():
             return "", ()
         wanted = f"{attribute}{_RANGE}{int(last) + 1}-*"

@@ -322,7 +322,7 @@ def _checkpoint(
 def _stream_options(
     lake: LakeFiles, sources: Sources, checkpoint: Path, group: str
 ) -> dict[str, str]:
-    """A stream that only looks begins behind what the lake has.
+    """A stream that only looks begins after what the lake has.
 
     One that consumes begins with the first message: what the lake has is received, not written.
     """

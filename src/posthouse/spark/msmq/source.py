@@ -199,7 +199,7 @@ class Observing:
         self.until: dict[str, set[int]] | None = None
 
     def initial(self) -> Offset:
-        """Before the first message, or behind the last."""
+        """Before the first message, or after the last."""
         marks = {name: Marks() for name in self._options.queues}
         if self._options.starting == LATEST:
             for name, mark in marks.items():
@@ -245,7 +245,7 @@ class Observing:
 class Consuming:
     """A stream that takes what was committed: an offset names the messages of its batch.
 
-    When Spark asks for what is behind an offset, the batch that ended there is committed. Its
+    When Spark asks for what is after an offset, the batch that ended there is committed. Its
     messages are taken then, and again when they are met later: an end that a broken connection
     kept from arriving leaves a message there.
     """

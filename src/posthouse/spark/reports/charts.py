@@ -18,7 +18,7 @@ _COLOURS: Final = ("#2563a8", "#c2571a", "#2e7d4f", "#8a3ea8", "#a83232", "#5f6b
 
 
 def bars(rows: Iterable[tuple[str, float]]) -> str:
-    """A bar for each name, with its value behind it; the first ones where there are many."""
+    """A bar for each name, with its value after it; the first ones where there are many."""
     shown = list(rows)[:_BARS_MAX]
     largest = max((value for _, value in shown), default=0) or 1
     lines = [_bar(number, name, value, largest) for number, (name, value) in enumerate(shown)]

@@ -210,7 +210,7 @@ def read_connection_parameters(packet: bytes) -> ConnectionParameters:
 def read_session_ack(packet: bytes) -> SessionAck:
     """Reads a SessionAck packet, [MS-MQQB] 2.2.6.
 
-    Its SessionHeader may lie behind what PacketSize counts (decision 27).
+    Its SessionHeader may lie after what PacketSize counts (decision 27).
     """
     base, internal = _read_heads(packet, SESSION_ACK_TYPE)
     if not base.flags.session_header or internal.flags.refused:

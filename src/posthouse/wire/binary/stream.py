@@ -111,7 +111,7 @@ class PacketSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The packets that these bytes complete, in their order.
 
-        If the bytes behind them begin no packet, `error` is set, and nothing follows any more:
+        If the bytes after them begin no packet, `error` is set, and nothing follows any more:
         the session is to be closed when the packets in front of the error are done with.
         """
         packets: list[bytes] = []

@@ -343,7 +343,7 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
 def encode_message_lists(request: int, reads: Sequence[Found], packets: Sequence[bytes]) -> bytes:
     """The same for messages as the engine gives them, beside their packets.
 
-    Their flags have the marks behind those of the row.
+    Their flags have the marks after those of the row.
     """
     pack, count, size = _MESSAGE.pack, len(reads), _REST + 4
     heads, tails = [b""], list[bytes]()
@@ -543,7 +543,7 @@ class Splitter:
         self._held += len(data)
 
     def _assembled(self) -> tuple[Frame, bytes]:
-        """A large frame that is whole now, with its payload copied once, and what is behind it."""
+        """A large frame that is whole now, with its payload copied once, and what is after it."""
         chunks = self._chunks
         if len(chunks[0]) < _LARGE_SEND_AT:
             chunks = [b"".join(chunks)]

@@ -122,7 +122,7 @@ def is_watchdog(message: bytes) -> bool:
 def write_watchdog(connection: int, signature: int = POLL) -> bytes:
     """The question whether a client is still there, and its answer (qms-facts 7.3).
 
-    On UDP it has the form of a reply with the slot and the signature behind it, as the clients of
+    On UDP it has the form of a reply with the slot and the signature after it, as the clients of
     Linux and tshark have it.
     """
     head = _REPLY.pack(WATCHDOG, 0, connection & 0xFF, 0, connection >> 8, 0, 0)

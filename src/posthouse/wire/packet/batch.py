@@ -172,7 +172,7 @@ def split(packets: list[bytes]) -> list[Batch]:
             seen = glance(packet)
             front, size = packet[: seen.body_at], len(packet)
             if body_is_longer(packet, seen):
-                size = -1  # how much longer, the bytes behind it say
+                size = -1  # how much longer, the bytes after it say
             if alone or not _shares(packet, seen, shared):
                 if looks:
                     batches.append(Batch(packets[start:at], looks))

@@ -100,7 +100,7 @@ def glance(data: bytes | memoryview) -> Glance:
     """Checks the front of a UserMessage packet and finds what the engine routes on.
 
     `MalformedPacket` for anything that breaks [MS-MQMQ] 2.2.19 or 2.2.20 up to the end of the body;
-    the headers behind it are the business of `Packet`.
+    the headers after it are the business of `Packet`.
     """
     try:
         return _glance(data)
@@ -119,7 +119,7 @@ def glance_all(packets: list[bytes]) -> list[Glance]:
             seen = glance(packet)
             front, size = packet[: seen.body_at], len(packet)
             if body_is_longer(packet, seen):
-                size = -1  # how much longer, the bytes behind it say
+                size = -1  # how much longer, the bytes after it say
         looks.append(seen)
     return looks
 
@@ -234,7 +234,7 @@ def _glance(data: bytes | memoryview) -> Glance:
 def _check_size(base_flags: int, packet_size: int, received: int) -> None:
     """Explains why a packet whose size is unusual is refused, or lets it pass.
 
-    Decision 27: a SessionHeader may lie behind what PacketSize counts.
+    Decision 27: a SessionHeader may lie after what PacketSize counts.
     """
     if base_flags & INTERNAL:
         raise MalformedPacket("internal packet where a UserMessage is due")

@@ -189,7 +189,7 @@ def read_multi_queue(reader: Reader) -> MultiQueue:
 def _read_addresses(reader: Reader, header_id: int) -> tuple[SingleName, ...]:
     """MQFAddressHeader, [MS-MQMQ] 2.2.20.2.
 
-    Whether HeaderSize counts the padding behind the elements is not said: either will do.
+    Whether HeaderSize counts the padding after the elements is not said: either will do.
     """
     reader.align()
     start = reader.at

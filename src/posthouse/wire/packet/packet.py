@@ -218,7 +218,7 @@ class Packet:
 
     @lazy
     def tail(self) -> Tail:
-        """Where the headers behind the body are."""
+        """Where the headers after the body are."""
         seen = self.glance
         body_end = seen.body_at + seen.body_size
         return locate_tail(self.data, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
@@ -243,7 +243,7 @@ class Packet:
 
     @lazy
     def session(self) -> SessionHeader | None:
-        """A piggy-backed SessionHeader, [MS-MQMQ] 2.2.20.4, inside PacketSize or behind it."""
+        """A piggy-backed SessionHeader, [MS-MQMQ] 2.2.20.4, inside PacketSize or after it."""
         at = self.tail.session_at
         return SESSION_HEADER.unpack(self.data, at) if at else None
 

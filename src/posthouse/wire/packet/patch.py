@@ -101,7 +101,7 @@ def patch(
 def drop_session_header(packet: bytes) -> bytes:
     """The packet without a piggy-backed SessionHeader, which belongs to one hop only.
 
-    [MS-MQMQ] 2.2.20.4; works for a header inside PacketSize, behind it, or not read yet.
+    [MS-MQMQ] 2.2.20.4; works for a header inside PacketSize, after it, or not read yet.
     """
     seen = glance(packet)
     flags = BaseFlags(seen.base_flags)

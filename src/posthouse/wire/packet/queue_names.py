@@ -248,7 +248,7 @@ def _multicast_name(address: bytes, port: int) -> MulticastName:
 
 
 def append_element(buffer: bytearray, name: FormatName) -> None:
-    """Writes an MQFFormatNameElement behind a buffer that begins on a 4-byte border."""
+    """Writes an MQFFormatNameElement after a buffer that begins on a 4-byte border."""
     payload = _element_payload(name)
     format_type = FormatType.DIRECT if isinstance(name, DirectName) else name.type
     buffer += ELEMENT_TYPE.codec.pack(format_type)

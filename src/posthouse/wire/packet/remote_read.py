@@ -118,7 +118,7 @@ def pack_trailers(
     dead_letter_invalid: bool = False,
     address: str = "",
 ) -> bytes:
-    """2.2.5.2-5: all headers behind the UserMessage. Most messages of a queue share theirs."""
+    """2.2.5.2-5: all headers after the UserMessage. Most messages of a queue share theirs."""
     path = pack_dead_letter(dead_letter) if dead_letter else b""
     flags = SQ | EA | (DL if path else 0) | (DI if path and dead_letter_invalid else 0)
     remaining = SUBQUEUE.size + len(path) + ADDRESS.size
@@ -144,7 +144,7 @@ def pack_trailers(
 
 
 class Trailers(NamedTuple):
-    """What the headers behind the UserMessage say; a header that is to be ignored says nothing."""
+    """What the headers after the UserMessage say; a header that is to be ignored says nothing."""
 
     acknowledgement_class: int = 0
     aborts: int = 0

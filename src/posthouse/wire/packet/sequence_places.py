@@ -47,7 +47,7 @@ class Finder:
     def __init__(self) -> None:
         self._known = b""
         self.transaction_at = 0  # 0: there is no such header
-        self.privacy_at = 0  # PrivacyLevel; 0 as well where it is behind a SecurityHeader
+        self.privacy_at = 0  # PrivacyLevel; 0 as well where it is after a SecurityHeader
 
     def look(self, packet: bytes) -> None:
         """Looks at a sound packet."""

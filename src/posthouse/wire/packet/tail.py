@@ -1,4 +1,4 @@
-"""Where the headers behind the body are: Debug, the two of SRMP, Soap, MultiQueueFormat, Session.
+"""Where the headers after the body are: Debug, the two of SRMP, Soap, MultiQueueFormat, Session.
 
 [MS-MQMQ] 2.2.20 gives their order, [MS-MQRR] 2.2.5.1 that of a message that came over HTTP.
 """
@@ -24,7 +24,7 @@ USER_TAIL = int(UserFlags.of(soap_header=1, multi_queue_header=1, over_http=1))
 
 
 class Tail(NamedTuple):
-    """Offsets of the headers behind the body, 0 for an absent one."""
+    """Offsets of the headers after the body, 0 for an absent one."""
 
     debug_at: int
     soap_at: int
@@ -36,7 +36,7 @@ class Tail(NamedTuple):
 
 
 def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: int) -> Tail:
-    """Steps over the headers behind a body that ends there, given the two flags words.
+    """Steps over the headers after a body that ends there, given the two flags words.
 
     Bytes between the last known header and PacketSize belong to nobody: other peers send some.
     """

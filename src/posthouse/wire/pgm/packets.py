@@ -315,7 +315,7 @@ def _check_data(packet: PgmPacket) -> None:
 
 
 def pgm_extent(data: bytes, at: int) -> int:
-    """How long the packet is that begins here, of several one behind the other."""
+    """How long the packet is that begins here, of several one after the other."""
     header = PGM_HEADER.unpack(data, at)
     sizes = {SPM: SPM_FIELDS.size, ODATA: DATA_FIELDS.size, RDATA: DATA_FIELDS.size}
     kinds = {NAK: NAK_FIELDS.size, NNAK: NAK_FIELDS.size, NCF: NAK_FIELDS.size, SPMR: 0}

@@ -129,7 +129,7 @@ def _media_type(content_type: str) -> str:
 
 
 def _parameters(content_type: str) -> dict[str, str]:
-    """The parameters behind the media type, [RFC2045] 5.1; of two of a name the message is bad."""
+    """The parameters after the media type, [RFC2045] 5.1; of two of a name the message is bad."""
     found: dict[str, str] = {}
     at = content_type.find(";")
     while at >= 0 and content_type[at:].strip():

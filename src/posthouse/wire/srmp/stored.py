@@ -1,6 +1,6 @@
 """Messages that came over HTTP, as they are kept and as others read them ([MS-MQRR] 2.2.5.1.2).
 
-Such a packet has the flag AH, and two headers behind its DebugHeader: the SOAP envelope and the
+Such a packet has the flag AH, and two headers after its DebugHeader: the SOAP envelope and the
 HTTP message that brought it. In the *document's form* the body is inside that HTTP message, and
 nowhere else. We keep it where every other message has it, so that all readers find it, and take it
 out of the HTTP message: MsgBodyOffset says where it belongs. A packet with a body of its own is in
@@ -151,7 +151,7 @@ def _joined(apart: _Apart, seen: Glance, body: bytes, compound: bytes) -> bytes:
 def without_srmp(packet: bytes, seen: Glance) -> bytes:
     """The packet as if it had never been on HTTP: for another protocol, or to be sent again.
 
-    The flag alone, without sound headers behind it, is just dropped.
+    The flag alone, without sound headers after it, is just dropped.
     """
     try:
         kept = stored_form(packet, seen)

@@ -293,7 +293,7 @@ class Bindery(Accounting):
         return one.info
 
     def scan_object(self, station: Station, last_id: int, kind: int, pattern: str) -> ObjectInfo:
-        """NWScanObject (0x37): the next one that fits and may be seen, behind an ID."""
+        """NWScanObject (0x37): the next one that fits and may be seen, after an ID."""
         pattern = scan_pattern(pattern)
         for one in self.objects.after(last_id):
             if kind not in (NWOT_WILD, one.type) or not matches(pattern, one.name):

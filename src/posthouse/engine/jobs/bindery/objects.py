@@ -219,7 +219,7 @@ class BinderyObjects:
         return self._by_sid.get(sid)
 
     def after(self, last: int) -> Iterator[BinderyObject]:
-        """Objects behind an ID, ascending; NO_OBJECT begins with the first."""
+        """Objects after an ID, ascending; NO_OBJECT begins with the first."""
         at = 0 if last == NO_OBJECT else bisect_right(self._ids, last)
         for object_id in self._ids[at:]:
             yield self.by_id[object_id]

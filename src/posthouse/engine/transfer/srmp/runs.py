@@ -1,7 +1,7 @@
 """Messages over HTTP that ask for nothing, taken in together ([MC-MQSRM] 3.1.5.1.12).
 
 Most messages are such: outside of streams, unsigned, without receipts and journals, for a queue
-that takes them from anybody. Those of a turn that go to one queue one behind the other are a run,
+that takes them from anybody. Those of a turn that go to one queue one after the other are a run,
 and come in at once. Everything else looks at a state that has the run in it: see `flush`.
 """
 
