@@ -232,7 +232,7 @@ def render(evidence: Evidence) -> str:
         "document in our own words. *done*: the tests named would fail without it. *by ruling*:",
         "the ruling named replaces it; its tests prove what the ruling says. *waiting*: a later",
         "part of the project brings it. *not done*: left out, with the reason. *open*: not decided",
-        "yet. Where we depart from the letter of a document, `deviations.md` says why.",
+        "yet. Where we depart from the letter of a document, `deviations.md` states why.",
         "",
         *([] if evidence.results else UNMEASURED),
         table_row("document", "rules", *STATES),

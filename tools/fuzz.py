@@ -1,7 +1,7 @@
 """Feeds mutated bytes to every fuzz target for a while.
 
 A target is a file fuzz/fuzz_<name>.py with `SEEDS: list[bytes]` and a function
-`fuzz_one(data: bytes) -> bool`, which tells whether the input was accepted, and raises only where
+`fuzz_one(data: bytes) -> bool`, which shows whether the input was accepted, and raises only where
 the program is wrong. A target that knows its format better than chance does may
 have a `mutate(seed: bytes, chance: random.Random) -> bytes` of its own; one whose inputs take long
 says with `RUNS: int` how many of them `make test` is to try.

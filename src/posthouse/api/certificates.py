@@ -35,7 +35,7 @@ class CertificateParams(Json):
 class CertificateJson(Json):
     """A certificate of a user, or certificate and keys of a queue manager.
 
-    `private_key` tells whether this queue manager can sign or decrypt with it; no private key is
+    `private_key` shows whether this queue manager can sign or decrypt with it; no private key is
     ever shown. `digest` is by which MSMQ finds a certificate, `fingerprint` its SHA-256;
     `certificate` is its DER form.
     """

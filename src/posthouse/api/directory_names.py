@@ -50,7 +50,7 @@ class PublicQueueJson(Json):
 
 
 class PublicQueueListJson(Json):
-    """Public queues in the order of their paths; `left_off` says how many more there are."""
+    """Public queues in the order of their paths; `left_off` states how many more there are."""
 
     queues: list[PublicQueueJson]
     left_off: int

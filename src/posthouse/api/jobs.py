@@ -279,7 +279,7 @@ class ProgressJson(Part):
 class JobJson(Part):
     """A job with all the fields of its structure, and what we keep beside them.
 
-    `failure` says why its last service came to nothing.
+    `failure` states why its last service came to nothing.
     """
 
     queue: str

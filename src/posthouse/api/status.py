@@ -14,7 +14,7 @@ class DirectoryStatusJson(Part):
 
     It is `shared` where a file or a server speaks for several queue managers; `routing_server`
     is the role of this one.
-    `unusable` tells of objects of the authority that nobody could use.
+    `unusable` shows of objects of the authority that nobody could use.
     """
 
     source: str

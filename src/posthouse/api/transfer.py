@@ -81,7 +81,7 @@ class IncomingSequenceJson(Part):
     last_time: str | None
     rejected: int
     address: str = ""  # the host that it is of; with `vouched`, the one that it came from last
-    vouched: bool = False  # the directory says that its machine, or a router, is there
+    vouched: bool = False  # the directory states that its machine, or a router, is there
 
 
 class TurnedAwayJson(Part):

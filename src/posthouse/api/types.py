@@ -433,8 +433,8 @@ class BulkJson(Json):
     """What came of an operation on many messages.
 
     `gone` were taken by somebody else meanwhile; `refused` stayed, for the reason in `error` and
-    perhaps others. An `error` with none refused says why the work ended before all were looked at.
-    A dry run does nothing, and says what would be refused.
+    perhaps others. An `error` with none refused states why the work ended before all were looked
+    at. A dry run does nothing, and states what would be refused.
     """
 
     matched: int

@@ -35,7 +35,7 @@ def path_of(*parts: str) -> str:
 class Remote:
     """The queue manager that a command is about. It is connected when first asked for something.
 
-    `json` tells whether machines read what the command prints.
+    `json` shows whether machines read what the command prints.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Remote:
 
     @property
     def is_named(self) -> bool:
-        """Whether the command line says which queue manager it is about."""
+        """Whether the command line states which queue manager it is about."""
         return any(one is not None for one in self._place)
 
     @property

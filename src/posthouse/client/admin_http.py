@@ -327,7 +327,7 @@ def _exchange(
         connection.request(method, path, body, headers, encode_chunked=streamed)
     except (BrokenPipeError, ConnectionResetError):
         if not streamed:
-            raise  # else it may have been refused before its end: the answer says why
+            raise  # else it may have been refused before its end: the answer states why
     return connection.getresponse()
 
 

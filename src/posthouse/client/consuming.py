@@ -204,7 +204,7 @@ class Consuming:
         """Looks at the answers to ends; waits for the oldest where too many are under way.
 
         An end that a broken connection took along is not an error here: the message comes again,
-        and says that it is in doubt (decision 42).
+        and states that it is in doubt (decision 42).
         """
         ends = self._ends
         while ends and (ends[0].done or len(ends) > count_max):

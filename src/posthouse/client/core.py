@@ -1,7 +1,7 @@
 """The client's side of a session without any input or output: requests in, frames out and back.
 
 Whoever has the connection calls `begin` when it stands, hands in what comes by `receive`, writes
-what `take_outgoing` gives, and says when it is `lost`. Requests outlive connections: what can be
+what `take_outgoing` gives, and states when it is `lost`. Requests outlive connections: what can be
 asked again is asked again in the next one, first of all what has a request id, in the order of
 these (design, section 5). What cannot ends with an error that tells so.
 """

@@ -52,7 +52,7 @@ def body_of(packet: bytes) -> slice:
 class Message:
     """A message of a queue. The names are those of its JSON form (contract, section 3).
 
-    `queue` is the name by which the queue was opened. `in_doubt` tells that it may have been read
+    `queue` is the name by which the queue was opened. `in_doubt` shows that it may have been read
     before: a session broke between the end of an earlier receive and its answer (decision 42).
     """
 

@@ -370,7 +370,7 @@ def begun(transaction: TransactionHandle) -> Operation[None]:
 def commit(
     core: Core, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
 ) -> Operation[None]:
-    """All of it is done and durable, or the error says that nothing is, or that it is in doubt.
+    """All of it is done and durable, or the error states that nothing is, or that it is in doubt.
 
     The decision is kept until the branches, prepared databases, are confirmed.
     """

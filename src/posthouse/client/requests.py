@@ -212,7 +212,7 @@ class OpenWait(Request):
 
 
 class CommitRequest(Request):
-    """COMMIT: asked again, it tells what became of the transaction.
+    """COMMIT: asked again, it shows what became of the transaction.
 
     `branches` are databases that are prepared, and wait for the decision.
     """

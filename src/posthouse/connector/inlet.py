@@ -40,7 +40,7 @@ class Inlet:
 
     def __init__(self, manager: QueueManagerClient, position: str, *, connector_type: str) -> None:
         if not connector_type or parse_guid(connector_type) == NULL_GUID:
-            raise MissingConnectorType("a connector says what kind it is, by a GUID of its own")
+            raise MissingConnectorType("a connector states what kind it is, by a GUID of its own")
         self._manager = manager
         self._connector_type = connector_type
         manager.create_queue(position, transactional=True, label="where an inlet is", exist_ok=True)

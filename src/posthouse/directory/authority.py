@@ -12,7 +12,7 @@ from posthouse.directory.objects import DirectoryObject
 
 
 class AuthorityAway(Exception):
-    """The authority cannot be reached, or cannot be understood; the text says why."""
+    """The authority cannot be reached, or cannot be understood; the text states why."""
 
 
 class Refused(Exception):

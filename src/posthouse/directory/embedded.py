@@ -365,7 +365,7 @@ class EmbeddedDirectory:
         return parent is not None and allowed(parent, identity, _CREATE_RIGHT[type(value)])
 
     def _parent(self, value: DirectoryObject) -> DirectoryObject | None:
-        """The object whose descriptor says who may create: a queue's machine, or the enterprise."""
+        """The object whose descriptor decides who may create: a machine, or the enterprise."""
         if isinstance(value, Queue):
             name = (QueueManager, value.computer_name.casefold())
             entry = self._objects[QueueManager].get(self._names.get(name, b""))

@@ -113,7 +113,7 @@ def _carry_out(authority: TakesOneByOne, order: Order) -> DirectoryObject:
 class News(NamedTuple):
     """What the authority's word changed: objects as they are now, and those that went as they were.
 
-    `faults` tells of objects that nobody could use; what was known of them stays.
+    `faults` shows of objects that nobody could use; what was known of them stays.
     """
 
     changed: list[DirectoryObject]
@@ -124,7 +124,7 @@ class News(NamedTuple):
 class MirroredDirectory(EmbeddedDirectory):
     """What an authority said last, with changes that go there first.
 
-    `connected` tells whether it answered when it was asked last.
+    `connected` shows whether it answered when it was asked last.
     """
 
     def __init__(

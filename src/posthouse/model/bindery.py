@@ -97,7 +97,7 @@ _WILD = frozenset("*?")
 
 
 class ObjectInfo(NamedTuple):
-    """What the bindery tells of an object."""
+    """What the bindery shows of an object."""
 
     id: int
     type: int
@@ -108,7 +108,7 @@ class ObjectInfo(NamedTuple):
 
 
 class PropertyInfo(NamedTuple):
-    """What a scan tells of a property; `instance` goes into the next call of the scan."""
+    """What a scan shows of a property; `instance` goes into the next call of the scan."""
 
     name: str
     flags: int

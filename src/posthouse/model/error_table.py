@@ -41,7 +41,7 @@ _RESULT_CODES = """\
   Look into the log of the queue manager for the entry of the same moment.
 0xC00E0002 MQ_ERROR_PROPERTY
   At least one of the given properties is wrong.
-  Check the properties one by one; the status of each tells which was refused.
+  Check the properties one by one; the status of each shows which was refused.
 0xC00E0003 MQ_ERROR_QUEUE_NOT_FOUND
   No queue of this name exists here, or you may not see it.
   Check the spelling with `posthouse queue list`, or create the queue.

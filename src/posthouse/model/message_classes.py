@@ -173,10 +173,10 @@ def class_code(word: str) -> int:
 
 
 def is_negative(code: int) -> bool:
-    """Whether a class tells of a failure; so the codes of the table are built."""
+    """Whether a class shows of a failure; so the codes of the table are built."""
     return code & _NEGATIVE != 0
 
 
 def is_about_receiving(code: int) -> bool:
-    """Whether a class tells what happened after the arrival in the queue."""
+    """Whether a class shows what happened after the arrival in the queue."""
     return code & _RECEIVE != 0

@@ -93,7 +93,7 @@ def parse_time(text: str) -> int:
 
 
 def body_text(body: bytes, body_type: int) -> str | None:
-    """The body as text, where its type says that it is some, or where it plainly is.
+    """The body as text, where its type states that it is some, or where it plainly is.
 
     A body without a type is text when it is UTF-8 without control characters.
     """

@@ -241,7 +241,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
 
     def _unsent(self) -> int:
         unsent = self._transport.get_write_buffer_size()
-        return unsent if unsent > SMALL_REQUEST else 0  # nobody tells when the last of it is gone
+        return unsent if unsent > SMALL_REQUEST else 0  # the end of the rest is not reported
 
     def _count(self) -> None:
         """Puts what the owner holds on the account, and waits where there is no room."""
@@ -359,7 +359,7 @@ class StreamNode:
         done(addresses, words)
 
     async def connected(self, where: str, open_it: Opening, who: Failed) -> None:
-        """Opens a connection within `connect_timeout_ms`, or says why there is none."""
+        """Opens a connection within `connect_timeout_ms`, or states why there is none."""
         room = self.connections.room
         if not room.take():
             who.failed(_STATUS.SOCKET_CONNECT_FAILURE, "this machine has too many connections open")

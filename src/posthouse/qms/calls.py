@@ -381,7 +381,7 @@ def NWFinishServicingQueueJob(conn: Door, queue_id: int, job_number: int, charge
 
 
 def NWAbortServicingQueueJob(conn: Door, queue_id: int, job_number: int) -> None:
-    """The job is not done: its restart flag says whether it stays."""
+    """The job is not done: its restart flag states whether it stays."""
     conn.abort_servicing_queue_job(queue_id, job_number)
 
 

@@ -487,7 +487,7 @@ class ServicedJob(Job):
         self.queue.door.finish_servicing_queue_job(*self._place, charge)
 
     def abort(self) -> None:
-        """It is not done: its restart flag says whether it stays."""
+        """It is not done: its restart flag states whether it stays."""
         self.queue.door.abort_servicing_queue_job(*self._place)
 
     def as_client(self) -> ClientRights:

@@ -39,7 +39,7 @@ _IDLE: Final = frozenset({NO_Q_JOB, Q_HALTED})
 
 
 class JobFailed(Exception):
-    """The worker could not do the job; the text says why."""
+    """The worker could not do the job; the text states why."""
 
 
 class CannotRun(Exception):

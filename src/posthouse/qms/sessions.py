@@ -406,8 +406,8 @@ class SessionDoor:
     def abort_servicing_queue_job(
         self, id: int, number: int, result: str = "", *, give_back: bool = False
     ) -> None:
-        """NWAbortServicingQueueJob; `result` says why. With `give_back` the job stays in its queue,
-        whatever its restart flag says."""
+        """NWAbortServicingQueueJob; `result` states why. With `give_back` the job stays in its
+        queue, whatever its restart flag says."""
         body = tj.AbortBody(result=result, give_back=give_back)
         self._ask(Done, "POST", self._job(id, number, "abort"), body)
         self._forget(id, number)

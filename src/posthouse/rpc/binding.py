@@ -15,7 +15,7 @@ from posthouse.rpc.security import Authenticator, LoginRefused
 from posthouse.rpc.settings import RpcSettings
 
 _BIND_FLAGS: Final = pdu.CONC_MPX | pdu.SUPPORT_HEADER_SIGN
-# Who says that they take next to nothing takes what everybody has to (C706 12.6.3.1).
+# Who states that they take next to nothing takes what everybody has to (C706 12.6.3.1).
 _MEANT_MIN: Final = 256
 
 

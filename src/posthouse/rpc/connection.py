@@ -502,7 +502,7 @@ class ServerConnection:
     # -- the end
 
     def _end(self) -> None:
-        """Takes nothing more, says what is to be said, and closes."""
+        """Takes nothing more, states what is to be said, and closes."""
         if not self.closing:
             self._flush()
             self._happened(ConnectionEvent.END)

@@ -1,6 +1,6 @@
 """Calls between queue managers that share transactions (design, section 6).
 
-The engine says what to ask whom, and when to ask again; here the calls are made, over HTTP, and
+The engine states what to ask whom, and when to ask again; here the calls are made, over HTTP, and
 what comes back is handed to the engine. Nothing runs while nothing is asked. A call that fails is
 only not answered: the engine asks again.
 """

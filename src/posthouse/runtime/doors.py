@@ -189,7 +189,7 @@ def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
             cause=error.strerror or error,
             remedy="Clients that ask an endpoint mapper do not find this queue manager. Give the "
             "process CAP_NET_BIND_SERVICE, free the port, or set [epm] port; [epm] enabled = false "
-            "says that none is wanted.",
+            "states that none is wanted.",
         )
 
     return tell

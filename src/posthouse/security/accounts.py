@@ -145,7 +145,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return Caller.user(self.sid, self.name, self.groups)
 
     def checked(self) -> Self:
-        """The account itself, or a refusal that says what is wrong with it."""
+        """The account itself, or a refusal that states what is wrong with it."""
         check_user_name(self.name)
         if not (is_sid(self.sid) and all(map(is_sid, self.groups))):
             raise IllegalUser(f"the account {excerpt(self.name)} has no valid SID")

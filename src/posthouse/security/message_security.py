@@ -79,7 +79,7 @@ _PROVEN: Final = {
 
 
 class Signer(NamedTuple):
-    """A private key with the certificate that tells whose it is."""
+    """A private key with the certificate that shows whose it is."""
 
     key: RSAPrivateKey
     certificate: bytes
@@ -120,7 +120,7 @@ class KeyRing(Protocol):
 class Verified(NamedTuple):
     """A received message after its security was looked at.
 
-    `packet` is in the clear, and its AU and AS are ours (decision 3). EB stays, for it tells that
+    `packet` is in the clear, and its AU and AS are ours (decision 3). EB stays, for it shows that
     the body travelled encrypted; its key is gone. `refusal` is the message class to answer with
     where the message is to be dropped; the packet is then as it came.
     """

@@ -1,6 +1,6 @@
 """The cryptographic providers that the protocol names, [MS-MQQB] 3.1.5.8.3 and 3.1.7.1.5.
 
-A provider is a name: it says which key pair of the receiver is used, which ciphers go with it and
+A provider is a name: it states which key pair of the receiver is used, which ciphers go with it and
 how long their keys are. Nothing of Windows stands after it here.
 """
 

@@ -24,7 +24,7 @@ from posthouse.wire.packet.packet import Packet
 
 
 class Traces(NamedTuple):
-    """How often a message, or what tells of it, is found when everything has settled."""
+    """How often a message, or what shows of it, is found when everything has settled."""
 
     journal: int = 0  # the sender's
     dead_at_sender: int = 0
@@ -86,7 +86,7 @@ def _labels(machine: SimManager, queue: Queue) -> list[str]:
 
 
 def _reasons(machine: SimManager, queue: Queue) -> Iterator[tuple[str, int]]:
-    """Of dead letters: the name, and the class that says why."""
+    """Of dead letters: the name, and the class that states why."""
     messages = machine.manager.messages
     for _, number in queue.state.order.forward():
         yield Packet(messages.packet(number)).label, messages.row(number).message_class
@@ -228,13 +228,13 @@ class Account:
         )
 
     def _is_told(self, letter: Letter, kind: int) -> bool:
-        """Decision 80: whether a stranger's machine says what went wrong."""
+        """Decision 80: whether a stranger's machine states what went wrong."""
         return self.insecure_nacks and bool(letter.acks & kind)
 
     def _turned_away(self, letter: Letter) -> Traces:
         """Its target does not want it: for a sequence that is a final acknowledgment.
 
-        Over HTTP it is the answer to the post, so the sender's own machine tells of it.
+        Over HTTP it is the answer to the post, so the sender's own machine shows of it.
         """
         if letter.posted:
             return self._given_up(letter)
@@ -255,7 +255,7 @@ class Account:
     def _too_late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
         """Its time was over at the sender, at its target's door, or at both.
 
-        The sender's machine may not know that it came in time, and says what it knows.
+        The sender's machine may not know that it came in time, and states what it knows.
         """
         given_up = self._given_up(letter)
         yield given_up
@@ -287,7 +287,7 @@ class Account:
         return [*refusals, self._without_room(letter)] if letter.queue in self.tight else refusals
 
     def _given_up(self, letter: Letter) -> Traces:
-        """Its own machine says that it did not come."""
+        """Its own machine states that it did not come."""
         return Traces(
             dead_at_sender=int(letter.negative),
             negative=int(bool(letter.acks & ACK_NEG_ARRIVAL)),

@@ -256,7 +256,7 @@ class SimDisk(Disk):
     ) -> "SimDisk":
         """Switch the machine off and give the disk it finds when it is on again.
 
-        `policy` says what becomes of unsynced changes. With `keep` and `torn` exactly the named
+        `policy` states what becomes of unsynced changes. With `keep` and `torn` exactly the named
         places of `pending()` survive: whole, or (torn) only their first this many bytes. This disk
         and its files raise `PowerLost` from now on; another `crash()` of it gives another disk.
         """

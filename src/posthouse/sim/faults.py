@@ -50,7 +50,7 @@ class Fault:
 
 
 class Faults:
-    """Counts calls by kind and says which one has to fail."""
+    """Counts calls by kind and states which one has to fail."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

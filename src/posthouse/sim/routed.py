@@ -92,7 +92,7 @@ class RoutedTrial(Trial):
         return ("NORA", "NED") if self._two_gates else ("NORA",)
 
     def _introduce(self) -> None:
-        """Nobody has met anybody: the directory tells where everybody is."""
+        """Nobody has met anybody: the directory shows where everybody is."""
         self.ways = Ways()
         self._queues = [part for machine in self.machines for part in _public_queues(machine)]
         for machine in self.machines:

@@ -20,7 +20,7 @@ from posthouse.wire.packet.headers import HOPS
 from posthouse.wire.packet.packet import Packet
 
 Sheet = tuple[str, int]
-"""A message and what tells of it have one label; their classes tell them apart."""
+"""A message and reports of it have one label; their classes tell them apart."""
 
 
 class Ways:
@@ -218,7 +218,7 @@ class RoutedAccount(Account):
                     )
 
     def _untold(self, letter: Letter, found: list[Traces]) -> Iterator[Traces]:
-        """Acknowledgments go round in circles as well, and nobody tells of those ([MS-MQQB]
+        """Acknowledgments go round in circles as well, and nobody shows of those ([MS-MQQB]
         3.1.5.8.2: a message that asks for nothing is dropped)."""
         yield from found
         classes = [code for name, code in self.ways.refused if name == letter.name]

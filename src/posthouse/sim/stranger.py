@@ -223,7 +223,7 @@ class Stranger:
                 world.network.listen(address, port, lambda connection: Sink())
 
     def _called(self, connection: Connection) -> Guise:
-        """Somebody wants to tell it something; it says that it is somebody else."""
+        """Somebody wants to tell it something; it states that it is somebody else."""
         others = [machine.manager.machine.identifier for machine in self.machines]
         return Guise(self, connection, self.chance.choice((self.guid, *others)), called=True)
 

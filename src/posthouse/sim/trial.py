@@ -80,7 +80,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("binary", "srmp")
 
 
 class Failed(AssertionError):
-    """A trial did not end as promised; its text says how to run it again."""
+    """A trial did not end as promised; its text states how to run it again."""
 
 
 class Summary(NamedTuple):

@@ -74,7 +74,7 @@ def require_checkpoint(path: str) -> None:
 
 
 def check_checkpoint(path: str) -> None:
-    """Refuses a checkpoint whose newest entries are empty or cut short, and says what to do.
+    """Refuses a checkpoint whose newest entries are empty or cut short, and states what to do.
 
     A power failure leaves such files, since Spark syncs nothing; it would start with none of them
     and tell less. Only one on a local disk is looked at; `path` may be empty.

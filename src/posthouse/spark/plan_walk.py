@@ -18,7 +18,7 @@ CATALYST: Final = "org.apache.spark.sql.catalyst."
 NODES_MAX: Final = 20_000
 # Types, and the pickled functions of Python: nothing of a statement is in them.
 _OPAQUE: Final = ("org.apache.spark.sql.types.", "org.apache.spark.api.python.")
-# The first that fits says what an object is.
+# The first that fits states what an object is.
 _KINDS: Final = (
     (f"{CATALYST}plans.logical.LogicalPlan", "plan"),
     (f"{CATALYST}trees.TreeNode", "expression"),

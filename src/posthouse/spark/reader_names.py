@@ -1,7 +1,7 @@
 """Names of readers: unique, and telling on the same machine whether their process is dead.
 
 A lease is the reader's whose name it has, and no other one takes it over while it lasts. A driver
-that was killed would keep its own successor out for that time. So the name says which process of
+that was killed would keep its own successor out for that time. So the name states which process of
 which machine it is: a successor there can see that the process is gone.
 """
 

@@ -1,6 +1,6 @@
 """Why a message became a dead letter, and what can be done about it.
 
-Where a result code tells of the same, its advice is given (`posthouse.model.errors`).
+Where a result code shows of the same, its advice is given (`posthouse.model.errors`).
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def message_schema(
 ) -> StructType:
     """The schema of these columns of messages.
 
-    An `exact` one says which of them are never null: that spares Spark a look at every value. With
-    `as_text` JSON values are texts.
+    An `exact` one states which of them are never null: that spares Spark a look at every value.
+    With `as_text` JSON values are texts.
     """
     chosen = [READABLE[name] for name in columns]
     return StructType(
@@ -97,7 +97,7 @@ def check_schema(schema: StructType) -> Sequence[str]:
             )
         if not field.nullable and READABLE[field.name].nullable:
             raise InvalidParameter(
-                f"the schema says that the column {field.name} is never null, and some messages "
+                f"the schema states that the column {field.name} is never null, and some messages "
                 "have none",
                 "Leave NOT NULL out there, or the whole schema; keep the rows you want with "
                 f"where({field.name} IS NOT NULL).",

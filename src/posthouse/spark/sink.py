@@ -168,7 +168,7 @@ class Sink:
         self._rows = rows
 
     def probe(self, query: str, batch: int) -> None:
-        """Tells of a queue, a right, a token or a queue manager that is missing, when planned.
+        """Reports of a queue, a right, a token or a queue manager that is missing, when planned.
 
         It stages an empty message for each queue that is known by now, as no partition of the
         batch: the commit does not name that stage, and it goes with the batch.

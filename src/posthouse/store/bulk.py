@@ -22,7 +22,7 @@ from posthouse.store.read import WRONG, unreadable
 from posthouse.store.segment import Segment
 
 PLACE: Final = np.dtype([("segment", "<u4"), ("offset", "<u4"), ("size", "<u4")])
-"""`posthouse.store.positions.Place`, packed; the highest bit of the size says that it ended."""
+"""`posthouse.store.positions.Place`, packed; the highest bit of the size states that it ended."""
 _SIZE: Final = np.uint32(0x7FFFFFFF)
 _GAP_MAX: Final = 1024  # between two records: cheaper to read than to go around
 _EXPRESS: Final = 1 << 32  # added to the number of an express segment
@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 class Records(NamedTuple):
     """Bytes of messages in the order they lie in: arrival blocks and packets after each other.
 
-    `chosen` says which of the messages that were asked for these are.
+    `chosen` states which of the messages that were asked for these are.
     """
 
     data: bytes

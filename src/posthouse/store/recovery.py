@@ -1,8 +1,8 @@
 """Opening a log: reads everything first, judges, and only then lets anything be changed.
 
-The newest segment with a sound beginning (the anchor) says which segments belong to the log. They
+The newest segment with a sound beginning (the anchor) states which segments belong to the log. They
 are replayed in order, from a checkpoint where there is one. Where the bytes stop being records, a
-mark decides: if any mark, anywhere, says that the record expected there had been synced, this is
+mark decides: if any mark, anywhere, states that the record expected there had been synced, this is
 damage. A damaged record that provably held a message is set aside, and reading goes on after it;
 any other refuses the log as it is. Without such a mark it is a torn tail: what stands there and
 after it was never answered for, and is cut off.
@@ -445,7 +445,7 @@ def bytes_of(generation: int, data: bytes) -> int:
 
 
 def is_old(data: bytes, number: int) -> bool:
-    """Whether a file was taken over from another segment: it says which, or that it was."""
+    """Whether a file was taken over from another segment: it states which, or that it was."""
     try:
         return unpack_segment_header(data, "", number).recycled
     except StoreDamaged:

@@ -1,7 +1,7 @@
 """Reading around damage: the good records of a segment, and where the bad bytes are.
 
 Behind bad bytes the next record is recognised by the segment's generation in its header and by
-its checksum; its sequence number says how many records were lost in between.
+its checksum; its sequence number states how many records were lost in between.
 """
 
 from __future__ import annotations

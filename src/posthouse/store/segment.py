@@ -82,7 +82,7 @@ class Segment:
 class Scanner:
     """Walks over the records of a segment; stops at the first byte that is not one.
 
-    After the walk `offset` says where the valid bytes end, `sequence` which record was expected
+    After the walk `offset` states where the valid bytes end, `sequence` which record was expected
     there, `reason` why it is none (empty: the data ends there), `synced` the newest mark. Bytes up
     to the end of the data that were there before the segment, zeros or records of another one, are
     `blank`: the data ends in front of them. They hold no record of this segment, not even a piece

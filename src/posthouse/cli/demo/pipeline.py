@@ -1,7 +1,7 @@
 """The Spark step of `posthouse demo`: orders into Parquet, customers, dead letters by reason.
 
 Spark runs in a process of its own, `posthouse.cli.demo.spark`: what a JVM says belongs in a file,
-and it has to go when the demonstration is stopped. It tells of its progress in lines of JSON.
+and it has to go when the demonstration is stopped. It shows of its progress in lines of JSON.
 """
 
 from __future__ import annotations

@@ -134,10 +134,10 @@ def run(
     """Service job queues: one command for each job, without a shell.
 
     The command has the job's file on standard input and as {file}; POSTHOUSE_JOB names a file with
-    what is known of the job as JSON. Its exit code says whether the job is finished (0) or failed.
-    Lines such as `3/10 halfway` that it writes to the file in POSTHOUSE_JOB_PROGRESS are its
-    progress, and the last of its output is its result. It runs in a folder of its own and with a
-    clean environment.
+    what is known of the job as JSON. Its exit code states whether the job is finished (0) or
+    failed. Lines such as `3/10 halfway` that it writes to the file in POSTHOUSE_JOB_PROGRESS are
+    its progress, and the last of its output is its result. It runs in a folder of its own and with
+    a clean environment.
 
     The command is looked up before the first job is taken: exit code 2 if it is not there. Exit
     code 1: a job failed, or the command could not be run any more; that job stays in its queue.

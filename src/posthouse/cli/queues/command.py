@@ -462,7 +462,7 @@ def purge(
 
 
 def _purge_far(remote: Remote, path: str, far: Far, dry_run: bool, yes: bool) -> None:
-    """Another computer says that it is done, and not how many there were: they are counted."""
+    """Another computer states that it is done, and not how many there were: they are counted."""
     with far.manager(remote, path) as manager:
         queue = manager.queue(far.queue_name(path))
         messages = sum(1 for _ in queue.browse(body_max=0))
@@ -473,7 +473,7 @@ def _purge_far(remote: Remote, path: str, far: Far, dry_run: bool, yes: bool) ->
 
 
 class Destruction(NamedTuple):
-    """A request that removes messages, and says how many."""
+    """A request that removes messages, and states how many."""
 
     method: str
     target: str

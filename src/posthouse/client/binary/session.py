@@ -1,7 +1,7 @@
 """The sending end of an [MS-MQQB] session, for a client without a queue manager of its own.
 
 No sockets and no clock: bytes and the time come in, bytes go out. It initiates, sends express and
-recoverable messages within the peer's window, and says which of them are acknowledged.
+recoverable messages within the peer's window, and states which of them are acknowledged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What another computer's MSMQ has: queues, counts, journals, dead letters, outgoing queues.
 
 Everything is asked by management calls ([MS-MQMR]); no message is read. What cannot be asked is
-listed with the reason: a scan of many machines tells what it saw and what it did not.
+listed with the reason: a scan of many machines shows what it saw and what it did not.
 """
 
 from __future__ import annotations

@@ -190,13 +190,13 @@ class ReadableQueue:
         return RemoteCursor(self._receiving if receiving else self._peeking, self._uow)
 
     def cancel(self) -> int:
-        """Ends what other threads wait for here, with `OperationCancelled`; says how many."""
+        """Ends what other threads wait for here, with `OperationCancelled`; states how many."""
         return sum(queue.cancel() for queue in list(self._used.values()))
 
     def count(self) -> int:
         """How many messages are in the queue, by the management interface there ([MS-MQMR]).
 
-        Windows tells administrators of the machine only; Posthouse tells who may receive, too.
+        Windows tells administrators of the machine only; Posthouse shows who may receive, too.
         """
         return self._reading.management.count(parse_format_name(self.name))
 

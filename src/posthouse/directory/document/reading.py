@@ -57,7 +57,7 @@ Said = tuple[Kind, Collection[str]]
 
 
 class Difference(NamedTuple):
-    """What has to be done so that a directory says what a document says."""
+    """What has to be done so that a directory states what a document says."""
 
     created: list[DirectoryObject]
     changed: list[DirectoryObject]
@@ -284,7 +284,7 @@ class _Comparison:
     def _said(
         self, kind: type[Kind], title: str, identifier: bytes, part: msgspec.Struct, **more: Any
     ) -> Said[Kind]:
-        """The object that a part tells of."""
+        """The object that a part shows of."""
         try:
             attributes = {**plain_attributes(kind, part), **more}
         except QueueError as error:

@@ -37,7 +37,7 @@ from posthouse.security.sids import format_sid
 
 
 class Holdings(NamedTuple):
-    """The objects of a directory that a document tells of: all."""
+    """The objects of a directory that a document shows of: all."""
 
     enterprise: Enterprise
     sites: list[Site]
@@ -154,7 +154,7 @@ def _enterprise(value: Enterprise) -> EnterprisePart:
 
 
 def part_of(value: DirectoryObject, names: Names) -> AnyPart | EnterprisePart:
-    """The part that tells of one object."""
+    """The part that shows of one object."""
     fields = plain_fields(value)
     guid = format_guid(value.identifier)
     match value:

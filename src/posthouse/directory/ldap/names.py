@@ -22,7 +22,7 @@ _SAFE_IN_FILTER = frozenset(range(0x20, 0x7F)) - frozenset(b"*()\\")
 
 
 class BadEntry(Exception):
-    """An entry of the directory that cannot be used; the text says why."""
+    """An entry of the directory that cannot be used; the text states why."""
 
 
 class Dn(NamedTuple):

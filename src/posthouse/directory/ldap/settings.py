@@ -158,7 +158,7 @@ class Server(Struct, frozen=True):
 
 
 def parse_server(url: str) -> Server:
-    """A server by its URL; ValueError says what is wrong with it."""
+    """A server by its URL; ValueError states what is wrong with it."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(f"{excerpt(url)} is not of the form ldaps://host")

@@ -151,7 +151,7 @@ class Connectors:
     def refusal(self, name: FormatName | None, *, transactional: bool) -> int:
         """The class of a message that cannot be for this queue of a foreign system; else NORMAL.
 
-        Of a public queue the directory says whether there is one, and of which kind.
+        Of a public queue the directory states whether there is one, and of which kind.
         """
         if not isinstance(name, PublicName):
             private = isinstance(name, PrivateName) and not is_service_queue(name)

@@ -124,7 +124,7 @@ class DirectoryOfQueues:
     # -- start and the clock
 
     def start(self) -> None:
-        """The directory steps of Initialization (3.1.3); the own object says who we are now."""
+        """The directory steps of Initialization (3.1.3); the own object states who we are now."""
         core = self.core
         if not self.service.integrated:
             return
@@ -151,7 +151,7 @@ class DirectoryOfQueues:
                 )
 
     def enter_own_object(self) -> None:
-        """Makes the own object where it is missing, and says what only we can know of it."""
+        """Makes the own object where it is missing, and states what only we can know of it."""
         core = self.core
         for order in self.own_object_orders():
             value, utc_s = order.value, order.utc_s

@@ -259,7 +259,7 @@ class JobBridge:
 
 
 def told(row: EndedJob) -> dict[str, object]:
-    """What a message tells of the end of a job."""
+    """What a message shows of the end of a job."""
     values = msgspec.structs.asdict(row)
     del values["order"]
     values["queue_id"] = f"{row.queue_id:08X}"

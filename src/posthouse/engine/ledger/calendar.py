@@ -65,7 +65,7 @@ class Calendar:
     def left(self, keep: Callable[[int, array[int]], Iterable[int]], count: int = 1) -> None:
         """Messages are gone before their time. Now and then what nobody needs is thrown away.
 
-        `keep` tells of a second and its numbers which entries still mean something.
+        `keep` shows of a second and its numbers which entries still mean something.
         """
         self._gone += count
         if self._gone < STALE_MIN or self._gone * 2 < self.count:

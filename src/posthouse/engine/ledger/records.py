@@ -196,7 +196,7 @@ _DELETED = 0xFFFFFFFF
 
 
 class Settle(NamedTuple):
-    """A message's new row; `reason` says how it left the queue it was in, KEPT if it did not."""
+    """A message's new row; `reason` states how it left the queue it was in, KEPT if it did not."""
 
     number: int
     reason: int

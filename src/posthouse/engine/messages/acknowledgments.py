@@ -60,7 +60,7 @@ INFINITE = 0xFFFFFFFF
 ORDER_ACK_S = 600  # who has not taken one by then sends again, and gets another
 ANSWERS_MAX = 10_000  # that wait for one machine, as far as it can ask for them again
 _NEGATIVE = 0x8000  # of a class: the message did not get where it was to go
-_RECEIVE_RELATED = 0x4000  # it says what became of a message in its queue
+_RECEIVE_RELATED = 0x4000  # it states what became of a message in its queue
 _ANYBODY = Caller.anonymous()
 
 
@@ -280,7 +280,7 @@ class Acks:
         """The outgoing queue for answers to a source, for the host that its messages came from.
 
         Anybody can send in the name of another, so answers for one host do not go to another. The
-        first host has the name itself. No host: the directory tells where the source is.
+        first host has the name itself. No host: the directory shows where the source is.
         """
         name = order_queue_of(source)
         if not host or self.core.targets.knows_machine(source):

@@ -329,7 +329,7 @@ class Outcomes:
     ) -> None:
         """What became of it at its destination ([MS-MQQB] 3.1.5.7, [MC-MQSRM] 3.1.5.1.9).
 
-        Over HTTP this may come before the receipt that tells of its delivery, and tells that too.
+        Over HTTP this may come before the receipt that shows of its delivery, and shows that too.
         """
         if message_class == ACK_RECEIVE:
             self.transferred(queue, number, row, change)

@@ -28,7 +28,7 @@ Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal:
 
 
 class Refusal(Exception):
-    """A message is not taken; the class says why."""
+    """A message is not taken; the class states why."""
 
     def __init__(self, message_class: int) -> None:
         super().__init__(f"{message_class:#06x}")

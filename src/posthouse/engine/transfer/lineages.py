@@ -176,7 +176,7 @@ class Lineages:
         return Judgment(Standing.GAP, own)
 
     def is_of_the_future(self, own: Incoming | None, sequence_id: int) -> bool:
-        """Whether a sequence says that it began later than now; clocks may differ by a while."""
+        """Whether a sequence states that it began later than now; clocks may differ by a while."""
         begun_s = sequence_id >> 32
         known = own is not None and own.sequence_id == sequence_id
         return not known and begun_s > self.core.utc + self.core.settings.binary.sequence_ahead_s

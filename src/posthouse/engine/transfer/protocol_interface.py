@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
     """What became of a batch of received packets.
 
     Those taken in, duplicates and refused ones alike are dealt with, and may be acknowledged on the
-    session. `close` says why the rest is not: the session ends without acknowledging it. Without
+    session. `close` states why the rest is not: the session ends without acknowledging it. Without
     a reason the rest was too much for one turn, and is handed in again.
     """
 

@@ -3,7 +3,7 @@
 Mostly all messages of a batch come from one sender and go one way, and their headers are equal but
 for the fields that every message has of its own. Whether they are is seen without a look at any
 header: the lines up to the labels are laid below each other, and where no bit of a column is set in
-some lines only, all have the same. Then the first line says where everything is.
+some lines only, all have the same. Then the first line states where everything is.
 
 Imports numpy: whoever imports this has made sure that it is there.
 """

@@ -3,7 +3,7 @@
 Most of what a message says is what the one before it said, and half of a row's bytes would repeat
 it. So the answer is several IPC streams after each other. The schema of each has the columns that
 differ; its metadata say which columns there are, and bring one row with those that do not. Where
-something changes a new stream begins; the last one, which has no rows, says that it is the last.
+something changes a new stream begins; the last one, which has no rows, states that it is the last.
 
 Imports pyarrow: whoever imports this has made sure that it is there.
 """
@@ -38,7 +38,7 @@ class Apart:
     def of(self, made: list[Any], order: Any) -> list[Piece]:
         """The next rows: columns in their order, arrays or `Same`; at least one is an array.
 
-        `order` says which row is where, None if they are as they should be.
+        `order` states which row is where, None if they are as they should be.
         """
         names = [column.name for column in self._columns]
         same = {name: one for name, one in zip(names, made, strict=True) if isinstance(one, Same)}

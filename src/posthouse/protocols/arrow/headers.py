@@ -138,7 +138,7 @@ class Cutter:
 
 
 class Headers(NamedTuple):
-    """What the gather needs of packets that are as usual; `rows` says which of all they are."""
+    """What the gather needs of packets that are as usual; `rows` states which of all they are."""
 
     rows: Ints
     arrival: NDArray[np.void]

@@ -146,7 +146,7 @@ class Values:
         return Same(self._queue, pa.string())
 
     def class_name(self, usual: Usual) -> Any:
-        """The word for the class in the row: that of a dead letter says why."""
+        """The word for the class in the row: that of a dead letter states why."""
         return self._by_code(usual.rows["message_class"], class_name)
 
     def delivery(self, usual: Usual) -> Any:

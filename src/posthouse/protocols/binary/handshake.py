@@ -60,7 +60,7 @@ class Terms:
         return max(self.ack_wait_ms // 2, 1)  # a timer of no time would not let go
 
     def announce(self, window: int) -> None:
-        """The peer says how much it takes; 0 is 1 (decision 73)."""
+        """The peer states how much it takes; 0 is 1 (decision 73)."""
         self.peer_window = max(window, 1)
 
     # -- EstablishConnection

@@ -430,7 +430,7 @@ class Links:
                 self._join(queue)
 
     def _share_session(self, link: Link) -> None:
-        """Another link may have reached the same next hop: one session serves all queues that use it."""
+        """Another link may have reached the same next hop: one session serves all of them."""
         destination = link.destination
         if destination is None or destination.is_direct:
             return
@@ -462,7 +462,7 @@ class Links:
         link.last_error = ""
         link.guid = guid
         link.hops, link.at = [hop], 0
-        claimed = hop.guid == NULL_GUID  # nobody else says that it is this one
+        claimed = hop.guid == NULL_GUID  # nobody else states that it is this one
         believed = not claimed or self._reports.ask(lambda m: may_be_at(m, guid, hop), False)
         if believed and not link.is_bound:
             self._reports.ask(
@@ -500,7 +500,7 @@ class Links:
     def failed(
         self, link: Link, status: ConnectionStatus, words: str, state: OutgoingQueueState
     ) -> None:
-        """3.1.5.2: each failure is in the history; the timer says when to go on."""
+        """3.1.5.2: each failure is in the history; the timer states when to go on."""
         self._reports.state(link.queues, state)
         self._reports.history(link.queues, status, link.hop)
         hop = link.hop

@@ -27,7 +27,7 @@ class Pinger:
     """Send Ping Request (3.1.7.6) with its timers, and Receive Ping Request (3.1.7.7).
 
     Several may be asked at once: each request has its own cookie, and the one that an answer
-    carries says which it belongs to.
+    carries states which it belongs to.
     """
 
     def __init__(

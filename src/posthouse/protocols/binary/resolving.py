@@ -244,7 +244,7 @@ def _machine(manager: QueueManager, guid: bytes) -> objects.QueueManager | None:
 
 
 def entered_places(manager: QueueManager, guid: bytes) -> list[Candidate]:
-    """Where the directory says that a queue manager listens."""
+    """Where the directory states that a queue manager listens."""
     machine = _machine(manager, guid)
     return [] if machine is None else _places(machine)
 

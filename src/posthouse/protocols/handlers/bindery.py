@@ -361,7 +361,7 @@ def remove_member(
 def contains_member(
     manager: QueueManager, context: Context, params: PropertyParams, body: MemberBody
 ) -> MembershipJson:
-    """Tells whether an object is in a set (NWIsObjectInSet)."""
+    """Reports whether an object is in a set (NWIsObjectInSet)."""
     with working(manager, context, params.station) as station:
         bindery = manager.bindery
         return MembershipJson(member=bindery.is_object_in_set(station, *_membership(params, body)))

@@ -1,4 +1,4 @@
-"""Failed messages of a queue, page by page: each decoded beside the loop, as far as it tells why.
+"""Failed messages of a queue, page by page: each decoded beside the loop, as far as it shows why.
 
 A page ends after a number of messages, so that a queue of any length takes bounded memory and no
 request takes long. The pages of one run are about the messages that were there when it began.
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Failed(NamedTuple):
-    """A message, and what it tells of its failure."""
+    """A message, and what it shows of its failure."""
 
     found: Found
     message: Message

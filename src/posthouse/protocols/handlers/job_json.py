@@ -225,7 +225,7 @@ def _target(manager: QueueManager, id: int) -> str:
 
 
 def _target_time(manager: QueueManager, job: Job) -> str | None:
-    """The server's own clock says when; people are told in UTC."""
+    """The server's own clock states when; people are told in UTC."""
     if job.due is None:
         return None
     return time_text(job.due - manager.jobs.utc_offset_s(job.due))

@@ -208,7 +208,7 @@ def service_job(
 
 
 def abort_job(manager: QueueManager, context: Context, params: JobParams, body: AbortBody) -> Done:
-    """The job is not done: its restart flag says what becomes of it (NWAbortServicingQueueJob)."""
+    """The job is not done: its restart flag decides what follows (NWAbortServicingQueueJob)."""
     with working(manager, context, params.station) as station:
         id, queues = queue_id_of(manager, params.queue), manager.jobs
         queues.abort_servicing_queue_job(

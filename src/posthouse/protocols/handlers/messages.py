@@ -175,7 +175,7 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
 
 
 def explain_message(context: Context, params: MessageIdParams, body: Nothing) -> Steps[ExplainJson]:
-    """Says where a message is, and what its class means: why it is a dead letter, for one."""
+    """States where a message is, and what its class means: why it is a dead letter, for one."""
     wanted = MessageId.parse(params.id)
     with context.services.scans.running(context.caller):
         places = yield from _places(context, wanted)

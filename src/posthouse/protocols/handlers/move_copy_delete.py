@@ -224,7 +224,7 @@ def _bulk(
     """Chooses messages and acts on each, step by step.
 
     A queue that cannot be opened refuses the request, unless some of it is done already: then the
-    answer says how much, and why no more. A dry run only says what would be refused.
+    answer states how much, and why no more. A dry run only states what would be refused.
     """
     with context.services.scans.running(context.caller):
         steps = _bulk_steps(context, queue, body, act, dry, target, sends, takes)

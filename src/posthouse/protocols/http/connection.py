@@ -398,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         if holder is None:
             return
         unsent = max(self.transport.get_write_buffer_size() + self._written, self._pinned)
-        if unsent <= SMALL_REQUEST:  # nobody tells when the last of it is gone
+        if unsent <= SMALL_REQUEST:  # the end of the rest is not reported
             unsent = 0
         sizes = pending, session.request_bytes, unsent
         for kind, size in zip(_COUNTED, sizes, strict=True):

@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         if holder is None or session is None:
             return
         unsent = self._transport.get_write_buffer_size()
-        if unsent <= SMALL_REQUEST:  # nobody tells when the last of it is gone
+        if unsent <= SMALL_REQUEST:  # the end of the rest is not reported
             unsent = 0
         sizes = session.held_bytes, session.unsynced_bytes, unsent
         for kind, size in zip(_COUNTED, sizes, strict=True):

@@ -239,7 +239,7 @@ class PgmNode:
         self._send(group, "near", packet, self.medium.multicast_target(group))
 
     def unicast(self, address: str, packet: bytes) -> None:
-        """From any of our sockets: the packet says which session it is about."""
+        """From any of our sockets: the packet states which session it is about."""
         for group in self._own:
             self._send(group, "plain", packet, self.medium.unicast_target(address))
             return

@@ -2,7 +2,7 @@
 
 One NamedTuple for each side of a method, its fields in the order of the IDL; `hBind` is never sent,
 reference pointers are what they point to, a return value is the last field of the answer. `METHODS`
-at the end says which belongs to which opnum. What is read or written tens of thousands of times a
+at the end states which belongs to which opnum. What is read or written tens of thousands of times a
 second has a `struct` of its own: see `ReceivedStub`.
 """
 

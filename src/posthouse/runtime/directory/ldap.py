@@ -119,7 +119,7 @@ class LdapAuthority:
 
     def _changes(self, token: str) -> Changes:
         with self._asking():
-            # Another server may answer than the last time; and a domain says how far it has come.
+            # Another server may answer than the last time; and a domain states how far it has come.
             contexts = self._places.look()
             since = Token.parse(token)
             known = since is not None and since.host == contexts.host and self._given is not None
@@ -158,7 +158,7 @@ class LdapAuthority:
         token = Token(since.host, max(since.stamp, self._stamp_now(), key=int))
         entries = self._listed(self._newer(since))
         computers = [entry for entry in entries if COMPUTER in entry.classes]
-        for computer in computers:  # what stands below a computer tells what it says
+        for computer in computers:  # what stands below a computer shows what it says
             place = computer.dn.child(QUEUE_MANAGER_CN)
             entries += self._search(place, any_of(*map(_class, ("mSMQConfiguration", "mSMQQueue"))))
         lists = {key for kind, key in self._given if kind is DistributionList}
@@ -197,7 +197,7 @@ class LdapAuthority:
         return f"(modifyTimestamp>={moment.replace('.0Z', 'Z')})"
 
     def _listed(self, newer: str) -> list[LdapEntry]:
-        """Every entry that may be an object of ours, or tells of one."""
+        """Every entry that may be an object of ours, or shows of one."""
         in_root = any_of(
             *(
                 _class(name)

@@ -1,4 +1,4 @@
-"""Reading `posthouse.toml`: any text gives settings, or one error that says what to change."""
+"""Reading `posthouse.toml`: any text gives settings, or one error that states what to change."""
 
 from __future__ import annotations
 

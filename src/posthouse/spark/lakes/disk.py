@@ -80,7 +80,7 @@ def _sync(path: Path, flags: int) -> None:
 
 @contextmanager
 def locked(path: Path, held: str, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
-    """Holds the lock of a file, which a process loses with its life; `held` says what it means."""
+    """Holds the lock of a file, which ends with the process; `held` states what it means."""
     with open(os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE), "rb") as file:
         until = time.monotonic() + wait_s
         while not try_lock(file.fileno()):

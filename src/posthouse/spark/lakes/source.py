@@ -39,7 +39,7 @@ FILES: Final = StructType(
 
 
 def file_of(row: Row) -> LakeFile:
-    """The file that a row of the stream tells of."""
+    """The file that a row of the stream shows of."""
     return LakeFile(**row.asDict())
 
 

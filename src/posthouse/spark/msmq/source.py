@@ -191,7 +191,7 @@ def _open(queue: posthouse.RemoteQueue) -> None:
 
 
 class Observing:
-    """A stream that takes nothing: an offset says how far it has looked."""
+    """A stream that takes nothing: an offset states how far it has looked."""
 
     def __init__(self, options: MsmqSource, watch: Watch) -> None:
         self._options = options
@@ -218,7 +218,7 @@ class Observing:
         return self._offset(marks)
 
     def _fresh(self, name: str, mark: Marks) -> Iterator[int]:
-        """In the order of their identifiers: a mark says that all below it was shown."""
+        """In the order of their identifiers: a mark states that all below it was shown."""
         allowed = None if self.until is None else self.until[name]
         found = (number for number in self._watch.ids(name) if number not in mark)
         return iter(sorted(n for n in found if allowed is None or n in allowed))

@@ -268,7 +268,7 @@ def wrong_statement(error: PySparkException) -> InvalidParameter:
 
 
 def given_up(error: Py4JJavaError) -> InvalidParameter:
-    """What Spark says where it has no words for users: its parser's stack has an end, for one."""
+    """What Spark states where it has no words for users: its parser's stack has an end, for one."""
     kind = str(error.java_exception.getClass().getSimpleName())
     return InvalidParameter(f"Spark gives the statement up: {kind}", REMEDY)
 

@@ -153,7 +153,7 @@ def _of_acknowledgments(messages: DataFrame) -> DataFrame:
 def _reports(messages: DataFrame) -> DataFrame:
     """Reports by the message that they are about: how many, and when the last machine had it.
 
-    They name the source by four digits; its own report says that it was sent, not that it arrived.
+    They name the source by four digits; its own report means that it was sent, not that it arrived.
     """
     label = F.col("label")
     parts = [F.regexp_extract(label, _REPORT, number) for number in range(1, 6)]

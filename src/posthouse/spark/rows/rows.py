@@ -91,7 +91,7 @@ class RowMap:
 
     @property
     def has_destinations(self) -> bool:
-        """Whether each row says where it goes."""
+        """Whether each row states where it goes."""
         return "destination" in self._sources
 
     def check(self, batch: Any) -> Checked:

@@ -1,6 +1,6 @@
 """Rows as the driver gets them, in plain values: times in UTC, structures as dictionaries.
 
-PySpark hands times over in the zone of the machine and without naming it; the schema tells which
+PySpark hands times over in the zone of the machine and without naming it; the schema shows which
 values are times of that sort.
 """
 

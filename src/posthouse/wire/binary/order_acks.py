@@ -57,7 +57,7 @@ class OrderAck(NamedTuple):
 
 
 class FinalAck(NamedTuple):
-    """FinalAck Body, [MS-MQQB] 2.2.5.1: what became of one message; its class says what."""
+    """FinalAck Body, [MS-MQQB] 2.2.5.1: what became of one message; its class states what."""
 
     sequence_id: u64  # int(TxSequenceId)
     sequence_number: u32

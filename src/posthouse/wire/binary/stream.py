@@ -86,7 +86,7 @@ class PacketSplitter:
     """Cuts the bytes of a connection into packets, however they arrive.
 
     A BaseHeader is judged as soon as its 16 bytes are there. What is kept is never more than has
-    arrived, whatever PacketSize promises; `held` says how much that is. No packet is looked into,
+    arrived, whatever PacketSize promises; `held` states how much that is. No packet is looked into,
     except to find a SessionHeader behind PacketSize.
     """
 

@@ -488,7 +488,7 @@ class Frame(NamedTuple):
 class Splitter:
     """Cuts a stream into frames, however it arrives. Memory grows as bytes come, never ahead.
 
-    Frames in front of a broken one are good: they come out first, then `broken` says why nothing
+    Frames in front of a broken one are good: they come out first, then `broken` states why nothing
     follows.
     """
 

@@ -1,7 +1,7 @@
 """NetWare Core Protocol messages and their framing (qms-facts 1.1-1.3).
 
 A message is the same on every transport: a datagram is one bare message, on TCP each has a header
-of its own that says how long it is.
+of its own that states how long it is.
 """
 
 from __future__ import annotations

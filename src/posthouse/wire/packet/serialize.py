@@ -57,7 +57,7 @@ TRANSACTION_NUMBER_MAX = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
 class UserMessage(NamedTuple):
     """The parts of a UserMessage packet in their order, empty where one is left out.
 
-    [MS-MQDMPR] 3.1.7.1.30 says which are left out, [MS-MQMQ] 2.2.20 gives the order.
+    [MS-MQDMPR] 3.1.7.1.30 states which are left out, [MS-MQMQ] 2.2.20 gives the order.
     """
 
     head: bytes

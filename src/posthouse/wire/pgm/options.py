@@ -180,7 +180,9 @@ def _counts(kind: int, extensibility: int) -> bool:
         return True
     if treatment == OPX_INVALIDATE:
         return False
-    raise MalformedPacket(f"an unknown option 0x{kind:02X} which says that the packet is not to be")
+    raise MalformedPacket(
+        f"an unknown option 0x{kind:02X} which means that the packet is not to be"
+    )
 
 
 def _read_fragment(value: bytes) -> Fragment:

@@ -77,7 +77,7 @@ def read_tree(xml: bytes) -> SrmpMessage:
 
 
 def _read_header(header: Element, message: SrmpMessage) -> dict[str, Element]:
-    """Reads every known element, and tells which there were."""
+    """Reads every known element, and shows which there were."""
     found: dict[str, Element] = {}
     for element in header.children:
         entry = _HEADER.get(element.name)

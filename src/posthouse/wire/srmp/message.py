@@ -37,7 +37,7 @@ NEGATIVE_CLASSES: Final = frozenset(
         NACK_RECEIVE_REJECTED,  # decision 85
     }
 )
-"""The ends of a message that a negative commitment receipt tells of, 3.1.7.3.1."""
+"""The ends of a message that a negative commitment receipt shows of, 3.1.7.3.1."""
 
 
 class Stream(NamedTuple):

@@ -88,7 +88,7 @@ def _pack(
 
 
 def read_stream_receipt(packet: bytes, seen: Glance | None = None) -> StreamReceipt | None:
-    """What a packet says that is a stream receipt; None for any other message.
+    """What a packet states that is a stream receipt; None for any other message.
 
     Only the queue manager itself sends to an order queue, so the name tells them.
     """

@@ -90,7 +90,7 @@ class SrmpRequest(NamedTuple):
 def srmp_of(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
     """Message Serialization, 3.1.7.2.4; a message that came over HTTP goes on as it came.
 
-    Its head says how many have passed it on, and from whom the last of them had it.
+    Its head states how many have passed it on, and from whom the last of them had it.
     """
     made, hops = _serialized(packet, seen, context), seen.user_flags & HOPS
     if not hops:

@@ -3,8 +3,8 @@
 Such a packet has the flag AH, and two headers after its DebugHeader: the SOAP envelope and the
 HTTP message that brought it. In the *document's form* the body is inside that HTTP message, and
 nowhere else. We keep it where every other message has it, so that all readers find it, and take it
-out of the HTTP message: MsgBodyOffset says where it belongs. A packet with a body of its own is in
-this *stored form*; where there is no body the two are the same.
+out of the HTTP message: MsgBodyOffset states where it belongs. A packet with a body of its own is
+in this *stored form*; where there is no body the two are the same.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Accounting: what servers charge their clients (QMS, Creating Queue Servers; decision 99).
 
-The file server object's ACCOUNT_SERVERS says that there is accounting, and who may charge. A
+The file server object's ACCOUNT_SERVERS states that there is accounting, and who may charge. A
 charge goes from the balance of the client to that of the server, so that the sum stays the same.
 """
 

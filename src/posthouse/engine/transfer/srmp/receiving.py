@@ -3,7 +3,7 @@
 In the order of the document: destination, expiry, kind, signature, place in the stream, duplicate,
 insertion. Everything recoverable of a turn is one atomic step: messages, their identifiers in the
 history, their places in streams, their receipts; so an answer that waits for the turn to be synced
-never tells of anything that a crash could undo. What is refused leaves no trace but a count.
+never shows of anything that a crash could undo. What is refused leaves no trace but a count.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ class SrmpReceiving:
             if recoverable or express:
                 self.receiving.history.add(recoverable, express, batch.change, host)
         self.core.commit(batch.change)
-        # A receipt is a step of its own, and tells how far the stream is: it may not be in the log
-        # in front of the messages that it tells of.
+        # A receipt is a step of its own, and shows how far the stream is: it may not be in the log
+        # in front of the messages that it shows of.
         touched, self._touched = self._touched, []
         for key in touched:
             self.srmp.streams.touch(key)
@@ -204,7 +204,7 @@ class SrmpReceiving:
     def _repeated(self, arrival: SrmpArrival, queue: Queue) -> StreamPlace | None:
         """The place of a message that came before its time was over.
 
-        Its sender waits for the final receipt of it, and tells where it is now.
+        Its sender waits for the final receipt of it, and shows where it is now.
         """
         place = self._stream_place(arrival, queue)
         return place if place is not None and place.is_repeated else None
@@ -356,7 +356,7 @@ class SrmpReceiving:
         return known
 
     def _note(self, batch: SrmpBatch, arrival: SrmpArrival, seen: Glance, hops: int = 0) -> None:
-        """Of a stream its place tells what is new, as with transactional messages elsewhere."""
+        """Of a stream its place shows what is new, as with transactional messages elsewhere."""
         message = arrival.message
         anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
         if message.stream is None and not anonymous:
@@ -380,7 +380,7 @@ class SrmpReceiving:
     def _out_of_place(
         self, batch: SrmpBatch, arrival: SrmpArrival, place: StreamPlace
     ) -> SrmpVerdict:
-        """A duplicate, or too early: 200 and ignored; the receipt tells how far the stream is."""
+        """A duplicate, or too early: 200 and ignored; the receipt shows how far the stream is."""
         receipts_to = self._receipts_to(arrival, place) if place.is_repeated else ""
         if place.is_repeated:
             self.answers.came_again(batch, arrival, place.claim.digest)

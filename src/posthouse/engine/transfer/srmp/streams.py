@@ -98,7 +98,7 @@ class StreamPlace:
 
     @property
     def _answered_like(self) -> Incoming | None:
-        """The lineage whose receipt address tells that of this one, where that is not known."""
+        """The lineage whose receipt address shows that of this one, where that is not known."""
         own, like = self._judgment.own, self._judgment.like
         if like is not None and like.receipts_to:
             return like
@@ -206,7 +206,7 @@ class StreamPlace:
         return info
 
     def reject(self, batch: ReceivedBatch, address: str, receipts_to: str) -> bool:
-        """Counted. Whether a receipt is due: it tells how far the stream has come."""
+        """Counted. Whether a receipt is due: it shows how far the stream has come."""
         own = self._judgment.own
         if self._judgment.standing is Standing.AGREED:
             own = self.accept(batch, address, receipts_to)
