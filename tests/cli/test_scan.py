@@ -436,4 +436,4 @@ def test_a_queue_of_one_machine_is_shown(posthouse: Posthouse, peer: ManagedPeer
 def test_a_user_needs_a_machine(posthouse: Posthouse, words: list[str]) -> None:
     done = posthouse("queue", *words, "--user", "me")
     assert done.code == 2
-    assert "--machine" in done.err
+    assert "another machine" in done.err

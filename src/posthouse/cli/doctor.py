@@ -14,6 +14,9 @@ import typer
 
 from posthouse.cli.command import Home
 from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.machines.far_queues import MachinePassword, MachineUser, far_machine
+from posthouse.cli.machines.options import PerMachine
+from posthouse.cli.machines.peer import examine
 from posthouse.cli.output import print_json, say
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.net.control_socket import default_home
@@ -52,19 +55,44 @@ def doctor(
             help="Go on without the damaged records of this file; it is kept beside the store.",
         ),
     ] = None,
+    peer: Annotated[
+        str | None,
+        typer.Option(
+            "--peer",
+            metavar="HOST",
+            help="Instead of a store: try what messages to and from this machine need.",
+        ),
+    ] = None,
+    user: MachineUser = None,
+    password_file: MachinePassword = None,
+    binary_port: Annotated[
+        int | None,
+        typer.Option(
+            "--binary-port", metavar="N", min=1, max=65535, help="With --peer: instead of 1801."
+        ),
+    ] = None,
+    timeout: PerMachine = 10.0,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
-    """Check a store, explain what is wrong, save what is good.
+    """Check a store, explain what is wrong, save what is good. Or try another machine (--peer).
 
     Stop the queue manager first: a home in use is refused. Every checksum, index and checkpoint is
     looked at, and whether a replay of the segments alone gives the same state; each finding has
     its file, its offset and what to do. Without --accept-loss nothing in the store is changed; with
     it, the file is kept beside the store, and the store's loss journal lists what was given up.
 
-    Exit code 0: healthy, 1: damaged, or in use.
+    With --peer nothing here is looked at: names, ports, a handshake, the endpoint mapper, logins
+    and rights of the other machine are tried, each with what to do. Not tried against Windows.
+
+    Exit code 0: healthy, 1: damaged, in use, or something of the other machine fails.
 
     Example: posthouse doctor --home ~/.local/share/posthouse
     """
+    if peer is not None:
+        if any(one is not None for one in (home, store, export_to, accept)):
+            raise typer.BadParameter("--peer looks at no store: leave the other options out")
+        examine(peer, user, password_file, binary_port, timeout, json=json)
+    far_machine(peer, user, password_file)
     if home is not None and store is not None:
         raise typer.BadParameter("give --home or --store, not both")
     directory = store_directory(store or home or default_home())

@@ -33,8 +33,8 @@ MachineUser = Annotated[
     typer.Option(
         "--user",
         metavar="NAME",
-        help="With --machine: a user of it, NAME or DOMAIN\\NAME; the password is one line of "
-        "standard input.",
+        help="With another machine: a user of it, NAME or DOMAIN\\NAME; the password is one line "
+        "of standard input.",
     ),
 ]
 MachinePassword = Annotated[
@@ -46,7 +46,7 @@ MachinePassword = Annotated[
 def far_machine(machine: str | None, user: str | None, password_file: Path | None) -> str:
     """The machine that is meant; empty: the queue manager here."""
     if machine is None and (user is not None or password_file is not None):
-        raise typer.BadParameter("--user and --password-file go with --machine")
+        raise typer.BadParameter("--user and --password-file go with another machine's name")
     return machine or ""
 
 
