@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.express import CLEAN_NAME, read_marker
+from posthouse.store.express import CLEAN_NAME, ExpressMessages, read_marker
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 from tests.store.rig import Rig, packet_of, picture
@@ -192,3 +193,11 @@ def test_a_marker_that_is_no_good_is_named() -> None:
         with pytest.raises(StoreDamaged):
             read_marker(SimDisk(files=files))
     assert read_marker(SimDisk()) is None
+
+
+def test_the_collector_does_not_take_the_messages_in_memory_for_new_ones() -> None:
+    """It would go through all of them again after each one that comes."""
+    messages = ExpressMessages(SimDisk(), StoreSettings(), bytes(16))
+    messages.memory[1] = b"head", b"packet"
+    gc.collect()
+    assert gc.is_tracked(messages.memory)

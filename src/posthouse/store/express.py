@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from posthouse.engine.ledger.records import EXPRESS, Record
+from posthouse.model.large_tables import LargeTable
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, write_file
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
@@ -90,7 +91,7 @@ class ExpressMessages:
         self.disk = disk
         self.settings = settings
         self.store_id = store_id
-        self.memory: dict[int, tuple[bytes, bytes]] = {}  # oldest first
+        self.memory: LargeTable[int, tuple[bytes, bytes]] = LargeTable()  # oldest first
         self.memory_bytes = 0
         self.places = Positions()
         self.segments: dict[int, ExpressSegment] = {}

@@ -232,10 +232,9 @@ class Upkeep:
 
     def _compact_more(self) -> bool:
         compactor = self.compactor
-        if compactor.victim is None and not self._choose():
-            return False
+        if compactor.victim is None:
+            return self._choose()  # which may have read a long index: enough for one step
         victim = compactor.victim
-        assert victim is not None
         if victim.done:
             position = self.writer.write(compactor.release())
             self._leaving.append(compactor.leave(position))

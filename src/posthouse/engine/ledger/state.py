@@ -34,6 +34,7 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.table import MessageTable
+from posthouse.model.large_tables import LargeTable
 
 BOOKS_KEY = b"books"
 _NO_QUEUE = 0  # the line of the books that belongs to the whole log
@@ -83,16 +84,6 @@ _decode = msgspec.msgpack.Decoder(Snapshot).decode
 _decode_books = msgspec.msgpack.Decoder(dict[int, tuple[list[int], list[int]]]).decode
 
 
-class Definitions(dict[tuple[int, bytes], bytes]):
-    """Values by table and key.
-
-    Not a plain dict: Python's collector lets go of a dict whose keys and values have no references,
-    and comes back to it with the next key, however large it is, as if it were new.
-    """
-
-    __slots__ = ()
-
-
 class State:
     """Everything durable, in memory, without the packets."""
 
@@ -115,7 +106,7 @@ class State:
         self.extras: dict[int, bytes] = {}
         self.pending = Numbers()
         self.doomed: set[int] = set()
-        self.definitions = Definitions()
+        self.definitions: LargeTable[tuple[int, bytes], bytes] = LargeTable()
         self.calendar = Calendar()
         self.bytes = 0  # of all queues
         self.had_express = False  # when a snapshot was taken; later books may not tell
@@ -506,7 +497,7 @@ class State:
         for number in snapshot.pending:
             state.pending.add(number)
         state.doomed = set(snapshot.doomed)
-        state.definitions = Definitions({(t, k): v for t, k, v in snapshot.definitions})
+        state.definitions = LargeTable({(t, k): v for t, k, v in snapshot.definitions})
         state.calendar.load(snapshot.calendar)
         state.last_number = snapshot.last_number
         return state
