@@ -21,7 +21,7 @@ from benchmarks.spark_drivers import SETTINGS, SIZES, Bench, Dose, doses
 from benchmarks.spark_work import Done, Work
 
 NAME = "spark"
-GROWTH_MIB = 128  # some batches of 8 MiB on their way
+GROWTH_MIB = 64  # some batches of 8 MiB on their way
 
 RATES = [
     Column("work", "work"),
