@@ -144,6 +144,21 @@ def test_connections_whose_peers_go_at_once_are_closed_some_at_a_time() -> None:
     on_loop(run)
 
 
+def test_a_listener_accepts_once_in_a_round_however_often_it_is_asked() -> None:
+    async def run() -> None:
+        house = House(Connections())
+        knocking = [house.knock() for _ in range(AT_ONCE + 10)]
+        for _ in range(5):
+            house.listener._accept(house.listener._sockets[0])
+        assert house.connections.count == AT_ONCE
+        await until(lambda: house.connections.count == AT_ONCE + 10)
+        house.listener.close()
+        for one in knocking:
+            one.close()
+
+    on_loop(run)
+
+
 def test_a_peer_that_goes_is_closed_in_its_turn_and_with_tls_at_once() -> None:
     async def run() -> None:
         house = House(Connections())

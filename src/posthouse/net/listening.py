@@ -75,6 +75,7 @@ class Listener:
         self._spare = _spare_descriptor()
         self._rest: asyncio.TimerHandle | None = None
         self._ends = Ends(self._loop)
+        self._has_accepted = False
 
     def start(self, host: str, port: int) -> tuple[Any, ...]:
         """Listens on an address; returns the first socket's own address. `::` is both families."""
@@ -115,6 +116,10 @@ class Listener:
             self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
+        if self._has_accepted:  # in this round: while very many peers speak the loop asks again
+            return
+        self._has_accepted = True
+        self._loop.call_soon(self._accept_more)
         for _ in range(AT_ONCE):
             try:
                 connection, _ = listener.accept()
@@ -126,6 +131,9 @@ class Listener:
                     return
                 continue  # that peer has left again
             self._begin(connection)
+
+    def _accept_more(self) -> None:
+        self._has_accepted = False
 
     def _turn_away(self, listener: socket.socket) -> None:
         """No descriptor is left: with the one kept for this the next peer is told so, by a reset.

@@ -155,6 +155,6 @@ def unpack_index(data: bytes, number: int, generation: int) -> SegmentIndex:
     built = IndexBuilder()
     built.numbers.frombytes(body[: count * 8])
     built.offsets.frombytes(body[count * 8 : count * 12])
-    built.kinds += body[count * 12 : count * 13]
-    built.heads += body[count * 13 :]
-    return SegmentIndex(number, first, length, built)
+    index = SegmentIndex(number, first, length, built)
+    index.kinds, index.heads = bytes(body[count * 12 : count * 13]), bytes(body[count * 13 :])
+    return index
