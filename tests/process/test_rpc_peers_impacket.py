@@ -312,7 +312,7 @@ class TestProtection:
         request = epm.ept_lookup()
         request["inquiry_type"], request["vers_option"], request["max_ents"] = 0, 1, 500
         request["object"] = request["Ifid"] = NULL
-        assert mapper.request(request)["num_ents"] == 2
+        assert mapper.request(request)["num_ents"] == 3
         reader.dce.disconnect()
 
 
