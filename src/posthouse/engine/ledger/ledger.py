@@ -171,10 +171,9 @@ class OrdinalCounter:
 
     def run(self, count: int) -> list[int]:
         """This many ordinals."""
-        if count == 1:
-            return [self.next()]
-        if self._counter.value + count <= 0xFFFFFFFF:
-            return list(self._counter.run(count))
+        counter = self._counter
+        if counter.value + count <= 0xFFFFFFFF:
+            return [counter.next()] if count == 1 else list(counter.run(count))
         return [self.next() for _ in range(count)]
 
     def _begin_round(self, number: int) -> None:
@@ -265,26 +264,28 @@ class Ledger:
         `row` is that of the first of them, as `packed_rows` has it with `place`, `first` and
         `last`. Returns their numbers, which are given, or the next ones.
         """
-        packets = batch.packets
+        packets, state = batch.packets, self.state
         if numbers is None:
             numbers = self.message_numbers.run(len(packets))
-        number, rows, kind = numbers.start, packed_rows(row, batch, place, first, last), MESSAGE
+        number, kind = numbers.start, MESSAGE
+        rows = packed_rows(row, batch, place, first, last)
         if len(packets) == 1:
-            self.state.arrive(number, row, extra, rows)
+            state.arrive(number, row, extra, rows)
         else:
-            self.state.arrive(number, row, extra, rows, batch.size, batch.priorities)
+            state.arrive(number, row, extra, rows, batch.size, batch.priorities)
         if row.flags & FLAG_EXPRESS:
             kind = EXPRESS
         elif change is not None and row.lookup_id:
             change.settle_run(number, rows, extra)
             rows = pending_rows(rows)
-        records, sizes, tail = self.effects.records, (len(sender), len(extra)), sender + extra
+        records, tail = self.effects.records, sender + extra
         if len(packets) == 1:
-            head = ARRIVAL_OF_ROW.pack(number, rows, *batch.head.span, *sizes) + tail
+            span = batch.head.span
+            head = ARRIVAL_OF_ROW.pack(number, rows, *span, len(sender), len(extra)) + tail
             records.append((kind, number, head, packets[0]))
             return numbers
         front, rest, known = ARRIVAL_FRONT.pack, b"", None
-        packed = PACKED_ROW.iter_unpack(rows)
+        packed, sizes = PACKED_ROW.iter_unpack(rows), (len(sender), len(extra))
         for packet, seen, (row_bytes,) in zip(packets, batch.looks, packed, strict=True):
             if seen is not known:
                 known, rest = seen, ARRIVAL_REST.pack(*seen.span, *sizes) + tail

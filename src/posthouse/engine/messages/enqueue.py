@@ -40,6 +40,7 @@ from posthouse.model.names import ELEMENTS_MAX, parse_name
 from posthouse.security.access import Caller
 from posthouse.wire.packet.batch import Batch, split
 from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
 
@@ -154,7 +155,9 @@ class Sending:
         )
         if transaction is not None:
             return core.transactions.add_enqueue(transaction, queue, row, batch, sender, extra)
-        step = Change() if change is None and _asks_at_once(queue, row) else change
+        step = change
+        if wants and change is None and _asks_at_once(queue, row):
+            step = Change()
         numbers = core.arrive(row, batch, sender, extra, step)
         self.arrived(queue, numbers, row, batch.packets[0], step)
         if change is None:
@@ -261,12 +264,10 @@ class Sending:
         if transaction is not None:
             core.transactions.use(transaction, len(packets))
             number = transaction.number
-        admitted = self._admitted(queue, batches, caller, transaction is not None)
         ordinals: list[int] = []
-        limit = core.time_to_reach_queue_max
-        for batch, flags in admitted:
+        for batch, flags in self._admitted(queue, batches, caller, transaction is not None):
             given = core.ordinals.run(len(batch.packets))
-            batch.stamp(core.guid, given, core.utc, limit, number)
+            batch.stamp(core.guid, given, core.utc, core.time_to_reach_queue_max, number)
             self.accept(queue, batch, flags, transaction, caller.sid, "", None)
             ordinals += given
         return ordinals
@@ -278,7 +279,8 @@ class Sending:
         core, room = self.core, Room() if len(batches) > 1 else None
         admitted: list[tuple[Batch, int]] = []
         for whole in batches:
-            for part in addressed(core, queue, whole):
+            goes = queue.outgoing is not None or whole.head.user_flags & OVER_HTTP
+            for part in addressed(core, queue, whole) if goes else (whole,):
                 batch, flags, seen = part, 0, part.head
                 if seen.security_at:
                     packet, seen, flags = self.signed(part.packets[0], seen, caller)
@@ -300,7 +302,7 @@ class Sending:
         packet, or empty.
         """
         core = self.core
-        if _asks_at_once(queue, row):
+        if row.wants and _asks_at_once(queue, row):
             assert len(numbers) == 1
             number = numbers.start
             core.outcomes.delivered(queue, number, row, packet or core.packet(number), change)

@@ -34,7 +34,7 @@ _NO_HEADERS = Glance(0, 0, 0, 0, b"", b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 class Batch:
     """Messages that share everything that decides their way but size and priority."""
 
-    __slots__ = ("head", "looks", "ordinals", "packets", "sent_time")
+    __slots__ = ("head", "looks", "ordinals", "packets", "sent_time", "size")
 
     def __init__(
         self, packets: list[bytes], looks: list[Glance], ordinals: Sequence[int] = ()
@@ -45,6 +45,8 @@ class Batch:
         self.head = head  # what was seen of the first: that of all, but for the columns
         self.ordinals = ordinals  # empty: those of the looks do not count, a stamp brings others
         self.sent_time = head.sent_time
+        # Bytes of all packets: what quotas count.
+        self.size = head.packet_size if len(looks) == 1 else sum([seen[0] for seen in looks])
 
     @classmethod
     def of(cls, packet: bytes, seen: Glance | None = None) -> Batch:
@@ -61,12 +63,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.packets)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all packets: what quotas count."""
-        looks = self.looks
-        return self.head.packet_size if len(looks) == 1 else sum([seen[0] for seen in looks])
 
     @property
     def sizes(self) -> list[int]:
@@ -111,18 +107,24 @@ class Batch:
 
         AU and AS are cleared, for only our own verification may set them (decision 3).
         """
-        head, pair, packets = self.head, U32_PAIR.pack, []
+        head, middle, rest = self.head, b"", USER_FLAGS_AT
         reach = head.time_to_reach_queue
         if reach > reach_max:
             reach = reach_max
             self.head = head._replace(time_to_reach_queue=reach)
-        identity, middle, rest = U32.pack(reach) + source_guid, b"", USER_FLAGS_AT
         if transaction_number is not None or head.security_at:
             middle, rest = self._middle(transaction_number)
+        identity, pair, packets = U32.pack(reach) + source_guid, U32_PAIR.pack, []
         for packet, ordinal in zip(self.packets, ordinals, strict=True):
-            times = pair(sent_time, ordinal) + middle
-            front, address = packet[:TIME_TO_REACH_QUEUE_AT], packet[_ADDRESS_AT:SENT_TIME_AT]
-            packets.append(b"".join((front, identity, address, times, memoryview(packet)[rest:])))
+            parts = (
+                packet[:TIME_TO_REACH_QUEUE_AT],
+                identity,
+                packet[_ADDRESS_AT:SENT_TIME_AT],
+                pair(sent_time, ordinal),
+                middle,
+                memoryview(packet)[rest:],
+            )
+            packets.append(b"".join(parts))
         self.packets, self.ordinals, self.sent_time = packets, ordinals, sent_time
 
     def _middle(self, transaction_number: int | None) -> tuple[bytes, int]:
