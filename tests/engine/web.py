@@ -7,7 +7,8 @@ from typing import Any
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.wire.packet.glance import glance

@@ -120,7 +120,9 @@ class QueueManager:
         self.jobs = JobQueues(core, self.bindery)
         receiving = Receiving(core, directory, certificates, notices)
         core.connectors = connectors = Connectors(core, directory, receiving.history)
-        core.srmp = srmp = Srmp(core, receiving, certificates)
+        srmp = Srmp(core, receiving, certificates)
+        outcomes.stream_ended = srmp.streams.ended
+        receiving.targets.is_forbidden = srmp.redirects.is_forbidden
         self.transfer = TransferFacade(machine, transfer, receiving, srmp, acks, core.clocks)
         self.directory = DirectoryFacade(
             machine, directory, changes, mirroring, notices, connectors

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from posthouse.engine.transfer.connect_targets import Targets
     from posthouse.engine.transfer.outgoing_queues import Transfer
     from posthouse.engine.transfer.peer_clocks import Clocks
-    from posthouse.engine.transfer.srmp.state import Srmp
     from posthouse.engine.transfer.tracing import Tracing
 
 
@@ -37,7 +36,6 @@ class Core(Ledger):
     connectors: Connectors
     groups: Groups
     sending: Sending
-    srmp: Srmp
     stages: Stages
     outcomes: Outcomes
     poison: Poison

@@ -6,6 +6,8 @@ it for local outcomes. The message and all that follows from its end are one ato
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import (
     EXPIRED,
@@ -79,6 +81,8 @@ def _is_web(queue: Queue) -> bool:
 class Outcomes:
     """The ends of messages, each with its consequences."""
 
+    stream_ended: Callable[[Queue, bytes, Row, int, Change, str], None]  # of streams over HTTP
+
     def __init__(self, core: Core) -> None:
         self.core = core
 
@@ -141,7 +145,7 @@ class Outcomes:
             return
         host = self.core.extra(number).host
         if came_over_http(packet):
-            self.core.srmp.streams.ended(queue.root, packet, row, message_class, step, host)
+            self.stream_ended(queue.root, packet, row, message_class, step, host)
             return
         self.core.acks.final_from(queue.root, packet, message_class, host, step)
 

@@ -41,6 +41,8 @@ PEERS_MAX = 10_000  # whose targets are counted; the one that began first is for
 class Targets:
     """The machines that messages from elsewhere may name."""
 
+    is_forbidden: Callable[[str, int | None], bool]  # hosts and ports that nothing is sent to
+
     def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
         self.core = core
         self.directory = directory
@@ -152,7 +154,7 @@ class Targets:
 
     def _led_to_sender(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
         host = host_key(name.host)
-        if self.core.srmp.redirects.is_forbidden(name.host, name.port):
+        if self.is_forbidden(name.host, name.port):
             return None
         if (peer.host, _host_and_port(host, name.port)) in self._elsewhere:
             return name
@@ -162,7 +164,7 @@ class Targets:
 
     def _receipt_name(self, peer: Peer, source: bytes, name: DirectName) -> DirectName | None:
         host = host_key(name.host)
-        if self.core.srmp.redirects.is_forbidden(name.host, name.port):
+        if self.is_forbidden(name.host, name.port):
             return None
         if self._is_allowed(host, name.port):
             return name if self._count(peer.address, name.address.casefold()) else None

@@ -19,7 +19,8 @@ from posthouse.engine.transfer.outgoing_sequences import (
 from posthouse.engine.transfer.peer_clocks import ClockDifference, Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.engine.transfer.receiving import Receiving
-from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.engine.transfer.srmp.state import Srmp
 from posthouse.model.names import FormatName
 from posthouse.wire.packet.glance import Glance

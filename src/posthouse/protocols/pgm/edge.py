@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.receiving import SrmpArrival
+from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import MulticastName
 from posthouse.protocols.pgm.session import Place

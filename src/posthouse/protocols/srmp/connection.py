@@ -13,7 +13,7 @@ from typing import Protocol
 
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.receiving import SrmpArrival
+from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.srmp.http_head import RequestHead
 from posthouse.protocols.srmp.http_reader import Request, RequestReader

@@ -11,7 +11,8 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.srmp.connection import Connection, Slot

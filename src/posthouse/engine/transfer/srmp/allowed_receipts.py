@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import WANT_ARRIVAL
 from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.srmp.redirects import web_name
-from posthouse.engine.transfer.srmp.runs import SrmpBatch
+from posthouse.engine.transfer.srmp.runs import SrmpArrival, SrmpBatch
 from posthouse.model.message_classes import NORMAL
 from posthouse.model.names import DirectName
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.renaming import with_direct_administration
 from posthouse.wire.srmp.mapping import packet_of
-
-if TYPE_CHECKING:
-    from posthouse.engine.transfer.srmp.receiving import SrmpArrival
 
 
 class SrmpAnswers:

@@ -9,7 +9,7 @@ never shows of anything that a crash could undo. What is refused leaves no trace
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from posthouse.engine.accounts.certificates import Certificates
 from posthouse.engine.ledger.core import Core
@@ -25,9 +25,9 @@ from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.signed_history import Copy, SignedMessage
 from posthouse.engine.transfer.srmp.allowed_receipts import SrmpAnswers
-from posthouse.engine.transfer.srmp.redirects import url_text, web_name
-from posthouse.engine.transfer.srmp.runs import SrmpBatch
-from posthouse.engine.transfer.srmp.streams import Key, StreamPlace
+from posthouse.engine.transfer.srmp.redirects import Redirects, url_text, web_name
+from posthouse.engine.transfer.srmp.runs import SrmpArrival, SrmpBatch
+from posthouse.engine.transfer.srmp.streams import IncomingStreams, Key, StreamPlace
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -52,11 +52,7 @@ from posthouse.wire.packet.patch import patch
 from posthouse.wire.packet.renaming import with_direct_destination
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import SrmpKind, SrmpMessage, kind_of
-from posthouse.wire.srmp.parts import Parts
 from posthouse.wire.srmp.via import hops_in, with_sender
-
-if TYPE_CHECKING:
-    from posthouse.engine.transfer.srmp.state import Srmp
 
 # Decision 33: what may be over the next time.
 _TEMPORARY = (
@@ -70,15 +66,6 @@ _ANYBODY = Caller.anonymous()
 # 3.1.5.1.12: a signature proves who wrote a message, and gives nobody a right (decision 10).
 _EVERYBODY = Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), True, False)
 _RECEIPTS = frozenset({SrmpKind.STREAM_RECEIPT, SrmpKind.FINAL_STREAM_RECEIPT})
-
-
-class SrmpArrival(NamedTuple):
-    """A message that a door has read: from whom, its elements, its parts, its HTTP head."""
-
-    peer: Peer
-    message: SrmpMessage
-    parts: Parts
-    head: bytes
 
 
 class SrmpVerdict(NamedTuple):
@@ -108,10 +95,16 @@ class SrmpReceiving:
     """How messages come in over HTTP and multicast."""
 
     def __init__(
-        self, core: Core, srmp: Srmp, receiving: Receiving, certificates: Certificates
+        self,
+        core: Core,
+        streams: IncomingStreams,
+        redirects: Redirects,
+        receiving: Receiving,
+        certificates: Certificates,
     ) -> None:
         self.core = core
-        self.srmp = srmp
+        self.streams = streams
+        self.redirects = redirects
         self.receiving = receiving
         self.certificates = certificates
         self.answers = SrmpAnswers(core, receiving)
@@ -144,7 +137,7 @@ class SrmpReceiving:
         # in front of the messages that it shows of.
         touched, self._touched = self._touched, []
         for key in touched:
-            self.srmp.streams.touch(key)
+            self.streams.touch(key)
 
     def _answered(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         try:
@@ -199,7 +192,7 @@ class SrmpReceiving:
         if message.stream is None:
             return None
         used, digest = _name_used(message.to), self._digest(arrival)
-        return StreamPlace(self.core, arrival.peer.host, queue, used, message.stream, digest)
+        return StreamPlace(self.streams, arrival.peer.host, queue, used, message.stream, digest)
 
     def _repeated(self, arrival: SrmpArrival, queue: Queue) -> StreamPlace | None:
         """The place of a message that came before its time was over.
@@ -252,7 +245,7 @@ class SrmpReceiving:
         Choice: redirections are looked up first, so that a name of a web server in front of us can
         be led here; the document knows those of our own names only.
         """
-        name = web_name(self.srmp.redirects.inbound(to) or to)
+        name = web_name(self.redirects.inbound(to) or to)
         if name is None:
             raise _Refused("its destination is not a queue that can be reached over HTTP")
         return name
@@ -298,14 +291,14 @@ class SrmpReceiving:
         are believed (`[srmp] reverse_proxies`).
         """
         core, settings, message = self.core, self.core.settings, arrival.message
-        redirected = self.srmp.redirects.inbound(message.to) is not None
+        redirected = self.redirects.inbound(message.to) is not None
         if not redirected and not (
             settings.queue_manager.routing_server and settings.srmp.forwarding
         ):
             raise _Refused("it is for another computer, and nothing is forwarded from here")
         if not redirected and self._is_own_host(name):
             raise _Refused("no queue manager of ours has that port")
-        if self.srmp.redirects.is_forbidden(name.host, name.port):
+        if self.redirects.is_forbidden(name.host, name.port):
             raise _Refused("nothing is sent to that address from here")
         hops = hops_in(arrival.head) + 1
         if hops > HOP_COUNT_MAX:
@@ -409,7 +402,7 @@ class SrmpReceiving:
         if place is not None:
             receipts_to = self._receipts_to(arrival, place)
             if place.opens:
-                self.srmp.streams.begin(place.key)
+                self.streams.begin(place.key)
             place.accept(batch, arrival.peer.address, receipts_to)
             self._touched.append(place.key)
         self._note(batch, arrival, one.seen)
@@ -525,9 +518,9 @@ class SrmpReceiving:
         return DONE
 
     def _is_order_queue(self, to: str) -> bool:
-        if self.srmp.redirects.leads_here(to):
+        if self.redirects.leads_here(to):
             return True
-        name = web_name(self.srmp.redirects.inbound(to) or to)
+        name = web_name(self.redirects.inbound(to) or to)
         found = None if name is None else self.core.registry.find_local(name)
         return found is not None and found.number == ORDER_QUEUE
 

@@ -8,6 +8,7 @@ and come in at once. Everything else looks at a state that has the run in it: se
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, Change
@@ -21,9 +22,20 @@ from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.parts import Parts
 
 Accept = Callable[[Queue, Batch, int, None, bytes, str, Change], object]  # of `Sending`
 _ANYBODY = Caller.anonymous()
+
+
+class SrmpArrival(NamedTuple):
+    """A message that a door has read: from whom, its elements, its parts, its HTTP head."""
+
+    peer: Peer
+    message: SrmpMessage
+    parts: Parts
+    head: bytes
 
 
 class SrmpBatch(ReceivedBatch):

@@ -10,8 +10,9 @@ from posthouse.engine.accounts.certificates import Certificates
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.engine.transfer.receiving import Receiving
-from posthouse.engine.transfer.srmp.receiving import SrmpArrival, SrmpReceiving, SrmpVerdict
+from posthouse.engine.transfer.srmp.receiving import SrmpReceiving, SrmpVerdict
 from posthouse.engine.transfer.srmp.redirects import Redirects, url_text
+from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.engine.transfer.srmp.streams import IncomingStreams
 from posthouse.model.names import DirectName, FormatName
 
@@ -23,7 +24,7 @@ class Srmp:
         self.core = core
         self.redirects = Redirects(core)
         self.streams = IncomingStreams(core)
-        self.receiving = SrmpReceiving(core, self, receiving, certificates)
+        self.receiving = SrmpReceiving(core, self.streams, self.redirects, receiving, certificates)
 
     def load(self) -> None:
         """Streams that were not acknowledged to their end (3.1.3.2)."""

@@ -52,12 +52,19 @@ _TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody i
 class StreamPlace:
     """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65, `lineages.py`)."""
 
-    __slots__ = ("_judgment", "claim", "core", "stream")
+    __slots__ = ("_judgment", "_streams", "claim", "core", "stream")
 
     def __init__(
-        self, core: Core, host: str, queue: Queue, format_name: str, stream: Stream, digest: bytes
+        self,
+        streams: IncomingStreams,
+        host: str,
+        queue: Queue,
+        format_name: str,
+        stream: Stream,
+        digest: bytes,
     ) -> None:
-        self.core = core
+        self._streams = streams
+        self.core = core = streams.core
         self.stream = stream
         self.claim = Claim(
             queue,
@@ -146,7 +153,7 @@ class StreamPlace:
         led = msgspec.structs.replace(
             own, receipts_to=name, receipts_as=like.receipts_as or like.receipts_to
         )
-        self.core.srmp.streams.led_elsewhere(self.key, own, led, change)
+        self._streams.led_elsewhere(self.key, own, led, change)
         return led
 
     def _joined(self, own: Incoming, change: Change) -> Incoming:
@@ -159,7 +166,7 @@ class StreamPlace:
         joined = msgspec.structs.replace(
             own, origin=origin.lineage, shared_id=place[0], shared_number=place[1]
         )
-        self.core.srmp.streams.moved(origin, joined, change)
+        self._streams.moved(origin, joined, change)
         return joined
 
     def _came_just_now(self, own: Incoming) -> bool:
@@ -200,7 +207,7 @@ class StreamPlace:
             info.acknowledged = own.acknowledged if same else 0
         self.core.transfer.keep_incoming(claim.queue.number, info, batch.change)
         if own is None and self._judgment.origin is not None:
-            self.core.srmp.streams.moved(self._judgment.origin, info, batch.change)
+            self._streams.moved(self._judgment.origin, info, batch.change)
         key = places_key(claim.source, self.core.transfer.name_of(info), claim.place[0])
         batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
         return info
