@@ -426,7 +426,7 @@ VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
 OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
 ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/courier.py"}
 # A ratchet, until it is 0: it may only go down.
-KNOT_MAX = 40
+KNOT_MAX = 39
 
 Chain = tuple[str, ...]
 

@@ -5,9 +5,7 @@ A CHANGE record and a group of records are bounded, and so is the time others ma
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.order import START, Place
 from posthouse.engine.ledger.records import WANT_ACKNOWLEDGMENT, Row
-from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError
 
@@ -44,20 +42,3 @@ class Work:
     def __init__(self) -> None:
         self.done = False
         self.error: QueueError | None = None  # why it ends before its time
-
-
-class Emptying(Work):
-    """A purge, or the messages' part of a deletion: of everything that was there when it began.
-
-    It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
-    what a reader takes meanwhile was taken before it was purged.
-    """
-
-    __slots__ = ("doom", "limit", "place", "queue")
-
-    def __init__(self, queue: Queue, doom: int, limit: int) -> None:
-        super().__init__()
-        self.queue = queue
-        self.doom = doom
-        self.limit = limit  # the first lookup identifier that is spared
-        self.place: Place = START

@@ -7,6 +7,7 @@ from itertools import islice
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.ledger import Extra, encode_extra
+from posthouse.engine.ledger.order import START, Place
 from posthouse.engine.ledger.records import (
     DOOMED_DELETED,
     DOOMED_PURGED,
@@ -17,7 +18,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
-from posthouse.engine.ledger.steps import Allowance, Emptying
+from posthouse.engine.ledger.steps import Allowance, Work
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
@@ -41,6 +42,23 @@ _SYSTEM_ROLES = frozenset(
         QueueRole.INTERNAL,
     }
 )
+
+
+class Emptying(Work):
+    """A purge, or the messages' part of a deletion: of everything that was there when it began.
+
+    It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
+    what a reader takes meanwhile was taken before it was purged.
+    """
+
+    __slots__ = ("doom", "limit", "place", "queue")
+
+    def __init__(self, queue: Queue, doom: int, limit: int) -> None:
+        super().__init__()
+        self.queue = queue
+        self.doom = doom
+        self.limit = limit  # the first lookup identifier that is spared
+        self.place: Place = START
 
 
 class Moving:

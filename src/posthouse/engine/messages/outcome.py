@@ -42,7 +42,7 @@ from posthouse.model.message import (
     NACK_RECEIVE_TIMEOUT,
 )
 from posthouse.model.names import parse_name
-from posthouse.wire.packet.glance import HEAD
+from posthouse.wire.packet.glance import times_of
 from posthouse.wire.srmp.stored import came_over_http
 
 INFINITE = 0xFFFFFFFF
@@ -311,8 +311,7 @@ class Outcomes:
         packet = self.core.packet(number)
         if not packet:
             return NEVER
-        fields = HEAD.unpack_from(packet)
-        reach, received, sent = fields[4], fields[7], fields[8]
+        reach, received, sent = times_of(packet)
         return NEVER if INFINITE in (reach, received) else min(sent + reach + received, NEVER)
 
     def take_back(self, queue: Queue, number: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -16,13 +15,14 @@ from posthouse.engine.transfer.lineages import Claim, Standing, last_of, places_
 from posthouse.engine.transfer.message_history import OTHER, MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message_classes import CLASS_BITS
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest
-from posthouse.wire.packet.glance import NAMES_AT, Glance
+from posthouse.wire.packet.glance import Glance, names_of
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.sequence_places import place_seen
 from posthouse.wire.packet.tail import USER_TAIL
 
-SEQUENCE = struct.Struct("<QII")  # TxSequenceID, number and previous number, after the flags
 RELAYED = b"!"  # behind the source of refused messages that came from routers or from itself
 Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal: digests
 
@@ -155,7 +155,7 @@ class SequencePlace:
 def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
     """What a transactional message says of its place."""
     packet, seen = arrival.packet, arrival.seen
-    sequence_id, number, previous = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+    sequence_id, number, previous = place_seen(packet, seen)
     return Claim(
         queue,
         seen.source_guid,
@@ -171,14 +171,27 @@ def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
 class Run:
     """Messages that are alike: of one source, for one queue, and nothing is asked of any."""
 
-    __slots__ = ("host", "looks", "name", "numbers", "ordinals", "packets", "queue", "sequence_id")
+    __slots__ = (
+        "batch",
+        "flags",
+        "host",
+        "looks",
+        "name",
+        "numbers",
+        "ordinals",
+        "packets",
+        "queue",
+        "sequence_id",
+    )
 
-    def __init__(self, queue: Queue, host: str, packets: list[bytes], looks: list[Glance]) -> None:
+    def __init__(self, queue: Queue, host: str, batch: Batch, flags: int) -> None:
         self.queue = queue
         self.host = host  # of transactional ones: the lineage of their sequence
-        self.packets = packets
-        self.looks = looks
-        self.ordinals = [seen[8] for seen in looks]
+        self.batch = batch
+        self.flags = flags  # that its admission gave
+        self.packets = batch.packets
+        self.looks = batch.looks
+        self.ordinals = batch.ordinals
         # Of transactional ones that follow: their place, by the name of the queue as it was used.
         self.name = ""
         self.sequence_id = 0
@@ -209,8 +222,8 @@ class Run:
         """
         first, lineages = self.looks[0], core.transfer.lineages
         name = self.name = str(Packet(self.packets[0], first).destination_queue)
-        at, final = first.transaction_at + 4, first.transaction_flags & FINAL_ACK
-        begun = self.sequence_id = SEQUENCE.unpack_from(self.packets[0], at)[0]
+        final = first.transaction_flags & FINAL_ACK
+        begun = self.sequence_id = place_seen(self.packets[0], first)[0]
         own, others = lineages.around(self.queue, first.source_guid, name, self.host, begun)
         last_id, last = (0, 0) if own is None else last_of(own)
         if begun > last_id:
@@ -219,7 +232,7 @@ class Run:
             last_id, last = begun, 0
         numbers = self.numbers
         for packet, seen in zip(self.packets, self.looks, strict=True):
-            sequence_id, number, previous = SEQUENCE.unpack_from(packet, at)
+            sequence_id, number, previous = place_seen(packet, seen)
             if (
                 sequence_id != last_id
                 or not previous <= last < number
@@ -265,8 +278,7 @@ def source_of(packet: bytes, seen: Glance) -> bytes:
     """
     if not seen.user_flags & USER_TAIL:
         return seen.source_guid
-    end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
-    return seen.source_guid + blake2b(packet[NAMES_AT:end], digest_size=8).digest()
+    return seen.source_guid + blake2b(names_of(packet, seen), digest_size=8).digest()
 
 
 def refused_of(source: bytes, peer: Peer) -> bytes:

@@ -14,7 +14,6 @@ from posthouse.engine.ledger.records import FLAG_REMOTE
 from posthouse.engine.ledger.rows import POSITIVE_JOURNAL, restamped
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import (
-    SEQUENCE,
     Arriving,
     ReceivedBatch,
     Refusal,
@@ -39,6 +38,7 @@ from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.patch import patch, stamp
+from posthouse.wire.packet.sequence_places import place_seen
 
 NO_ROOM = (MachineQuotaExceeded, InsufficientResources)  # the machine's fault, not the message's
 REST_MS = 5 * 60 * 1000
@@ -210,7 +210,7 @@ class Waiting:
 
     def add(self, queue: Queue, number: int, packet: bytes, seen: Glance) -> None:
         """A message was stored."""
-        sequence_id, place, _ = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+        sequence_id, place, _ = place_seen(packet, seen)
         key = queue.number, seen.source_guid, sequence_id
         last, begun = self._runs.pop(key, (0, number))
         self._runs[key] = place, begun if place > last else number
@@ -224,7 +224,7 @@ class Waiting:
         row = core.state.table.get(number)
         if row is None or row.queue != queue.number:
             return False
-        sequence_id = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)[0]
+        sequence_id = place_seen(packet, seen)[0]
         _, begun = self._runs.get((queue.number, source, sequence_id), (0, number + 1))
         return (
             number >= begun

@@ -30,7 +30,6 @@ from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueTyp
 from posthouse.engine.transfer.allowed_answers import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
     RELAYED,
-    SEQUENCE,
     Arriving,
     ReceivedBatch,
     Refusal,
@@ -80,12 +79,13 @@ from posthouse.security.access import Caller, Guard
 from posthouse.security.message_security import is_encrypted
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.binary.order_acks import ack_class, read_final_ack, read_order_ack
-from posthouse.wire.packet.batch import Batch, are_alike
+from posthouse.wire.packet.batch import Batch, from_one_source
 from posthouse.wire.packet.digest import content_digest, passing_digest
 from posthouse.wire.packet.glance import SESSION, Glance, glance
 from posthouse.wire.packet.headers import HOPS, OVER_HTTP
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.patch import USER_FLAGS_AT, drop_session_header
+from posthouse.wire.packet.patch import drop_session_header
+from posthouse.wire.packet.sequence_places import place_seen
 from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
 
 _ANYBODY = Caller.anonymous()
@@ -101,7 +101,6 @@ _CLASSES: dict[type[QueueError], int] = {
 }
 STEP_MESSAGES = 64  # that differ from each other, of one call; the rest is handed in again
 _NAMES_MAX = 1024
-_PRIVACY_OPTIONAL = 1
 _KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
 
 
@@ -234,7 +233,7 @@ class Receiving:
         What becomes of it here is what the outgoing one waits for, so this is an acknowledgment,
         and counts from where acknowledgments do (decision 24).
         """
-        (sequence_id, _, _) = SEQUENCE.unpack_from(packet, seen.transaction_at + 4)
+        (sequence_id, _, _) = place_seen(packet, seen)
         queue = self.core.transfer.sequences.queue_of(sequence_id)
         return queue is not None and bool(peer.may_acknowledge(queue.number))
 
@@ -381,7 +380,7 @@ class Receiving:
         """
         seen = arrival.seen
         name = str(Packet(arrival.packet, seen).destination_queue)
-        sequence_id, place, _ = SEQUENCE.unpack_from(arrival.packet, seen.transaction_at + 4)
+        sequence_id, place, _ = place_seen(arrival.packet, seen)
         source, at = seen.source_guid, (sequence_id, place)
         host = self.speakers.lineage(batch.peer, source)
         number = self.core.transfer.left_behind(source, name, at, host, arrival.digest)
@@ -508,65 +507,49 @@ class Receiving:
         They go to one queue of this machine, come from one source, ask for no answers, and are
         either new to the history or the next ones of one sequence.
         """
-        if not looks or looks[0].security_at or out_of_range(looks[0]):
+        batch = from_one_source(packets, looks) if looks else None
+        if batch is None or not self._asks_nothing(batch.head):
             return None
-        core, first = self.core, looks[0]
-        source, address, now = first.source_guid, first.address_guid, core.utc
-        if first.user_flags & USER_TAIL or address not in (NULL_GUID, core.guid):
+        found = self._open_to_all(batch)
+        if found is None:
             return None
-        if source == core.guid and first.transaction_at:
-            return None
-        end = first.transaction_at or first.properties_at or first.body_at
-        head = packets[0][USER_FLAGS_AT:end]
-        for packet, seen in zip(packets, looks, strict=True):
-            if (
-                not packet.startswith(head, USER_FLAGS_AT)
-                or not (seen is first or are_alike(first, seen))
-                or seen[4] != source
-                or seen[5] != address
-                or seen[13]  # acknowledgments
-                or seen[6] != INFINITE  # time to be received
-                or seen[2] & BASE_TAIL
-                or (seen[3] != INFINITE and seen[7] + seen[3] < now)
-            ):
-                return None
-        size = sum([seen[0] for seen in looks])
-        queue = self._open_to_all(packets[0], first, size)
-        if queue is None:
-            return None
-        host = self.speakers.lineage(peer, source) if first.transaction_at else ""
-        run = Run(queue, host, packets, looks)
-        new = run.follows(core) if first.transaction_at else run.is_new(self.history)
+        head, (queue, flags) = batch.head, found
+        host = self.speakers.lineage(peer, head.source_guid) if head.transaction_at else ""
+        run = Run(queue, host, batch, flags)
+        new = run.follows(self.core) if head.transaction_at else run.is_new(self.history)
         return run if new and not run.was_refused(self.history, peer) else None
 
-    def _open_to_all(self, packet: bytes, seen: Glance, size: int) -> Queue | None:
-        """The queue of a packet, if it has room for so much and takes it from anybody."""
-        core = self.core
+    def _asks_nothing(self, head: Glance) -> bool:
+        """Whether messages are for this machine and nothing but their queue is asked for."""
+        return not (
+            out_of_range(head)
+            or head.user_flags & USER_TAIL
+            or head.base_flags & BASE_TAIL
+            or head.ack_flags
+            or head.time_to_be_received != INFINITE
+            or not self._is_here(head)
+            or (head.transaction_at and head.source_guid == self.core.guid)
+        )
+
+    def _open_to_all(self, batch: Batch) -> tuple[Queue, int] | None:
+        """The queue of a batch, if it takes it from anybody, and the flags of its admission.
+
+        What is refused is looked at one by one: each has its own answer.
+        """
+        head = batch.head
         try:
-            queue = self._own_queue(Packet(packet, seen).destination_queue)
-        except RemoteProtocolError:
+            queue = self._own_queue(Packet(batch.packets[0], head).destination_queue)
+            if queue is None or not self.guard(queue).allows(_ANYBODY, WRITE_MESSAGE):
+                return None
+            self._check_kind(queue, head)
+            return queue, self.core.admission.admit(queue, batch, FLAG_REMOTE, False)
+        except (RemoteProtocolError, QueueError, Refusal):
             return None
-        if queue is None:
-            return None
-        definition = queue.definition
-        if (
-            definition.transactional is not bool(seen.transaction_at)
-            or definition.authentication
-            or definition.privacy_level != _PRIVACY_OPTIONAL
-            or core.throttled
-            or core.settings.machine_quota_kib != INFINITE
-            or queue.state.bytes + queue.reserved + size > queue.limit
-            or not self.guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
-        ):
-            return None
-        return queue
 
     def _take_run(self, peer: Peer, run: Run) -> Verdict:
         """The same as `_take` for each, all at once."""
         core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
-        batch = Batch(run.packets, run.looks, run.ordinals)
-        flags = flags_of(seen, FLAG_REMOTE)
-        core.sending.accept(queue, batch, flags, None, b"", "", change, run.host)
+        core.sending.accept(queue, run.batch, run.flags, None, b"", "", change, run.host)
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
             self._move_on(peer, run, change)

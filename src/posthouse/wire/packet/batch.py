@@ -236,11 +236,29 @@ def _stands_alone(seen: Glance) -> bool:
     return bool(seen[9] & _ALONE or seen[21] or seen[13] & _ARRIVAL or not seen[6])
 
 
-def are_alike(head: Glance, seen: Glance) -> bool:
-    """Whether a message may be in one batch with another, as far as its headers tell.
+def from_one_source(packets: list[bytes], looks: list[Glance]) -> Batch | None:
+    """Packets that came over a session as one batch; None where they are not.
 
-    One with a SecurityHeader never is: that is its own.
+    They are alike, of one machine, for one queue, and none has a SecurityHeader. Its `sent_time` is
+    the earliest of theirs.
     """
+    head = looks[0]
+    if head.security_at:
+        return None
+    between, end = head[4:6], head.transaction_at or head.properties_at or head.body_at
+    names = packets[0][USER_FLAGS_AT:end]
+    for packet, seen in zip(packets, looks, strict=True):
+        if not packet.startswith(names, USER_FLAGS_AT):
+            return None
+        if seen is not head and not (seen[4:6] == between and _are_alike(head, seen)):
+            return None
+    batch = Batch(packets, looks, [seen[8] for seen in looks])
+    batch.sent_time = min([seen[7] for seen in looks])
+    return batch
+
+
+def _are_alike(head: Glance, seen: Glance) -> bool:
+    """Whether a message may be in one batch with another, as far as its headers tell."""
     return (
         seen[9] == head[9]  # flags
         and (seen[10] ^ head[10]) & ~_NUMBERED == 0  # of the TransactionHeader
@@ -248,6 +266,4 @@ def are_alike(head: Glance, seen: Glance) -> bool:
         and seen[3] == head[3]  # time to reach the queue
         and seen[6] == head[6]  # time to be received
         and (seen[2] ^ head[2]) & ~PRIORITY == 0
-        and not seen[21]
-        and not head[21]
     )

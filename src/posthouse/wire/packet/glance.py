@@ -124,6 +124,18 @@ def glance_all(packets: list[bytes]) -> list[Glance]:
     return looks
 
 
+def times_of(packet: bytes) -> tuple[int, int, int]:
+    """Time to reach the queue, time to be received and sent time of a sound packet."""
+    fields = HEAD.unpack_from(packet)
+    return fields[4], fields[7], fields[8]
+
+
+def names_of(packet: bytes, seen: Glance) -> bytes:
+    """The queue names of a packet, as they are."""
+    end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
+    return packet[NAMES_AT:end]
+
+
 def require_properties(seen: Glance) -> None:
     """Refuses a message without a MessagePropertiesHeader, as doors do that take packets in.
 

@@ -11,11 +11,13 @@ from posthouse.wire.packet.glance import (
     SECURITY,
     SHAPE_SIZES,
     TRANSACTION,
+    Glance,
     names_end,
 )
 from posthouse.wire.packet.headers import BaseFlags, TransactionFlags
 
 HEADER = struct.Struct("<IQII")  # Flags, TxSequenceID, TxSequenceNumber, PreviousTxSequenceNumber
+PLACE = struct.Struct("<QII")  # the same behind the flags
 FLAGS = struct.Struct("<I")
 USER_FLAGS_AT = HEAD.size - FLAGS.size
 LIKENESS_END = HEAD.size + 2  # UserHeader.Flags and the size of a direct destination
@@ -94,6 +96,11 @@ def placed(
     if packet[at:end] == header:
         return packet
     return b"".join((packet[:at], header, memoryview(packet)[end:]))
+
+
+def place_seen(packet: bytes, seen: Glance) -> tuple[int, int, int]:
+    """The same where it was seen that the packet has a TransactionHeader."""
+    return PLACE.unpack_from(packet, seen.transaction_at + FLAGS.size)  # type: ignore[return-value]
 
 
 def place_of(packet: bytes) -> tuple[int, int, int]:
