@@ -123,7 +123,7 @@ class SrmpReceiving:
 
     def _batch(self, arrivals: list[SrmpArrival]) -> SrmpBatch:
         peer = arrivals[0].peer if arrivals else Peer(b"", "")
-        return SrmpBatch(self.core, peer, self._guard, self.core.sending.accept)
+        return SrmpBatch(peer, self._guard, self.core.admission, self.core.sending.accept)
 
     def _commit(self, batch: SrmpBatch) -> None:
         batch.flush()

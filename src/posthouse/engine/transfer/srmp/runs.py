@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from posthouse.engine.ledger.ledger import Ledger
-from posthouse.engine.ledger.records import FLAG_EXPRESS, FLAG_REMOTE, Change
-from posthouse.engine.ledger.rows import DELIVERY
-from posthouse.engine.messages.admission import INFINITE, PRIVACY_OPTIONAL
+from posthouse.engine.ledger.records import FLAG_REMOTE, Change
+from posthouse.engine.messages.admission import Admission, Room
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import Notes, ReceivedBatch, is_noted
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -43,30 +41,30 @@ class SrmpBatch(ReceivedBatch):
 
     __slots__ = (
         "_accept",
-        "_bytes",
-        "_core",
+        "_admission",
         "_guard",
         "_kind",
         "_looks",
         "_open",
         "_packets",
         "_queue",
+        "_room",
         "hosts",
     )
 
     def __init__(
-        self, core: Ledger, peer: Peer, guard: Callable[[Queue], Guard], accept: Accept
+        self, peer: Peer, guard: Callable[[Queue], Guard], admission: Admission, accept: Accept
     ) -> None:
         super().__init__(peer)
+        self._admission = admission
         self._accept = accept
-        self._core = core
         self._guard = guard
         self._open: dict[int, bool] = {}  # queues, by number
         self._queue: Queue | None = None
         self._kind = (0, 0)  # priority and flags of the rows
         self._packets: list[bytes] = []
         self._looks: list[Glance] = []
-        self._bytes = 0
+        self._room = Room()  # what the run takes
         self.hosts: dict[str, tuple[Notes, Notes]] = {}  # recoverable and express ones
 
     def come_from(self, host: str) -> None:
@@ -79,41 +77,35 @@ class SrmpBatch(ReceivedBatch):
         return any(is_noted(one, source, ordinal, digest) for one in notes)
 
     def is_open(self, queue: Queue) -> bool:
-        """Whether a queue takes every message that it has room for, whoever sends it."""
+        """Whether anybody may send to a queue."""
         known = self._open.get(queue.number)
         if known is None:
             known = self._open[queue.number] = self._takes_all(queue)
         return known
 
     def _takes_all(self, queue: Queue) -> bool:
-        core, definition = self._core, queue.definition
-        if (
-            definition.transactional
-            or definition.authentication
-            or definition.privacy_level != PRIVACY_OPTIONAL
-            or core.throttled
-            or core.settings.machine_quota_kib != INFINITE
-        ):
-            return False
         try:
             return self._guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
         except QueueError:
             return False
 
     def gather(self, queue: Queue, packet: bytes, seen: Glance) -> bool:
-        """One more for an open queue; False: it is late or has no room, and is not taken."""
-        size = seen[0]
-        if seen[3] != INFINITE and seen[7] + seen[3] < self._core.utc:
-            return False
-        kind = seen[1], FLAG_REMOTE if seen[9] & DELIVERY else FLAG_REMOTE | FLAG_EXPRESS
-        if queue is not self._queue or kind != self._kind:
+        """One more for an open queue; False: it would be refused, and is not taken."""
+        one = Batch.of(packet, seen)
+        if queue is not self._queue:
             self.flush()
-            self._queue, self._kind = queue, kind
-        if queue.state.bytes + queue.reserved + self._bytes + size > queue.limit:
+            self._queue = queue
+        try:
+            flags = self._admission.admit(queue, one, FLAG_REMOTE, False, self._room)
+        except QueueError:
             return False
+        if (seen.priority, flags) != self._kind:
+            self.flush()
+            self._kind = seen.priority, flags
+            self._room = Room()
+            self._room.take(queue, one.size)
         self._packets.append(packet)
         self._looks.append(seen)
-        self._bytes += size
         return True
 
     def flush(self) -> None:
@@ -122,6 +114,6 @@ class SrmpBatch(ReceivedBatch):
         if not packets:
             return
         assert queue is not None
-        self._packets, self._looks, self._bytes = [], [], 0
+        self._packets, self._looks, self._room = [], [], Room()
         batch = Batch(packets, looks, [seen.ordinal for seen in looks])
         self._accept(queue, batch, self._kind[1], None, b"", "", self.change)

@@ -1,0 +1,77 @@
+"""A new reason to refuse a message holds at every door: there is one admission."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from posthouse.engine.messages.admission import Admission
+from posthouse.model.errors import QueueQuotaExceeded
+from posthouse.wire.packet.glance import glance_all
+from tests.engine.arrivals import PEER, PeerRig
+from tests.engine.sends import packet_of, transactional_packet
+from tests.engine.web import WebRig
+
+
+def packets(count: int, make: Callable[..., bytes] = packet_of, **attributes: Any) -> list[bytes]:
+    return [make(body=bytes([n]), **attributes) for n in range(count)]
+
+
+@pytest.fixture
+def no_more(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A reason that speaks against everything; how many messages it was asked about."""
+    asked: list[int] = []
+
+    def refuse(self: Admission, queue: Any, batch: Any, *rest: Any) -> int:
+        asked.append(len(batch))
+        raise QueueQuotaExceeded("of the newest reason")
+
+    monkeypatch.setattr(Admission, "admit", refuse)
+    return asked
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+@pytest.mark.parametrize("asks", [{}, {"negative_journaling_requested": True}, {"priority": 5}])
+def test_packets_of_clients_are_refused(count: int, asks: dict[str, Any], no_more: Any) -> None:
+    rig = PeerRig()
+    out = rig.open("orders")
+    with rig.refused(QueueQuotaExceeded.code, "newest"):
+        rig.run(lambda m: m.messages.send_packets(out, packets(count, **asks)))
+    assert no_more == [count]
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_packets_in_transactions_are_refused(count: int, no_more: Any) -> None:
+    rig = PeerRig()
+    rig.create("ledger", transactional=True)
+    out, tx = rig.open("ledger"), rig.begin()
+    with rig.refused(QueueQuotaExceeded.code, "newest"):
+        rig.run(lambda m: m.messages.send_packets(out, packets(count, transactional_packet), tx))
+    assert not tx.count
+
+
+def test_a_message_of_an_application_here_is_refused(no_more: Any) -> None:
+    rig = PeerRig()
+    with pytest.raises(QueueQuotaExceeded, match="newest"):
+        rig.send("orders", b"x")
+    assert rig.bodies("orders") == []
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_packets_of_other_machines_are_refused(count: int, no_more: Any) -> None:
+    rig = PeerRig()
+    came = [rig.packet(bytes([n])) for n in range(count)]
+    verdict = rig.run(lambda m: m.transfer.receive_packets(PEER, came, glance_all(came)))
+    assert verdict.dealt_with == count
+    assert rig.bodies("orders") == []
+    assert no_more == [count, *([1] * count)]  # together, then each for an answer of its own
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_messages_over_http_are_refused(count: int, no_more: Any) -> None:
+    rig = WebRig()
+    assert 200 not in rig.post(*[rig.message() for _ in range(count)])
+    assert no_more
+    assert rig.messages("orders") == []
