@@ -100,7 +100,7 @@ def placed(
 
 def place_seen(packet: bytes, seen: Glance) -> tuple[int, int, int]:
     """The same where it was seen that the packet has a TransactionHeader."""
-    return PLACE.unpack_from(packet, seen.transaction_at + FLAGS.size)  # type: ignore[return-value]
+    return PLACE.unpack_from(packet, seen.transaction_at + FLAGS.size)
 
 
 def place_of(packet: bytes) -> tuple[int, int, int]:
