@@ -75,7 +75,7 @@ def test_a_token_cut_short_is_refused(cut: int) -> None:
         (b"", "not one of this kind"),
         (bytes(72), "not one of this kind"),  # as a Windows propagation token begins
         (pack_token(TOKEN, KEY)[:4] + b"\x02" + pack_token(TOKEN, KEY)[5:], "version 2"),
-        (pack_token(TOKEN, KEY) + b"\x00", "not as long"),
+        (pack_token(TOKEN, KEY) + b"\x00", "the length in the transaction token"),
         (pack_token(TOKEN, KEY).replace(b"alpha", b"alph\xff"), "address"),
     ],
 )

@@ -75,8 +75,8 @@ def test_any_bytes_are_records_or_a_reason(data: bytes) -> None:
     [
         (pack_record(MESSAGE, 10, GENERATION + 1, b"x"), "another place"),
         (pack_record(MESSAGE, 11, GENERATION, b"x"), "another place"),
-        (mark(10, 10), "names a position behind itself"),
-        (pack_record(MARK, 10, GENERATION, bytes(9)), "names a position behind itself"),
+        (mark(10, 10), "names a position after itself"),
+        (pack_record(MARK, 10, GENERATION, bytes(9)), "names a position after itself"),
         (bytes(100) + b"\1", "zeros"),
         (b"\1" * 100, "claims 16843009 bytes"),
     ],

@@ -563,7 +563,7 @@ def test_a_queue_that_comes_to_a_pause_says_why_it_waits(alpha: Machine, net: Ne
     first, second = (alpha.outgoing(name).outgoing for name in (TO_BETA, TO_DEEDS))
     assert first is not None
     assert second is not None
-    assert "nobody listens" in second.last_error
+    assert "there is no listener" in second.last_error
     assert second.retry_time == first.retry_time
 
 
