@@ -23,7 +23,7 @@ def examine(
     *,
     json: bool,
 ) -> None:
-    """Tries everything, tells each finding as it comes, and ends with 1 if something failed."""
+    """Tries everything, reports each finding as it comes, and ends with 1 if something failed."""
     (place,) = places_of([peer], None, DEFAULT_EPM_PORT)
     as_whom = login(user, password_file, None, None)
     check = PeerCheck(place, as_whom, binary_port=binary_port or BINARY_PORT, timeout_s=timeout_s)

@@ -97,7 +97,7 @@ class PeerCheck:
                     f"name {whose}",
                     "warning",
                     f"{label} has more than {NAME_LENGTH_MAX} characters",
-                    "Windows knows computers by their first 15: use the name that it has "
+                    "Windows uses their first 15 characters: use the name that it has "
                     "(`hostname` there), or an address; [queue_manager] name and aliases here.",
                 )
 
@@ -153,7 +153,7 @@ class PeerCheck:
             f"a queue manager listens here at {address}:{self.binary_port}",
             "Whether the other machine reaches it cannot be seen from here: look there with "
             f"Test-NetConnection {address} -Port {self.binary_port}. With NAT in between, MSMQ "
-            "does not know the way back; use HTTP (DIRECT=HTTP).",
+            "has no way back; use HTTP (DIRECT=HTTP).",
         )
 
     def _own_address(self) -> str:
