@@ -21,6 +21,7 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.lakes.compaction import compact
 from posthouse.spark.lakes.conversion import Manifest, parsed
 from posthouse.spark.lakes.disk import Disk
+from posthouse.spark.lakes.erasure import erase
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.state import LakeFile
 from posthouse.spark.lakes.table import LAKE_SCHEMA, lake
@@ -103,6 +104,15 @@ def test_a_converted_lake_goes_on_and_spark_reads_old_and_new_files(
     made.sweep(keep_s=0)
     assert ids_in(made) == [1, 2, 3, 4, 5]
     assert {row.queue for row in lake(folder, spark).collect()} == {ORDERS, ODD}
+
+
+def test_messages_are_erased_from_files_of_version_0_1_too(folder: Path) -> None:
+    """Folders of that version have names that addresses write otherwise."""
+    for number, left in ((1, [2, 3, 4]), (4, [2, 3])):
+        done = erase(folder, f"label = 'label {number}'")
+        assert (done.messages, done.left, done.unknown) == (1, 0, ())
+        assert ids_in(LakeFiles(folder)) == left
+    assert len(data_files(LakeFiles(folder))) == 2
 
 
 def test_power_loss_at_every_step_of_a_conversion_leaves_the_old_lake_or_the_new_one(
