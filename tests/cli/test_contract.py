@@ -100,6 +100,7 @@ LOCAL = {  # what they can say and where they work
     "selftest": "--json",
     "completion": "",
     "pipeline list": "--json",
+    "pipeline erase": "--lake --json",
     "directory join": "--home --json",
     "directory schema": "",
     "help": "",

@@ -8,6 +8,7 @@ import pytest
 
 from posthouse.client.message import body_of
 from posthouse.model.names import parse_format_name
+from posthouse.protocols.management.stubs import MANAGEMENT
 from posthouse.protocols.queue_format import queue_format_of
 from posthouse.protocols.remote_read import stubs
 from posthouse.rpc.ept import EPT
@@ -92,6 +93,7 @@ def test_samba_receives_a_message(house: House, options: str) -> None:
         listed = dict(said["listed"])
         assert listed == {
             name_of(stubs.REMOTE_READ): [house.rpc_port],
+            name_of(MANAGEMENT): [house.rpc_port],
             name_of(EPT): [house.epm_port],
         }
 
