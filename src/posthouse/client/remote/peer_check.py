@@ -97,7 +97,7 @@ class PeerCheck:
                     f"name {whose}",
                     "warning",
                     f"{label} has more than {NAME_LENGTH_MAX} characters",
-                    "Windows uses their first 15 characters: use the name that it has "
+                    "Windows uses the first 15 characters: use the name that it has "
                     "(`hostname` there), or an address; [queue_manager] name and aliases here.",
                 )
 
