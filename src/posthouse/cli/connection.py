@@ -139,7 +139,7 @@ class Remote:
     def octets(
         self, method: str, path: str, octets: bytes = b"", *, query: Query | None = None
     ) -> bytes:
-        """The same for paths that take or give bytes as they are."""
+        """One call of a path that takes or gives bytes as they are."""
         return self.client.call_octets(method, _target(path.removeprefix(PREFIX), query), octets)
 
 

@@ -187,7 +187,7 @@ class QueueManagerClient:
         )
 
     async def call_octets(self, method: str, path: str, octets: bytes = b"") -> bytes:
-        """The same for paths that take or give bytes as they are, such as job files."""
+        """One call of a path that takes or gives bytes as they are, such as job files."""
         return await self._channel.run(
             management.call_octets(self._channel.core, method, path, octets)
         )

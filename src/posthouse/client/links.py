@@ -34,7 +34,7 @@ class Link(Protocol):
         """Waits for bytes, writing meanwhile what is left. Empty when woken; raises when lost."""
 
     def look(self) -> bytes:
-        """The same without waiting; empty when there is nothing."""
+        """Reads without waiting; empty when there is nothing."""
 
     def wake(self) -> None:
         """Makes a waiting `read` return."""

@@ -47,7 +47,7 @@ def call(
 
 
 def call_plain(core: Core, method: str, path: str, body: object) -> Operation[Any]:
-    """The same for any path, with JSON as Python has it."""
+    """One call of any path, with JSON as Python has it."""
     target = path if path.startswith(PREFIX) else PREFIX + path
     called = yield from operations.call(
         core, method, target, b"" if body is None else _encode(body)
@@ -57,7 +57,7 @@ def call_plain(core: Core, method: str, path: str, body: object) -> Operation[An
 
 
 def call_octets(core: Core, method: str, path: str, octets: bytes) -> Operation[bytes]:
-    """The same for a path that takes or gives bytes as they are; an answer of JSON comes so too."""
+    """One call of a path that takes or gives bytes as they are; an answer of JSON comes so too."""
     called = yield from operations.call(core, method, PREFIX + path, octets)
     _check(called)
     return called.body

@@ -61,7 +61,7 @@ class Options(NamedTuple):
 
 
 class SendOptions(TypedDict, total=False):
-    """The same as keywords of `send`; `ack` may be any iterable of words, or joined by commas."""
+    """The options of a message as keywords of `send`; `ack` may be any iterable of words, or joined by commas."""
 
     label: str
     priority: int

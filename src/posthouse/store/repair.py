@@ -160,7 +160,7 @@ class Healing:
 
     def _replaced(self, piece: Piece) -> bytes:
         self.reasons.append(f"offset {piece.offset}: {piece.reason}")
-        if not piece.bad:  # behind the last record of the newest segment
+        if not piece.bad:  # after the last record of the newest segment
             self.bytes += piece.end - piece.offset
             return b""
         return self._from_index(piece) or self._beginning(piece) or self._given_up(piece)

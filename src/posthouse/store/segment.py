@@ -59,7 +59,7 @@ class Segment:
         self.generation = generation_of(store_id, number)
         self.first_sequence = first_sequence
         self.last_sequence = first_sequence - 1
-        self.body_at = SEGMENT_HEADER_SIZE  # behind the records that begin every segment
+        self.body_at = SEGMENT_HEADER_SIZE  # after the records that begin every segment
         self.end = SEGMENT_HEADER_SIZE
         self.prepared = 0  # up to here the file has bytes after its records, written in advance
         self.recycled = False  # they may be those of a segment that is gone

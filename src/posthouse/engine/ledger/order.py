@@ -292,7 +292,7 @@ class Lane:
                     yield chunk.ids[place], chunk.numbers[place]
 
     def around(self, lookup_id: int, without: Stretch | None) -> Iterator[tuple[int, int]]:
-        """The same as `after`, without the messages of a stretch."""
+        """Like `after`, without the messages of a stretch."""
         return self.after(lookup_id) if without is None else self._around(lookup_id, without)
 
     def _around(self, lookup_id: int, without: Stretch) -> Iterator[tuple[int, int]]:
@@ -303,7 +303,7 @@ class Lane:
             yield entry
 
     def around_back(self, lookup_id: int, without: Stretch | None) -> Iterator[tuple[int, int]]:
-        """The same as `before`, without the messages of a stretch."""
+        """Like `before`, without the messages of a stretch."""
         for entry in self.before(lookup_id):
             if without is not None and without.holds(entry[0]):
                 yield from self.before(without.after + 1)

@@ -23,7 +23,7 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.sequence_places import place_seen
 from posthouse.wire.packet.tail import USER_TAIL
 
-RELAYED = b"!"  # behind the source of refused messages that came from routers or from itself
+RELAYED = b"!"  # after the source of refused messages that came from routers or from itself
 Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal: digests
 
 

@@ -23,7 +23,7 @@ class Action(NamedTuple):
 
     peek: bool
     seek: MessageSeekAction | None = None  # from a lookup identifier
-    next: bool = False  # behind the place of a cursor
+    next: bool = False  # after the place of a cursor
 
 
 _CURRENT, _NEXT, _PREVIOUS = (

@@ -58,7 +58,7 @@ class _Chunks:
         self._line = b""  # an unfinished line
         self._left = 0  # of a chunk, with the line end after it
         self._count = 0  # of chunks so far
-        self._trailer: bytes | None = None  # behind the last chunk
+        self._trailer: bytes | None = None  # after the last chunk
 
     @property
     def held(self) -> int:
