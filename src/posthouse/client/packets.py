@@ -61,7 +61,7 @@ class Options(NamedTuple):
 
 
 class SendOptions(TypedDict, total=False):
-    """The options of a message as keywords of `send`; `ack` may be any iterable of words, or joined by commas."""
+    """The options of a message as keywords of `send`; `ack` is a list or text with commas."""
 
     label: str
     priority: int
