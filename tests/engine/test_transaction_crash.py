@@ -166,7 +166,7 @@ def test_a_large_transaction_is_appended_as_it_comes() -> None:
     assert [record[0] for record in effects.records] == [MESSAGE, MESSAGE]
     effects = rig.decide(lambda m: m.messages.enqueue_message_to_an_open_queue(out, message, tx))
     assert [record[0] for record in effects.records] == [MESSAGE]
-    assert [sends.batch for sends in tx.sends()] == [None] * 3
+    assert {sends.batch for sends in tx.sends()} == {None}
     assert len(rig.manager.ledger.state.pending) == 3
     assert rig.bodies("orders") == []
     effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))

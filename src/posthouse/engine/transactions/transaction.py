@@ -73,6 +73,30 @@ class EnqueuedBatch:
         # FLAG_FIRST and FLAG_LAST, once it is known that its first or last message gets them.
         self.first = self.last = 0
 
+    def is_followed_by(self, other: EnqueuedBatch) -> bool:
+        """Whether another batch goes on where this one ends, and nothing tells them apart."""
+        row, its_row, batch, its_batch = self.row, other.row, self.batch, other.batch
+        return (
+            batch is not None
+            and its_batch is not None
+            and self.numbers.stop == other.numbers.start
+            and self.queue == other.queue
+            and not (row.wants or its_row.wants or self.extra or other.extra)
+            and self.sender == other.sender
+            and row.expires == its_row.expires
+            and row.flags == its_row.flags
+            and row.message_class == its_row.message_class
+            and batch.head.transaction_at == its_batch.head.transaction_at
+        )
+
+    def extend(self, other: EnqueuedBatch) -> None:
+        """Takes over the sends of a batch that follows."""
+        assert self.batch is not None
+        assert other.batch is not None
+        self.batch.extend(other.batch)
+        self.numbers = range(self.numbers.start, other.numbers.stop)
+        self.size += other.size
+
     def each(self) -> Iterator[EnqueuedBatch]:
         """Its sends as batches of one; they are not in the log yet."""
         batch, count = self.batch, len(self.numbers)
@@ -175,8 +199,12 @@ class Transaction:
         self.count += 1
 
     def add_sends(self, sends: EnqueuedBatch) -> None:
-        """A batch more, after all others."""
-        self.by_message[sends.numbers.start] = sends
+        """A batch more, after all others; with the last one it makes one batch if it is alike."""
+        last = self.by_message[next(reversed(self.by_message))] if self.by_message else None
+        if isinstance(last, EnqueuedBatch) and last.is_followed_by(sends):
+            last.extend(sends)
+        else:
+            self.by_message[sends.numbers.start] = sends
         self.count += len(sends.numbers)
         self.size += sends.size
 

@@ -84,6 +84,15 @@ class Batch:
         direct = self.head.user_flags >> 10 & 7 == QUEUE_DIRECT
         return direct and _privacy(self.packets[0], self.head) not in (b"", NO_PRIVACY)
 
+    def extend(self, other: Batch) -> None:
+        """Takes over the messages of another batch that shares what this one shares."""
+        ordinals = self.ordinals if isinstance(self.ordinals, list) else list(self.ordinals)
+        ordinals += other.ordinals
+        self.ordinals = ordinals
+        self.packets += other.packets
+        self.looks += other.looks
+        self.size += other.size
+
     def each(self) -> list[Batch]:
         """Its messages one by one."""
         if len(self.packets) == 1:
