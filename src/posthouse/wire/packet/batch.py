@@ -86,9 +86,10 @@ class Batch:
 
     def extend(self, other: Batch) -> None:
         """Takes over the messages of another batch that shares what this one shares."""
-        ordinals = self.ordinals if isinstance(self.ordinals, list) else list(self.ordinals)
-        ordinals += other.ordinals
-        self.ordinals = ordinals
+        ordinals = self.ordinals
+        if not isinstance(ordinals, list):
+            self.ordinals = ordinals = list(ordinals)
+        ordinals.extend(other.ordinals)
         self.packets += other.packets
         self.looks += other.looks
         self.size += other.size
