@@ -28,7 +28,7 @@ from benchmarks.run import Bar, Run
 from benchmarks.samples import packets
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.runtime.driver import Call
 
@@ -106,10 +106,10 @@ class OutgoingBacklog(Backlog):
 
     def open(self) -> Handles:
         """An outgoing queue and a session that carries it."""
-        self.sender: Sender = self.home.driver.run(self._connect)
+        self.sender: OutgoingCursor = self.home.driver.run(self._connect)
         return Handles(self._send, self._send)
 
-    def _connect(self, manager: QueueManager) -> Sender:
+    def _connect(self, manager: QueueManager) -> OutgoingCursor:
         caller = self.home.administrator
         self._send: OpenQueueDescriptor = manager.queues.open_queue(
             FAR, QueueAccessType.SEND, caller

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from posthouse.protocols.srmp.http_head import ResponseHead
-from posthouse.protocols.srmp.http_reader import Request, RequestReader, ResponseReader
+from posthouse.protocols.srmp.http_reader import HttpRequest, RequestReader, ResponseReader
 from posthouse.protocols.srmp.http_writer import request, response
 from posthouse.protocols.srmp.settings import SrmpSettings
 
@@ -73,7 +73,7 @@ def fuzz_one(data: bytes) -> bool:
     return bool(found or heads)
 
 
-def requests_of(data: bytes, piece: int) -> tuple[list[Request], bool]:
+def requests_of(data: bytes, piece: int) -> tuple[list[HttpRequest], bool]:
     """The requests of a stream that arrives in such pieces, and whether it is broken."""
     reader, found = RequestReader(SETTINGS), []
     for at in range(0, len(data), piece):
@@ -95,7 +95,7 @@ def responses_of(data: bytes, piece: int) -> tuple[list[ResponseHead], bool]:
     return found, reader.error is not None
 
 
-def check_request(found: Request) -> None:
+def check_request(found: HttpRequest) -> None:
     """What was taken is what one reader only can take it for."""
     head, raw = found.head, found.head.raw
     assert raw.endswith(b"\r\n\r\n")

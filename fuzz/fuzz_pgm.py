@@ -4,9 +4,9 @@ from collections.abc import Hashable
 from contextlib import suppress
 
 from posthouse.model.errors import RemoteProtocolError
-from posthouse.protocols.pgm.receiver import ASKED_MAX, Holding, Receiver
+from posthouse.protocols.pgm.receiver import ASKED_MAX, Holding, PgmReceiver
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.source import Session, Source
+from posthouse.protocols.pgm.source import PgmSession, Source
 from posthouse.protocols.pgm.units import read_unit
 from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Options, Reset
 from posthouse.wire.pgm.packets import (
@@ -58,17 +58,17 @@ SEEDS = [
 class _Ear:
     """A receiver's listener that keeps nothing."""
 
-    def deliver(self, receiver: Receiver, unit: bytes) -> None:
+    def deliver(self, receiver: PgmReceiver, unit: bytes) -> None:
         assert 0 < len(unit) <= SETTINGS.unit_bytes
         try:
             read_unit(unit)
         except RemoteProtocolError:
             return
 
-    def lost(self, receiver: Receiver, count: int) -> None:
+    def lost(self, receiver: PgmReceiver, count: int) -> None:
         assert count > 0
 
-    def send_nak(self, receiver: Receiver, sequences: tuple[int, ...]) -> None:
+    def send_nak(self, receiver: PgmReceiver, sequences: tuple[int, ...]) -> None:
         assert 0 < len(sequences) <= 63
 
 
@@ -97,9 +97,9 @@ def fuzz_one(data: bytes) -> bool:
         read_pgm(data)
     packets = _packets(data)
     holding, now_ms = Holding(1 << 20), 0
-    receiver = Receiver(TSI, SOURCE, SETTINGS, _Ear(), lambda low, high: high, holding, 0)
+    receiver = PgmReceiver(TSI, SOURCE, SETTINGS, _Ear(), lambda low, high: high, holding, 0)
     sent: list[Hashable] = []
-    session = Session(TSI, GROUP, PORT, SOURCE)
+    session = PgmSession(TSI, GROUP, PORT, SOURCE)
     source = Source(
         session, SETTINGS, lambda kind, packet: None, sent.extend, first_sequence=1, now_ms=0
     )

@@ -15,7 +15,7 @@ from posthouse.protocols.remote_read.stubs import (
     EndReceive,
     EnlistRemoteTransaction,
     MoveMessage,
-    OpenQueue,
+    OpenQueueRequest,
     QueueFormat,
     Received,
     Section,
@@ -37,7 +37,7 @@ NAMES = [
     QueueFormat(8, 5, "OS:host\\private$\\q;sub"),
 ]
 REQUESTS = [
-    *((2, OpenQueue(name, 1, 0, GUID, 1, 6, 1, 0, 0)) for name in NAMES),
+    *((2, OpenQueueRequest(name, 1, 0, GUID, 1, 6, 1, 0, 0)) for name in NAMES),
     (7, StartReceive(HANDLE, 1, 2, 3, 4, 5, 6, 7)),
     (9, EndReceive(HANDLE, 2, 1)),
     (10, MoveMessage(HANDLE, 1, 2, GUID)),

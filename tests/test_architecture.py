@@ -366,6 +366,22 @@ def names_used(tree: ast.AST) -> Iterator[str]:
             yield from re.split(r"\W+", node.value[:80])
 
 
+# What users call so, in the blocking and in the asyncio client, and beside it in the engine.
+NAMED_TWICE = {"Consumer", "Cursor", "Part", "Queue", "QueueManagerClient", "Transaction"}
+
+
+def test_a_class_name_is_used_once() -> None:
+    """Across engine, store, protocols and client: whoever searches for a name finds one class."""
+    places: dict[str, list[str]] = {}
+    for module in modules():
+        if module.package in ("engine", "store", "protocols", "client"):
+            for node in module.tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(module.name)
+    several = {name: found for name, found in places.items() if len(found) > 1}
+    assert several.keys() == NAMED_TWICE, several
+
+
 def test_no_test_imports_another() -> None:
     """What tests share is in tests/support, or in a module that is not a test."""
     found = [

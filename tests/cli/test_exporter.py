@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from posthouse.client.remote.connecting import Login, Place
+from posthouse.client.remote.connecting import RemoteLogin, RemotePlace
 from posthouse.client.remote.exporter import CONNECTIONS_MAX, Exporter, ExporterServer
 from posthouse.model.property_ids import Vt
 from posthouse.rpc.propvariant import NULL, Variant, text, texts
@@ -19,7 +19,7 @@ from posthouse.rpc.security import Level
 from tests.cli.conftest import Posthouse
 from tests.client.managed_peer import ManagedPeer
 
-NOBODY = Login(level=Level.NONE)
+NOBODY = RemoteLogin(level=Level.NONE)
 ORDER = ("queue", "destination", "kind", "state")
 
 
@@ -38,7 +38,7 @@ def peer() -> Iterator[ManagedPeer]:
 
 @contextmanager
 def exporting(*ports: int, every_s: float = 3600) -> Iterator[ExporterServer]:
-    places = [Place("127.0.0.1", port) for port in ports]
+    places = [RemotePlace("127.0.0.1", port) for port in ports]
     exporter = Exporter(places, NOBODY, every_s=every_s, timeout_s=5)
     server = ExporterServer(("127.0.0.1", 0), exporter)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))

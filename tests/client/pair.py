@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.operations import Operation
-from posthouse.client.requests import Handle, Request
+from posthouse.client.requests import QueueHandle, Request
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.security.access import Caller
@@ -26,7 +26,7 @@ class Pair:
 
     def __init__(self, cuts: dict[int, str] | None = None) -> None:
         self.rig = SessionRig()
-        self.core = Core(NAME, "pair", lambda: self.rig.clock.now_ms / 1000)
+        self.core = SessionCore(NAME, "pair", lambda: self.rig.clock.now_ms / 1000)
         self.cuts = cuts or {}
         self.exchanges = 0
         self.connections = 0
@@ -104,8 +104,8 @@ class Pair:
                 self.hear()
         raise AssertionError("a request is never done")
 
-    def handle(self, name: str, access: QueueAccessType) -> Handle:
-        return Handle(name, access)
+    def handle(self, name: str, access: QueueAccessType) -> QueueHandle:
+        return QueueHandle(name, access)
 
     def bodies(self, name: str) -> list[bytes]:
         return self.rig.bodies(name.rpartition("\\")[2])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.requests import (
     Ask,
-    Handle,
+    QueueHandle,
     ReadRequest,
     Request,
     SendRequest,
@@ -27,7 +27,7 @@ class Peer:
 
     def __init__(self, *, greet: bool = True, unanswered_max: int = 64) -> None:
         self.now = 0.0
-        self.core = Core(b"s" * 16, "test", lambda: self.now)
+        self.core = SessionCore(b"s" * 16, "test", lambda: self.now)
         self.unanswered_max = unanswered_max
         self.handles = itertools.count(1000)
         if greet:
@@ -70,19 +70,23 @@ class Peer:
         self.core.submit(request)
         return request
 
-    def receive(self, handle: Handle, timeout: float | None = None, **options: Any) -> ReadRequest:
+    def receive(
+        self, handle: QueueHandle, timeout: float | None = None, **options: Any
+    ) -> ReadRequest:
         request = ReadRequest(frames.RECEIVE, handle, timeout, 1, self.core.clock, **options)
         self.core.submit(request)
         return request
 
-    def send(self, handle: Handle, transaction: TransactionHandle | None = None) -> SendRequest:
+    def send(
+        self, handle: QueueHandle, transaction: TransactionHandle | None = None
+    ) -> SendRequest:
         request = SendRequest(handle, [b"packet"], 6, transaction)
         self.core.submit(request)
         return request
 
 
-def receiving() -> Handle:
-    return Handle(ORDERS, QueueAccessType.RECEIVE)
+def receiving() -> QueueHandle:
+    return QueueHandle(ORDERS, QueueAccessType.RECEIVE)
 
 
 def delivered(lookup_id: int) -> Delivered:

@@ -21,8 +21,8 @@ from posthouse.protocols.remote_read.stubs import (
     Ack,
     ClosedQueue,
     CreatedCursor,
-    OpenedQueue,
     OpenedQueueForMove,
+    OpenQueueResponse,
     Opnum,
     Received,
     Section,
@@ -220,7 +220,7 @@ class Peer:
         handle = bytes(4) + next(self._numbers).to_bytes(16, "little")
         self.handles.add(handle)
         call.association.group.open(handle, lambda: self._run_down(handle))
-        return OpenedQueue(handle)
+        return OpenQueueResponse(handle)
 
     def _open_queue_for_move(self, request: Any, call: Call) -> Any:
         return OpenedQueueForMove(0x1234_5678_9ABC, self._open_queue(request, call).handle)

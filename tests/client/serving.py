@@ -14,7 +14,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.binary.server import BinaryNode, BinaryServer
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.http.connection import Connection
+from posthouse.protocols.http.connection import HttpConnection
 from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
 from posthouse.runtime.home import Home, start_manager
 from posthouse.runtime.loop import Loop
@@ -119,7 +119,7 @@ class Serving:
 
         self._in_loop(cut())
 
-    def on_each(self, change: Callable[[Connection], None]) -> None:
+    def on_each(self, change: Callable[[HttpConnection], None]) -> None:
         """Does something with every connection."""
 
         async def do() -> None:

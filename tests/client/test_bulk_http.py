@@ -17,7 +17,7 @@ import posthouse
 from posthouse.client import admin_http as bulk_http
 from posthouse.client import arrow_read as bulk_read
 from posthouse.client.admin_http import BulkHttp, segment
-from posthouse.client.arrow_read import Wanted, plan, read, split
+from posthouse.client.arrow_read import PlannedQueue, plan, read, split
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable, SessionLost
 from posthouse.model.errors import AccessDenied, QueueNotFound, ServiceNotAvailable
 from tests.client.serving import Serving, serving
@@ -118,7 +118,7 @@ def token_of(office: Serving, role: str = "read") -> str:
 
 def test_a_queue_is_planned_split_and_read(office: Serving) -> None:
     with BulkHttp(office.url, token=token_of(office)) as http:
-        found = plan(http, [Wanted(ORDERS), Wanted(ORDERS, after=20, max_messages=7)])
+        found = plan(http, [PlannedQueue(ORDERS), PlannedQueue(ORDERS, after=20, max_messages=7)])
         whole, some = found.queues
         assert (whole.messages, some.messages, some.end) == (50, 7, 27)
         cuts = split(http, whole.queue, 0, whole.end, parts=3)

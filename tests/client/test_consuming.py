@@ -10,7 +10,7 @@ from posthouse.client import operations as ops
 from posthouse.client.consuming import END_AFTER_S, Browsing, Consuming
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.packets import Options
-from posthouse.client.requests import Handle
+from posthouse.client.requests import QueueHandle
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import MessageNotFound, QueueNotAvailable
 from tests.client.pair import CUTS, ORDERS, Pair
@@ -20,7 +20,7 @@ DURABLE = Options(recoverable=True)
 
 def filled(count: int, cuts: dict[int, str] | None = None) -> Pair:
     pair = Pair()
-    handle = Handle(ORDERS, QueueAccessType.SEND)
+    handle = QueueHandle(ORDERS, QueueAccessType.SEND)
     bodies = [b"%d" % number for number in range(count)]
     pair.run(ops.send_many(pair.core, handle, bodies, DURABLE, None))
     pair.cuts = {pair.exchanges + place: cut for place, cut in (cuts or {}).items()}
@@ -36,7 +36,7 @@ def consumer(
     at_once: bool = False,
     lookup_id: int | None = None,
 ) -> Consuming:
-    handle = Handle(ORDERS, QueueAccessType.RECEIVE)
+    handle = QueueHandle(ORDERS, QueueAccessType.RECEIVE)
     return Consuming(pair.core, handle, batch, timeout, prefetch, at_once, lookup_id)
 
 
@@ -207,7 +207,7 @@ def test_a_refused_end_is_told() -> None:
 
 
 def second_of(pair: Pair) -> int:
-    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), 9)
+    browsing = Browsing(pair.core, QueueHandle(ORDERS, QueueAccessType.PEEK), 9)
     return pair.run(browsing.next_page())[1].lookup_id
 
 
@@ -256,7 +256,7 @@ def test_one_message_over_a_broken_connection_is_taken_once_or_comes_again(
 
 
 def browse(pair: Pair, page: int) -> list[bytes]:
-    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), page)
+    browsing = Browsing(pair.core, QueueHandle(ORDERS, QueueAccessType.PEEK), page)
     found = []
     while messages := pair.run(browsing.next_page()):
         assert len(messages) <= page
@@ -273,9 +273,9 @@ def test_browsing_shows_everything_and_takes_nothing(page: int) -> None:
 
 def test_a_browser_goes_on_where_it_is_while_others_take() -> None:
     pair = filled(6)
-    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), 2)
+    browsing = Browsing(pair.core, QueueHandle(ORDERS, QueueAccessType.PEEK), 2)
     first = pair.run(browsing.next_page())
-    out = Handle(ORDERS, QueueAccessType.RECEIVE)
+    out = QueueHandle(ORDERS, QueueAccessType.RECEIVE)
     pair.run(ops.receive(pair.core, out, 3, 0, None))
     rest = []
     while page := pair.run(browsing.next_page()):
@@ -285,7 +285,7 @@ def test_a_browser_goes_on_where_it_is_while_others_take() -> None:
 
 def test_a_browser_breaks_with_its_connection() -> None:
     pair = filled(6)
-    browsing = Browsing(pair.core, Handle(ORDERS, QueueAccessType.PEEK), 2)
+    browsing = Browsing(pair.core, QueueHandle(ORDERS, QueueAccessType.PEEK), 2)
     pair.run(browsing.next_page())
     pair.break_off()
     with pytest.raises(SessionLost, match="cursor"):
@@ -303,7 +303,7 @@ def test_a_prefetch_that_ran_out_while_the_reader_worked_is_no_end() -> None:
     pair.rig.advance(6)  # the reader works longer than the prefetch waits
     pair.rig.desk.settle()
     pair.hear()
-    sender = Handle(ORDERS, QueueAccessType.SEND)
+    sender = QueueHandle(ORDERS, QueueAccessType.SEND)
     pair.run(ops.send(pair.core, sender, b"late", DURABLE, None))
     assert take(pair, consuming) == b"late"
     assert take(pair, consuming) is None
@@ -317,6 +317,6 @@ def test_a_prefetch_that_an_outage_ended_while_the_reader_worked_is_asked_again(
     pair.session.lost()
     pair.core.give_up(pair.core.clock() + 6, ServerUnreachable("nobody there"))
     pair.connect()
-    sender = Handle(ORDERS, QueueAccessType.SEND)
+    sender = QueueHandle(ORDERS, QueueAccessType.SEND)
     pair.run(ops.send(pair.core, sender, b"late", DURABLE, None))
     assert {take(pair, consuming), take(pair, consuming)} == {b"0", b"late"}  # one came back

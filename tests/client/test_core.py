@@ -22,9 +22,9 @@ from posthouse.client.requests import (
     CommitRequest,
     CursorHandle,
     EndRequest,
-    Handle,
     LookupRequest,
     OpenWait,
+    QueueHandle,
     SendRequest,
     TransactionHandle,
 )
@@ -212,7 +212,7 @@ def test_a_queue_that_is_gone_is_closed_and_opened_anew_once() -> None:
 
 
 def test_at_most_so_many_requests_with_an_id_are_unanswered() -> None:
-    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     asked = [peer.send(handle) for _ in range(UNANSWERED_MAX + 3)]
     sent = peer.opened(peer.heard()[0])
     ids = [frames.decode_send(frame.payload).request_id for frame in sent]
@@ -228,14 +228,14 @@ def test_at_most_so_many_requests_with_an_id_are_unanswered() -> None:
 
 
 def test_the_queue_manager_may_allow_fewer() -> None:
-    peer, handle = Peer(unanswered_max=2), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(unanswered_max=2), QueueHandle(ORDERS, QueueAccessType.SEND)
     for _ in range(5):
         peer.send(handle)
     assert len(peer.opened(peer.heard()[0])) == 2
 
 
 def test_what_waits_for_an_id_survives_a_broken_connection() -> None:
-    peer, handle = Peer(unanswered_max=1), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(unanswered_max=1), QueueHandle(ORDERS, QueueAccessType.SEND)
     asked = [peer.send(handle) for _ in range(3)]
     peer.opened(peer.heard()[0])
     peer.core.lost()
@@ -288,7 +288,7 @@ def test_what_has_not_left_yet_is_asked_in_the_next_connection() -> None:
     opened = peer.receive(handle)
     (read,) = peer.opened(peer.heard()[0])
     begin = Ask(payloads.Begin, frames.BEGUN, repeatable=False)
-    unopened = peer.send(Handle(ORDERS, QueueAccessType.SEND))
+    unopened = peer.send(QueueHandle(ORDERS, QueueAccessType.SEND))
     peer.core.submit(begin)
     peer.core.lost()
     again = peer.connect()
@@ -299,7 +299,7 @@ def test_what_has_not_left_yet_is_asked_in_the_next_connection() -> None:
 
 
 def test_a_transaction_breaks_with_its_connection() -> None:
-    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     transaction = TransactionHandle(9, b"t" * 16, peer.core.generation)
     sent = peer.send(handle, transaction)
     peer.opened(peer.heard()[0])
@@ -313,7 +313,7 @@ def test_a_transaction_breaks_with_its_connection() -> None:
 
 
 def test_what_is_asked_in_a_transaction_waits_until_it_has_begun() -> None:
-    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     transaction = peer.core.begin_transaction()
     (begin,) = peer.heard()
     sent, commit = peer.send(handle, transaction), CommitRequest(transaction)
@@ -329,7 +329,7 @@ def test_what_is_asked_in_a_transaction_waits_until_it_has_begun() -> None:
 
 
 def test_a_transaction_that_could_not_begin_fails_all_that_was_asked_in_it() -> None:
-    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     transaction = peer.core.begin_transaction()
     (begin,) = peer.heard()
     sent = peer.send(handle, transaction)
@@ -342,7 +342,7 @@ def test_a_transaction_that_could_not_begin_fails_all_that_was_asked_in_it() -> 
 
 
 def test_a_transaction_that_has_not_begun_begins_in_the_next_connection() -> None:
-    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     transaction = peer.core.begin_transaction()
     peer.heard()
     sent = peer.send(handle, transaction)
@@ -357,7 +357,7 @@ def test_a_transaction_that_has_not_begun_begins_in_the_next_connection() -> Non
 
 
 def test_the_end_of_a_session_ends_what_waits_for_a_transaction() -> None:
-    peer, handle = Peer(), Handle(ORDERS, QueueAccessType.SEND)
+    peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     sent = peer.send(handle, peer.core.begin_transaction())
     peer.core.fail(SessionLost("gone"))
     assert isinstance(sent.error, SessionLost)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import posthouse
-from posthouse.client.binary.session import SendingSession
+from posthouse.client.binary.session import SenderSession
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import (
     QueueError,
@@ -239,7 +239,7 @@ def test_names_without_a_computer_are_refused(name: str) -> None:
 
 @given(st.binary(max_size=700), st.integers(0, 2))
 def test_any_bytes_are_taken_or_break_the_session(data: bytes, stage: int) -> None:
-    session = SendingSession(QUICK, bytes(16), deque())
+    session = SenderSession(QUICK, bytes(16), deque())
     request = read_establish_connection(session.begin(0))
     if stage:
         session.receive(establish_connection_response(request, b"s" * 16), 1)

@@ -9,7 +9,7 @@ from posthouse.client.errors import ServerUnreachable, TransactionAborted, Trans
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation
 from posthouse.client.packets import DEFAULTS
-from posthouse.client.requests import Handle, Request
+from posthouse.client.requests import QueueHandle, Request
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import (
     InsufficientResources,
@@ -110,8 +110,8 @@ def test_an_end_that_is_refused_in_the_next_connection_means_receiving_again() -
     assert [frame.kind for frame in peer.opened(peer.heard()[0])] == [frames.RECEIVE]
 
 
-def sending(peer: Peer, bodies: list[bytes]) -> tuple[Operation[ops.MessageIds], Handle]:
-    handle = Handle(ORDERS, QueueAccessType.SEND)
+def sending(peer: Peer, bodies: list[bytes]) -> tuple[Operation[ops.MessageIds], QueueHandle]:
+    handle = QueueHandle(ORDERS, QueueAccessType.SEND)
     return ops.send_many(peer.core, handle, bodies, DEFAULTS, None), handle
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from posthouse.client.remote.connecting import Login
+from posthouse.client.remote.connecting import RemoteLogin
 from posthouse.rpc.security import Level
 
 
 def test_a_login_does_not_show_its_password() -> None:
-    shown = repr(Login("alice", "Geheim!", Level.INTEGRITY, "ntlm"))
+    shown = repr(RemoteLogin("alice", "Geheim!", Level.INTEGRITY, "ntlm"))
     assert shown == "Login('alice', INTEGRITY, 'ntlm')"

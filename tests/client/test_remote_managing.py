@@ -9,7 +9,7 @@ import pytest
 
 import posthouse
 from posthouse.client.errors import ServerUnreachable, SessionEnded
-from posthouse.client.remote.connecting import Login, Place
+from posthouse.client.remote.connecting import RemoteLogin, RemotePlace
 from posthouse.client.remote.managing import RemoteManagement
 from posthouse.model.errors import (
     AccessDenied,
@@ -53,8 +53,8 @@ def managing(peer: ManagedPeer) -> Iterator[RemoteManagement]:
 
 
 def manager_of(peer: ManagedPeer, timeout_s: float = 20.0, **place: Any) -> RemoteManagement:
-    where = Place("127.0.0.1", **({"rpc_port": peer.port} | place))
-    return RemoteManagement(where, Login(level=Level.NONE), timeout_s=timeout_s)
+    where = RemotePlace("127.0.0.1", **({"rpc_port": peer.port} | place))
+    return RemoteManagement(where, RemoteLogin(level=Level.NONE), timeout_s=timeout_s)
 
 
 # -- count()

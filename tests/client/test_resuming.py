@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from posthouse.client import operations as ops
 from posthouse.client.errors import TransactionAborted
 from posthouse.client.packets import Options
-from posthouse.client.requests import Handle
+from posthouse.client.requests import QueueHandle
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import IoTimeout
 from tests.client.pair import CUTS, LEDGER, ORDERS, Pair
@@ -23,9 +23,9 @@ class Shop:
     def __init__(self, cuts: dict[int, str]) -> None:
         self.pair = Pair(cuts)
         self.core = self.pair.core
-        self.orders_in = Handle(ORDERS, QueueAccessType.SEND)
-        self.orders_out = Handle(ORDERS, QueueAccessType.RECEIVE)
-        self.ledger_in = Handle(LEDGER, QueueAccessType.SEND)
+        self.orders_in = QueueHandle(ORDERS, QueueAccessType.SEND)
+        self.orders_out = QueueHandle(ORDERS, QueueAccessType.RECEIVE)
+        self.ledger_in = QueueHandle(LEDGER, QueueAccessType.SEND)
         self.sent: list[bytes] = []
         self.received: list[bytes] = []
         self.written: list[bytes] = []

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from posthouse.client.errors import SessionEnded
-from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending, RpcLink
+from posthouse.client.rpc_link import CallTimeout, LinkLost, PendingCall, RpcLink
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import REMOTE_READ, Opnum, decode_response
 from posthouse.rpc.client import BindRefused, ClientConnection
@@ -172,7 +172,7 @@ def test_an_abandoned_call_hears_of_a_break(peer: Peer, link: RpcLink) -> None:
 def test_an_answer_to_nobody_breaks_the_connection(peer: Peer, link: RpcLink) -> None:
     pending = link.submit(PORT, b"")
     link._waiting.clear()
-    other = Pending()
+    other = PendingCall()
     link._waiting[77] = other
     link.flush()
     link.wait(other, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from posthouse.engine.ledger.effects import Ask, Event
+from posthouse.engine.ledger.effects import Event, PeerRequest
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transactions.transaction import Transaction
@@ -112,7 +112,7 @@ class Machine(Rig):
 
     # -- the network
 
-    def _send(self, asks: list[Ask]) -> None:
+    def _send(self, asks: list[PeerRequest]) -> None:
         for ask in asks:
             name = ask.url.partition("://")[2].partition(":")[0].upper()
             self.world.asks[ask.text] = ask
@@ -148,7 +148,7 @@ class World:
         self.clock = SimClock()
         self.network = SimNetwork(seed, self.clock, LOSSY if lossy else HONEST)
         self.random = random.Random(seed)
-        self.asks: dict[str, Ask] = {}
+        self.asks: dict[str, PeerRequest] = {}
         self.points = 0
         self.deaths: set[int] = set()  # at these points
         self.chance = 0.0  # or at any, in this many of a hundred

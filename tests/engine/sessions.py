@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import Message
 from posthouse.wire.packet.message import deserialize
@@ -16,26 +16,28 @@ EVERYTHING = 1 << 30
 class SessionRig(PostRig):
     """A rig with short names for what sessions do."""
 
-    def session(self, name: str = FAR) -> Sender:
+    def session(self, name: str = FAR) -> OutgoingCursor:
         """A new session for an outgoing queue, which is made if need be."""
         self.close(self.open(name))
         number = self.outgoing(name)[0].number
         return self.run(lambda m: m.transfer.begin_sending(number))
 
-    def take(self, sender: Sender, count: int = 1000, size: int = EVERYTHING) -> list[Outbound]:
+    def take(
+        self, sender: OutgoingCursor, count: int = 1000, size: int = EVERYTHING
+    ) -> list[Outbound]:
         return self.run(lambda m: sender.take(count, size))
 
-    def sent(self, sender: Sender, count: int = 1000) -> list[bytes]:
+    def sent(self, sender: OutgoingCursor, count: int = 1000) -> list[bytes]:
         """The bodies of what a session takes."""
         return [deserialize(out.packet).body for out in self.take(sender, count)]
 
-    def acknowledge(self, sender: Sender, taken: list[Outbound]) -> None:
+    def acknowledge(self, sender: OutgoingCursor, taken: list[Outbound]) -> None:
         self.run(lambda m: sender.acknowledged([out.number for out in taken]))
 
-    def end(self, sender: Sender) -> None:
+    def end(self, sender: OutgoingCursor) -> None:
         self.run(lambda m: sender.end())
 
-    def resend(self, sender: Sender) -> None:
+    def resend(self, sender: OutgoingCursor) -> None:
         self.run(lambda m: sender.resend())
 
     def commit_sends(self, bodies: str, to: str = FAR, **attributes: Any) -> None:

@@ -19,11 +19,11 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines.stage import (
     ASKING,
     TRANSACTIONAL,
-    Signature,
+    BatchSignature,
     Stage,
     StagedRun,
     StageKey,
-    Target,
+    StageTarget,
     Upload,
 )
 from posthouse.model.message import (
@@ -41,7 +41,11 @@ QUERY = "query"
 
 
 def run_of(
-    manager: QueueManager, upload: Upload, target: Target, bodies: Sequence[bytes], **options: Any
+    manager: QueueManager,
+    upload: Upload,
+    target: StageTarget,
+    bodies: Sequence[bytes],
+    **options: Any,
 ) -> StagedRun:
     """Messages for one queue that differ in their bodies only."""
     number, ordinals = manager.stages.reserve(len(bodies))
@@ -80,7 +84,7 @@ def joined(runs: Sequence[StagedRun]) -> StagedRun:
 
 
 def packet_of(
-    manager: QueueManager, target: Target, body: bytes, ordinal: int, **options: Any
+    manager: QueueManager, target: StageTarget, body: bytes, ordinal: int, **options: Any
 ) -> bytes:
     """As a writer of a stage makes it."""
     transactional = options.pop("transactional", target.transactional)
@@ -136,5 +140,5 @@ def publish(
     rig: Rig, batch: int, *chosen: tuple[int, int], query: str = QUERY, **known: str
 ) -> Any:
     """Publishes as the administrator; `known` is what the batch is known by."""
-    signature = Signature(**known)
+    signature = BatchSignature(**known)
     return rig.run(lambda m: m.stages.publish(query, batch, list(chosen), rig.admin, signature))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.engine.ledger.records import CHANGE, TABLE_DECISION, TABLE_HEURISTIC, unpack_change
 from posthouse.engine.transactions.coordinator import (
     COMMITTED,
@@ -49,7 +49,7 @@ class Desk(Rig):
     """ALPHA with two peers, and every ask it makes."""
 
     def __init__(self, **settings: Any) -> None:
-        self.asks: list[Ask] = []
+        self.asks: list[PeerRequest] = []
         super().__init__(**settings)
         self.run(lambda m: m.transactions.add_peer("PEER", PEER, URL, KEY))
         self.run(lambda m: m.transactions.add_peer("OTHER", OTHER, "http://other", OTHER_KEY))
@@ -90,7 +90,7 @@ class Desk(Rig):
             key,
         )
         said = sign_reply(parse_call(text), reply, key)
-        ask = Ask(peer, URL, verb, identifier, text)
+        ask = PeerRequest(peer, URL, verb, identifier, text)
         self.run(lambda m: m.transactions.answered(ask, said))
 
     def joined(self, *peers: str, owner: object = None) -> Transaction:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.messages.cursor import Cursor, CursorEvent, CursorState
 from posthouse.model.errors import (
     IllegalCursorAction,
@@ -51,14 +51,14 @@ TABLE = {
 def test_every_state_meets_every_event(state: CursorState, event: CursorEvent) -> None:
     rig = readers()
     cursor = rig.cursor(rig.open("q", PEEK))
-    cursor.state, cursor.place = state, Place(4, 7)
+    cursor.state, cursor.place = state, QueuePosition(4, 7)
     if (state, event) in TABLE:
-        cursor.advance(event, Place(4, 9))
-        assert (cursor.state, cursor.place) == (TABLE[state, event], Place(4, 9))
+        cursor.advance(event, QueuePosition(4, 9))
+        assert (cursor.state, cursor.place) == (TABLE[state, event], QueuePosition(4, 9))
     else:
         with pytest.raises(IllegalCursorAction):
-            cursor.advance(event, Place(4, 9))
-        assert (cursor.state, cursor.place) == (state, Place(4, 7))
+            cursor.advance(event, QueuePosition(4, 9))
+        assert (cursor.state, cursor.place) == (state, QueuePosition(4, 7))
 
 
 @pytest.mark.spec("MS-MQDMPR 3.2.1.2/3")
@@ -645,7 +645,7 @@ class Browsing(RuleBasedStateMachine):
     @invariant()
     def the_cursor_is_where_the_list_says(self) -> None:
         assert self.cursor.state is (READ if self.read else UNREAD)
-        assert self.cursor.place == Place(-self.key[0], self.key[1])
+        assert self.cursor.place == QueuePosition(-self.key[0], self.key[1])
 
 
 TestBrowsing = pytest.mark.spec("MS-MQDMPR 3.2.1.2/4", "MS-MQDMPR 3.1.7.3.2/5")(Browsing.TestCase)

@@ -6,7 +6,7 @@ import pytest
 
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.forwarding import REST_MS
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, class_name
 from posthouse.model.names import PrivateName
@@ -37,7 +37,7 @@ class CircleRig(RoutingRig):
         packet = final_ack(body, ACK_RECEIVE, order_queue_of(BEYOND_GUID), origin)
         return patch(packet, hop_count=hops)
 
-    def sender(self) -> Sender:
+    def sender(self) -> OutgoingCursor:
         """A session that takes what there is for BEYOND."""
         return self.run(lambda m: m.transfer.begin_sending(self.waiting().number))
 
@@ -45,7 +45,7 @@ class CircleRig(RoutingRig):
         (queue,) = self.manager.queues.outgoing_queues()
         return queue
 
-    def taken(self, sender: Sender) -> list[Packet]:
+    def taken(self, sender: OutgoingCursor) -> list[Packet]:
         return [Packet(each.packet) for each in self.run(lambda m: sender.take(99, 1 << 20))]
 
     def change_directory(self) -> None:

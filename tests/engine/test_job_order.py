@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.engine.jobs.files import JobFile
-from posthouse.engine.jobs.job import GAP, Job, JobEntry, JobQueue, JobState, QueueDefinition
+from posthouse.engine.jobs.job import GAP, Job, JobEntry, JobQueue, JobQueueDefinition, JobState
 from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.qms import (
     ANY_SERVER,
@@ -26,7 +26,7 @@ MANY = 8_000
 
 
 def queue_of(count: int, **fields: object) -> tuple[JobQueue, list[Job]]:
-    queue = JobQueue(1, QueueDefinition())
+    queue = JobQueue(1, JobQueueDefinition())
     jobs = []
     for number in range(1, count + 1):
         entry = JobEntry(1, number, 0, 0, 1, bytes(6), 0, **fields)  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def test_jobs_that_are_held_and_released_leave_nothing_behind() -> None:
 def test_the_job_that_is_found_is_the_first_that_a_look_at_all_finds(
     kinds: list[tuple[int, int, int]], types: tuple[int, ...] | None, server: int
 ) -> None:
-    queue = JobQueue(1, QueueDefinition())
+    queue = JobQueue(1, JobQueueDefinition())
     for number, (kind, target, flags) in enumerate(kinds, 1):
         entry = JobEntry(1, number, 0, 0, 1, bytes(6), 0, target, b"\xff" * 6, kind)
         queue.add(Job(number, entry, JobState(queue.tail_place(), flags), JobFile()))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.ledger.order import CHUNK, START, Lane, Order, Place, Stretch
+from posthouse.engine.ledger.order import CHUNK, START, Lane, Order, QueuePosition, QueueRange
 
 # Runs of several chunks, then holes and late comers in them.
 STEPS = st.lists(
@@ -94,12 +94,12 @@ def test_chunks_of_unequal_sides_are_refused() -> None:
 ENTRIES = st.dictionaries(st.integers(1, 60), st.integers(0, 7), max_size=30)
 
 
-def order_of(entries: dict[int, int]) -> tuple[Order, list[tuple[Place, int]]]:
+def order_of(entries: dict[int, int]) -> tuple[Order, list[tuple[QueuePosition, int]]]:
     order = Order()
     for lookup_id, priority in entries.items():
         order.lane(priority).insert(lookup_id, lookup_id + 100)
     sorted_ids = sorted(entries, key=lambda i: (-entries[i], i))
-    return order, [(Place(entries[i], i), i + 100) for i in sorted_ids]
+    return order, [(QueuePosition(entries[i], i), i + 100) for i in sorted_ids]
 
 
 @given(ENTRIES, st.integers(0, 7), st.integers(0, 61))
@@ -110,7 +110,7 @@ def test_queue_order_is_priority_then_identifier(
     order, expected = order_of(entries)
     assert list(order.forward(START)) == expected
     assert list(order.backward()) == expected[::-1]
-    place = Place(priority, lookup_id)
+    place = QueuePosition(priority, lookup_id)
     behind = [e for e in expected if (-e[0].priority, e[0].lookup_id) > (-priority, lookup_id)]
     before = [e for e in expected if (-e[0].priority, e[0].lookup_id) < (-priority, lookup_id)]
     assert list(order.forward(place)) == behind
@@ -152,14 +152,14 @@ def test_many_identifiers_are_found_as_each_of_them_is(
 def test_a_stretch_is_passed_over_both_ways(
     entries: list[int], gone: set[int], after: int, width: int, start: int
 ) -> None:
-    order, stretch = Order(), Stretch(after, after + width)
+    order, stretch = Order(), QueueRange(after, after + width)
     for lookup_id, priority in enumerate(entries, 1):
         order.lane(priority).insert(lookup_id, 100 + lookup_id)
     left = {n: p for n, p in enumerate(entries, 1) if n not in gone}
     for lookup_id in gone & set(range(1, len(entries) + 1)):
         order.lane(entries[lookup_id - 1]).remove(lookup_id)
     here = sorted((-p, n) for n, p in left.items())
-    outside = [Place(-p, n) for p, n in here if not after < n <= after + width]
+    outside = [QueuePosition(-p, n) for p, n in here if not after < n <= after + width]
     assert [place for place, _ in order.forward(without=stretch)] == outside
     assert [place for place, _ in order.backward(without=stretch)] == outside[::-1]
     assert order.available((), 99, stretch) == [100 + place.lookup_id for place in outside]

@@ -13,7 +13,7 @@ from posthouse.engine.ledger.books import sender_books_of
 from posthouse.engine.ledger.effects import Unreadable
 from posthouse.engine.ledger.records import CHANGE, TABLE_SEQUENCE, unpack_change
 from posthouse.engine.ledger.state import State
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
 from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import (
@@ -58,7 +58,9 @@ def sequences(taken: list[Outbound]) -> set[int]:
     return {sequence_of(message) for message in messages(taken)}
 
 
-def send_all(rig: SessionRig, bodies: str, **attributes: Any) -> tuple[Sender, list[Outbound], int]:
+def send_all(
+    rig: SessionRig, bodies: str, **attributes: Any
+) -> tuple[OutgoingCursor, list[Outbound], int]:
     """Commits messages and sends them on a new session."""
     rig.commit_sends(bodies, **attributes)
     sender = rig.session()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from posthouse.engine.ledger.books import books_of
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.transactions.transaction import OperationType
 from posthouse.model.errors import (
     IoTimeout,
@@ -326,7 +326,7 @@ def test_a_cursor_does_not_look_through_a_window_of_held_messages() -> None:
     held = [rig.hold(reader).read.lookup_id for _ in range(20)]
     order = rig.queue("q").state.order
     assert len(list(order.forward(available=True))) <= 11
-    behind = Place(3, rig.ids()[25])
+    behind = QueuePosition(3, rig.ids()[25])
     assert list(order.forward(behind, available=True)) == list(order.forward(behind))
     assert body(rig.peek(reader, cursor=rig.cursor(reader))) == b"20"
     rig.end(reader, held[5], positive=False)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.names import parse_format_name
@@ -40,7 +40,7 @@ class Office(WebRig):
             receipts_to=f"http://{self.host}/msmq/private$/order_queue$",
         )
 
-    def sender_of(self, queue: Queue) -> Sender:
+    def sender_of(self, queue: Queue) -> OutgoingCursor:
         assert queue.outgoing is not None
         if queue.outgoing.sender is None:
             return self.run(lambda m: m.transfer.begin_sending(queue.number))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_sequences import SequenceInfo
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import MessageId
@@ -51,7 +51,7 @@ class AwayRig(WebRig):
         return sent
 
     @property
-    def sender(self) -> Sender:
+    def sender(self) -> OutgoingCursor:
         queue = self.away()
         assert queue.outgoing is not None
         if queue.outgoing.sender is None:

@@ -18,7 +18,7 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines import stages
-from posthouse.engine.pipelines.stage import Signature, StageKey, Upload
+from posthouse.engine.pipelines.stage import BatchSignature, StageKey, Upload
 from posthouse.engine.pipelines.stage_refusals import (
     ASKING_MAX,
     BatchDiffers,
@@ -171,7 +171,7 @@ def test_a_second_publish_drops_what_was_staged_again(rig: Rig) -> None:
 
 def test_nothing_is_staged_of_a_batch_that_is_published(rig: Rig) -> None:
     publish(rig, 3, content="offsets")
-    same = Signature(content="offsets")
+    same = BatchSignature(content="offsets")
     assert rig.run(lambda m: m.stages.begin(key_of(3), rig.admin, same)) is None
     assert rig.run(lambda m: m.stages.begin(key_of(4), rig.admin, same)) is not None
 
@@ -190,7 +190,7 @@ def test_a_lower_batch_is_refused_and_nothing_of_it_is_staged(rig: Rig) -> None:
 def test_a_batch_of_other_content_under_the_same_number_is_refused(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     publish(rig, 0, (0, 0), content="one")
-    other = Signature(content="two")
+    other = BatchSignature(content="two")
     with pytest.raises(BatchDiffers, match="other offsets"):
         rig.run(lambda m: m.stages.begin(key_of(0), rig.admin, other))
     with pytest.raises(BatchDiffers, match="other offsets"):
@@ -204,7 +204,7 @@ def test_two_writes_of_one_run_are_two(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     publish(rig, 0, (0, 0), run="run", writer="first")
     assert publish(rig, 0, (0, 0), run="run", writer="first").already
-    second = Signature(run="run", writer="second")
+    second = BatchSignature(run="run", writer="second")
     with pytest.raises(BatchDiffers, match=r"a second write.*queryId of its own"):
         rig.run(lambda m: m.stages.begin(key_of(0, attempt=1), rig.admin, second))
 
@@ -213,7 +213,7 @@ def test_a_batch_of_another_stream_is_another(rig: Rig) -> None:
     """`foreachBatch` with a new checkpoint under an old name, and just as many messages."""
     stage(rig, key_of(0), ("orders", BODIES))
     publish(rig, 0, (0, 0), run="stream/run", writer="first")
-    other = Signature(run="other/run", writer="second")
+    other = BatchSignature(run="other/run", writer="second")
     with pytest.raises(BatchDiffers, match=r"of another checkpoint.*another queryId"):
         rig.run(lambda m: m.stages.begin(key_of(0, attempt=1), rig.admin, other))
 

@@ -20,7 +20,7 @@ from posthouse.protocols.remote_read.stubs import (
     Ack,
     CancelReceive,
     EndReceive,
-    OpenQueue,
+    OpenQueueRequest,
     Opnum,
     Received,
     StartReceive,
@@ -116,7 +116,7 @@ class Crowd:
     def __init__(self, port: int, queue: str) -> None:
         self.port = port
         name = queue_format_of(parse_format_name(queue))
-        self.opening = OpenQueue(name, 1, 0, bytes(16), 1, 6, 1, 0, 1)
+        self.opening = OpenQueueRequest(name, 1, 0, bytes(16), 1, 6, 1, 0, 1)
         self.lines: set[Line] = set()
         self.served: list[str] = []
         self.cancelled = 0

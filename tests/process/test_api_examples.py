@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from posthouse.api.route import PREFIX
 from posthouse.model.filters import FIELDS
-from posthouse.protocols.binary.protocol import Figures
+from posthouse.protocols.binary.protocol import BinaryFigures
 from posthouse.protocols.handlers.bindings import BINDINGS
 from posthouse.protocols.metrics.binary import binary_metrics
 from tests.protocols.admin.api_rig import ApiRig, with_api
@@ -79,8 +79,8 @@ def test_every_metric_is_named(tmp_path: Path) -> None:
         assert f"`{name}" in PAGE, name
 
 
-def _figures() -> Figures:
+def _figures() -> BinaryFigures:
     directions = ("packets", "bytes", "messages")
-    return Figures(
+    return BinaryFigures(
         {}, {}, {}, {}, {f"{of}_{way}": 0 for of in directions for way in ("in", "out")}, 0, 0
     )

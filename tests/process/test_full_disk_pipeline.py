@@ -11,7 +11,7 @@ import pytest
 from posthouse.client import arrow_read as bulk_read
 from posthouse.client import stages
 from posthouse.client.admin_http import BulkHttp
-from posthouse.client.arrow_read import Wanted
+from posthouse.client.arrow_read import PlannedQueue
 from posthouse.client.groups import Claim, GroupReader
 from posthouse.model.errors import InsufficientResources
 from tests.process.offices import wait_until
@@ -58,7 +58,7 @@ def test_a_full_disk_refuses_batches_and_loses_none(disk: Path) -> None:
         # What makes room is still done: a group reads everything and acknowledges it.
         group = GroupReader(http, path_of(QUEUE), "archive")
         epoch = group.lease("consume", "full", "earliest").epoch
-        (plan,) = bulk_read.plan(http, [Wanted(path_of(QUEUE))]).queues
+        (plan,) = bulk_read.plan(http, [PlannedQueue(path_of(QUEUE))]).queues
         group.claim(epoch, Claim(0, plan.end))
         read = bulk_read.read(http, path_of(QUEUE), 0, plan.end, ["lookup_id"])
         assert sum(batch.num_rows for batch in read) == published * ROWS

@@ -22,7 +22,7 @@ from posthouse import (
     ServerUnreachable,
     TransactionAborted,
 )
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.requests import CommitRequest, EndRequest, Request, SendRequest
 from tests.conftest import Dose
 from tests.process import shop
@@ -50,7 +50,7 @@ class Load:
         self.home = home
         self.told = Told()
         self.steps: Counter[str] = Counter()
-        self.cores: list[Core] = []
+        self.cores: list[SessionCore] = []
         self.failures: list[BaseException] = []
         self._seeds = drawn
         self._stop = threading.Event()

@@ -17,7 +17,7 @@ import pytest
 import posthouse
 from posthouse.model.guids import format_guid
 from posthouse.model.names import MulticastName
-from posthouse.protocols.pgm.session import Place
+from posthouse.protocols.pgm.session import MulticastPlace
 from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, SPM
 from posthouse.wire.srmp.envelope import read_envelope
@@ -29,7 +29,7 @@ from tests.process.offices import wait_until
 from tests.support.process.network_namespaces import START_S, inside, ip
 
 HERE = Path(__file__).parent
-PLACE = Place("234.7.7.7", 8123)
+PLACE = MulticastPlace("234.7.7.7", 8123)
 OWN, OTHER = "10.77.0.1", "10.77.0.2"
 LOSS = 0.08
 GUID = bytes(range(16))

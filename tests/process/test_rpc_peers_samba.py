@@ -73,7 +73,7 @@ def test_samba_receives_a_message(house: House, options: str) -> None:
         options,
         [
             encoded.ask(0, stubs.GetServerPort()),
-            encoded.ask(2, stubs.OpenQueue(name, 1, 0, bytes(16), 1, 6, 1, 7601, 1)),
+            encoded.ask(2, stubs.OpenQueueRequest(name, 1, 0, bytes(16), 1, 6, 1, 7601, 1)),
             encoded.ask(7, stubs.StartReceive(HANDLE, 0, 0, 0, 0, 1, ALL, ALL), handle_of=1),
             encoded.ask(9, stubs.EndReceive(HANDLE, 2, 1), handle_of=1),
             encoded.ask(3, stubs.CloseQueue(HANDLE), handle_of=1),

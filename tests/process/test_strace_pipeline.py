@@ -12,7 +12,7 @@ import posthouse
 from posthouse.client import arrow_read as bulk_read
 from posthouse.client import stages
 from posthouse.client.admin_http import BulkHttp
-from posthouse.client.arrow_read import Wanted
+from posthouse.client.arrow_read import PlannedQueue
 from posthouse.client.groups import Claim, GroupReader
 from tests.process.shop import ORDERS
 from tests.support.process.strace_server import account, traced
@@ -32,7 +32,7 @@ def work(home: Path) -> None:
         for batch in range(BATCHES):
             stages.stage(http, "q", batch, 0, 0, rows.schema, rows.to_batches(), ORDERS)
             stages.publish(http, "q", batch, [(0, 0)])
-            (plan,) = bulk_read.plan(http, [Wanted(ORDERS)]).queues
+            (plan,) = bulk_read.plan(http, [PlannedQueue(ORDERS)]).queues
             group.claim(epoch, Claim(0, plan.end))
             assert group.acknowledge(epoch, plan.end)[1] == ROWS
 

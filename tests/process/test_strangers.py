@@ -20,7 +20,7 @@ import pytest
 
 import posthouse
 from posthouse.client.binary.sender import BinarySender
-from posthouse.client.binary.session import SendingSession
+from posthouse.client.binary.session import SenderSession
 from posthouse.model.errors import QueueError
 from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message import ACK_POS_ARRIVAL, Message
@@ -90,7 +90,7 @@ class Router(BinarySender):
     def __init__(self, port: int, guid: str) -> None:
         super().__init__("127.0.0.1", port, 60, BinarySettings())
         self.guid = parse_guid(guid)
-        self._session = SendingSession(self._settings, self.guid, self._waiting)
+        self._session = SenderSession(self._settings, self.guid, self._waiting)
         self.connect()
         self.guid = parse_guid(KNOWN)
         self._ordinal = next(ORDINALS)

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 import posthouse
-from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.handlers.peers import PEER_CALL
 from posthouse.protocols.http.server import AdminServer
@@ -252,7 +252,7 @@ def test_whatever_a_peer_answers_is_survived(tmp_path: Path, answer: str) -> Non
         await site.start()
         guid = b"g" * 16
         await alpha.run(lambda m: m.transactions.add_peer("ODD", guid, site.name, KEY))
-        asks: list[Ask] = []
+        asks: list[PeerRequest] = []
         alpha.desk.driver.on_asks = lambda some: (asks.extend(some), alpha.coordination.take(some))  # type: ignore[assignment,func-returns-value]
         tx = await alpha.run(lambda m: m.transactions.create_transaction(b"t" * 16))
         await alpha.run(lambda m: m.transactions.coordinator.token(tx, "ODD"))
@@ -272,7 +272,10 @@ def test_no_more_calls_than_are_allowed_are_under_way(
     monkeypatch.setattr(coordination, "CALLS_OF_A_PEER_MAX", 2)
 
     async def work(alpha: Machine, beta: Machine) -> None:
-        asks = [Ask(b"p" * 16, alpha.url, Verb.ABORT, bytes([n]) * 16, "php_x") for n in range(9)]
+        asks = [
+            PeerRequest(b"p" * 16, alpha.url, Verb.ABORT, bytes([n]) * 16, "php_x")
+            for n in range(9)
+        ]
         alpha.coordination.take([*asks, *asks])
         assert len(alpha.coordination._calls) == 2
         await alpha.until(lambda: not alpha.coordination._calls)

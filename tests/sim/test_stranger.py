@@ -18,7 +18,7 @@ from posthouse.engine.transfer.source_check import Speakers
 from posthouse.engine.transfer.srmp import receiving as srmp_receiving
 from posthouse.protocols.binary.handshake import Terms
 from posthouse.protocols.binary.protocol import BinaryProtocol
-from posthouse.protocols.binary.session import Session
+from posthouse.protocols.binary.session import BinarySession
 from posthouse.sim.stranger import Stranger
 from posthouse.sim.stranger_trial import StrangerRoutedTrial, StrangerTrial
 from posthouse.sim.trial import Failed, Summary
@@ -105,7 +105,7 @@ def ignore_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 def answer_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is owed to a queue manager goes to who has claimed its GUID last."""
 
-    def carrier(self: BinaryProtocol, guid: bytes, number: int) -> Session | None:
+    def carrier(self: BinaryProtocol, guid: bytes, number: int) -> BinarySession | None:
         found = self.sessions_with(guid)
         return found[-1] if found else None
 

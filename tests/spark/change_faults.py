@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from posthouse.client.arrow_read import Identity
+from posthouse.client.arrow_read import LookupIdentity
 from posthouse.engine.pipelines import groups
-from posthouse.engine.pipelines.stage import Published, Query
+from posthouse.engine.pipelines.stage import PublishResult, Query
 from posthouse.engine.pipelines.stages import Stages
 from posthouse.protocols.handlers import read_plans as handlers_plan
 from posthouse.spark import places, sink
@@ -32,7 +32,7 @@ def claims_without_beginning(patch: Patch) -> None:
 
 def offsets_without_identity(patch: Patch) -> None:
     """An offset is a number, whichever queue manager gave it (L3, L6)."""
-    patch.setattr(StreamOffset, "identity", lambda offset, queue: Identity())
+    patch.setattr(StreamOffset, "identity", lambda offset, queue: LookupIdentity())
     _no_incarnation_in_claims(patch)
 
 
@@ -75,7 +75,7 @@ def lower_batches_are_published(patch: Patch) -> None:
     def publish(stages: Stages, query: str, batch: int, *rest: Any) -> Any:
         known = stages.queries.get(query)
         if known is not None and batch < known.batch:
-            return Published(known.messages, True)
+            return PublishResult(known.messages, True)
         return real_publish(stages, query, batch, *rest)
 
     patch.setattr(Stages, "_is_published", is_published)

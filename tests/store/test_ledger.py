@@ -17,21 +17,21 @@ from posthouse.engine.ledger.records import (
     skim_change,
 )
 from posthouse.store import ledger as ledger_module
-from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, Ledger
+from posthouse.store.ledger import CHANGE_WEIGHT, DEFINE_WEIGHT, END_WEIGHT, ROW_WEIGHT, StoreLedger
 from posthouse.store.segment import Segment
 
 ROW = Row(*[1] * len(Row._fields))
 
 
-def ledger_of(*numbers: int) -> Ledger:
-    ledger = Ledger()
+def ledger_of(*numbers: int) -> StoreLedger:
+    ledger = StoreLedger()
     for number in numbers:
         ledger.segments[number] = Segment(number, bytes(16), 1)
     return ledger
 
 
 def told(
-    ledger: Ledger, segment: int, *steps: Settle | End | Define, carried: bool = False
+    ledger: StoreLedger, segment: int, *steps: Settle | End | Define, carried: bool = False
 ) -> None:
     change = Change()
     change.settles += [step for step in steps if isinstance(step, Settle)]
@@ -40,7 +40,7 @@ def told(
     ledger.change(change, ledger.segments[segment], carried=carried)
 
 
-def weights(ledger: Ledger) -> list[int]:
+def weights(ledger: StoreLedger) -> list[int]:
     """Of each segment, without its header."""
     return [ledger.weight(s) - 48 for s in ledger.segments.values()]
 

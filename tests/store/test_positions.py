@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.store.positions import PAGE_ENTRIES, Place, Positions
+from posthouse.store.positions import PAGE_ENTRIES, LogPosition, Positions
 
 numbers = st.integers(1, 3 * PAGE_ENTRIES)
 segments = st.integers(1, 4)
@@ -19,12 +19,12 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=80))
 def test_positions_do_what_a_dictionary_does(script: list[tuple[str, int, int]]) -> None:
-    positions, model = Positions(), dict[int, Place]()
+    positions, model = Positions(), dict[int, LogPosition]()
     for what, number, segment in script:
         place = model.get(number)
         if what == "put":
             positions.put(number, segment, 7 * number, 100 + number)
-            model[number] = Place(segment, 7 * number, 100 + number, False)
+            model[number] = LogPosition(segment, 7 * number, 100 + number, False)
         elif what == "kill":
             alive = place is not None and not place.dead
             killed = positions.kill(number)
@@ -154,9 +154,9 @@ def test_a_dead_message_keeps_its_place_until_its_segment_is_gone() -> None:
     positions = Positions()
     positions.put(5, 2, 48, 100)
     positions.kill(5)
-    assert positions.get(5) == Place(2, 48, 100, True)
+    assert positions.get(5) == LogPosition(2, 48, 100, True)
     positions.free(5, 3)
-    assert positions.get(5) == Place(2, 48, 100, True)
+    assert positions.get(5) == LogPosition(2, 48, 100, True)
     positions.free(5, 2)
     assert positions.get(5) is None
 

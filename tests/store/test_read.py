@@ -8,7 +8,7 @@ from posthouse.engine.ledger.effects import Unreadable
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.log import LogStore
-from posthouse.store.positions import Place
+from posthouse.store.positions import LogPosition
 from posthouse.store.read import GAP_MAX, RUN_MAX, follows
 from posthouse.store.settings import StoreSettings
 from tests.store.rig import Rig, packet_of, sender_of
@@ -91,14 +91,16 @@ def test_a_read_that_the_disk_refuses_concerns_that_packet_only(many: bool) -> N
 @pytest.mark.parametrize(
     ("place", "near"),
     [
-        (Place(1, 300, 100, False), True),
-        (Place(1, 300 + GAP_MAX, 100, False), True),
-        (Place(1, 301 + GAP_MAX, 100, False), False),
-        (Place(1, 299, 100, False), False),
-        (Place(2, 300, 100, False), False),
-        (Place(1, 300, RUN_MAX - 200, False), True),
-        (Place(1, 300, RUN_MAX - 199, False), False),
+        (LogPosition(1, 300, 100, False), True),
+        (LogPosition(1, 300 + GAP_MAX, 100, False), True),
+        (LogPosition(1, 301 + GAP_MAX, 100, False), False),
+        (LogPosition(1, 299, 100, False), False),
+        (LogPosition(2, 300, 100, False), False),
+        (LogPosition(1, 300, RUN_MAX - 200, False), True),
+        (LogPosition(1, 300, RUN_MAX - 199, False), False),
     ],
 )
-def test_what_may_be_read_together(place: Place, near: bool) -> None:
-    assert follows([Place(1, 100, 100, False), Place(1, 200, 100, False)], place) is near
+def test_what_may_be_read_together(place: LogPosition, near: bool) -> None:
+    assert (
+        follows([LogPosition(1, 100, 100, False), LogPosition(1, 200, 100, False)], place) is near
+    )

@@ -57,7 +57,7 @@ def segment(text: object) -> str:
     return quote(str(text), safe="$")
 
 
-class Retries:
+class RequestRetries:
     """The attempts at one request: growing pauses between them, for a limited time."""
 
     def __init__(self, retry_s: float) -> None:
@@ -222,7 +222,7 @@ class BulkHttp:
 
     def _repeated(self, ask: Callable[[], T], again: bool) -> T:
         """Asks until there is an answer, or until `retry_s` seconds are over."""
-        retries = Retries(self.retry_s if again else 0.0)
+        retries = RequestRetries(self.retry_s if again else 0.0)
         is_kept = again and self._connection is not None  # it may have been closed while idle
         while True:
             try:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, LOOK_S, RETRY_FIRST_S, RETRY_MAX_S, spread
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionEnded
 from posthouse.client.forks import of_the_parent, watch
 from posthouse.client.operations import Operation
@@ -85,7 +85,7 @@ class AioChannel:
         tls: ssl.SSLContext | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.core = Core(session, client, self._loop.time)
+        self.core = SessionCore(session, client, self._loop.time)
         self._address = address
         self._timeout = timeout
         self._reconnect = reconnect

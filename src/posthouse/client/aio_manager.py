@@ -30,13 +30,13 @@ from posthouse.client.aio_transaction import Transaction
 from posthouse.client.bodies import Body
 from posthouse.client.consuming import Browsing, Consuming
 from posthouse.client.handles import OpenQueue, Seek, extended
-from posthouse.client.joining import Joined, Known, Recovered, await_steps, recover
+from posthouse.client.joining import Joined, Known, RecoveredTransactions, await_steps, recover
 from posthouse.client.joint_operations import SessionDecisions
 from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
-from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
+from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHandle
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
 
@@ -167,7 +167,7 @@ class QueueManagerClient:
         decisions = SessionDecisions(self._channel.core, self._channel.run)
         return Transaction(self._channel, Joined(join, decisions, self._known) if join else None)
 
-    async def recover(self, connection: Any) -> Recovered:
+    async def recover(self, connection: Any) -> RecoveredTransactions:
         """Settles what clients that died left prepared in a database; every join does it too."""
         decisions = SessionDecisions(self._channel.core, self._channel.run)
         return await await_steps(recover(connection, decisions, self._known))
@@ -389,7 +389,7 @@ def _handle(transaction: Transaction | None) -> TransactionHandle | None:
 class Cursor:
     """A place in a queue; it is lost with its connection."""
 
-    def __init__(self, channel: AioChannel, queue: Handle) -> None:
+    def __init__(self, channel: AioChannel, queue: QueueHandle) -> None:
         self._channel = channel
         self._core = channel.core
         self._queue = queue

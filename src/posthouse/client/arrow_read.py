@@ -17,7 +17,7 @@ LOOKUP_ID: Final = "lookup_id"
 _PAUSE_S: Final = 0.2  # before it is read on where the connection broke
 
 
-class Identity(NamedTuple):
+class LookupIdentity(NamedTuple):
     """Where a lookup id is from; see `IdentityBody` of the API. Empty: it is not known."""
 
     manager: str = ""
@@ -25,7 +25,7 @@ class Identity(NamedTuple):
     created: str = ""
 
 
-class Wanted(NamedTuple):
+class PlannedQueue(NamedTuple):
     """A queue to plan; see `PlanQueueBody` of the API."""
 
     queue: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     max_messages: int | None = None
     max_bytes: int | None = None
     through: int | None = None
-    identity: Identity = Identity()
+    identity: LookupIdentity = LookupIdentity()
 
 
 class QueuePlan(NamedTuple):
@@ -50,7 +50,7 @@ class QueuePlan(NamedTuple):
     bytes: int
     purged_through: int
     created_time: str
-    identity: Identity  # of `end`
+    identity: LookupIdentity  # of `end`
     loss: str  # why the identity that was sent does not hold; empty: it does
 
 
@@ -71,7 +71,7 @@ class Cut(NamedTuple):
     bytes: int
 
 
-def plan(http: BulkHttp, wanted: Iterable[Wanted], wait_ms: int = 0) -> Plan:
+def plan(http: BulkHttp, wanted: Iterable[PlannedQueue], wait_ms: int = 0) -> Plan:
     """What there is to read; waits up to `wait_ms` (1000 at most) while nothing new is there."""
     asked = [{**one._asdict(), "identity": one.identity._asdict()} for one in wanted]
     answer = http.call("POST", "/bulk/plan", {"queues": asked, "wait_ms": wait_ms}, repeatable=True)
@@ -81,7 +81,7 @@ def plan(http: BulkHttp, wanted: Iterable[Wanted], wait_ms: int = 0) -> Plan:
 
 
 def _plan(queue: Mapping[str, Any], known: Mapping[str, Any], guid: str) -> QueuePlan:
-    identity = Identity(guid, known["incarnation"], known["created"])
+    identity = LookupIdentity(guid, known["incarnation"], known["created"])
     return QueuePlan(**queue, identity=identity, loss=known["loss"])
 
 

@@ -13,12 +13,12 @@ import threading
 import time
 from typing import Final, TypeVar
 
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.errors import ServerUnreachable, SessionEnded
 from posthouse.client.forks import of_the_parent, watch
-from posthouse.client.links import Link
+from posthouse.client.links import ClientLink
 from posthouse.client.operations import Operation
-from posthouse.client.requests import EndRequest, Handle, Request
+from posthouse.client.requests import EndRequest, QueueHandle, Request
 from posthouse.client.upgrade import (
     as_connection_error,
     lost_connection,
@@ -35,7 +35,7 @@ LOOK_S: Final = 0.02  # between two looks for what has waited long enough
 FRUITLESS_MAX: Final = 5  # connections in a row that broke before any answer came
 
 
-class SharedCore(Core):
+class SharedCore(SessionCore):
     """The core for several threads: one at a time."""
 
     def __init__(self, session: bytes, client: str) -> None:
@@ -47,7 +47,7 @@ class SharedCore(Core):
         with self.lock:
             super().submit(request)
 
-    def end(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
+    def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """The same, alone."""
         with self.lock:
             return super().end(handle, lookup_ids, locked_in)
@@ -57,7 +57,7 @@ class SharedCore(Core):
         with self.lock:
             super().abandon(request)
 
-    def close_handle(self, handle: Handle) -> Request | None:
+    def close_handle(self, handle: QueueHandle) -> Request | None:
         """The same, alone."""
         with self.lock:
             return super().close_handle(handle)
@@ -67,7 +67,7 @@ class Channel:
     """Runs operations over a link."""
 
     def __init__(
-        self, link: Link, session: bytes, client: str, timeout: float, reconnect: float
+        self, link: ClientLink, session: bytes, client: str, timeout: float, reconnect: float
     ) -> None:
         self.core = core = SharedCore(session, client)
         self._link = link

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.errors import MessageReturned, ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation, open_cursor, peek
 from posthouse.client.requests import (
     CursorHandle,
     EndRequest,
-    Handle,
     LookupRequest,
+    QueueHandle,
     ReadRequest,
 )
 from posthouse.model.enumerations import MessageSeekAction
@@ -34,8 +34,8 @@ class Consuming:
 
     def __init__(
         self,
-        core: Core,
-        handle: Handle,
+        core: SessionCore,
+        handle: QueueHandle,
         batch: int,
         timeout: float | None,
         prefetch: bool,
@@ -221,7 +221,7 @@ class Consuming:
 class Browsing:
     """The state of a browser: a cursor that goes through the queue page by page."""
 
-    def __init__(self, core: Core, handle: Handle, page: int) -> None:
+    def __init__(self, core: SessionCore, handle: QueueHandle, page: int) -> None:
         self._core = core
         self._handle = handle
         self._page = page

@@ -23,8 +23,8 @@ from posthouse.client.requests import (
     Ask,
     CommitRequest,
     EndRequest,
-    Handle,
     OpenWait,
+    QueueHandle,
     ReadRequest,
     Request,
     TransactionHandle,
@@ -56,7 +56,7 @@ _HELLO_NUMBER: Final = 1
 _NUMBER_MAX: Final = 0xFFFFFFFF
 
 
-class Core:
+class SessionCore:
     """One session over any number of connections, one at a time."""
 
     def __init__(self, session: bytes, client: str, clock: Callable[[], float]) -> None:
@@ -73,7 +73,7 @@ class Core:
         self._at_hand: list[Request] = []  # of these, those whose frames nobody has taken yet
         self._unsent: deque[Request] = deque()  # there is no connection yet
         self._without_id: deque[Request] = deque()  # too many are unanswered
-        self._ends: dict[Handle, EndRequest] = {}  # still open to more messages
+        self._ends: dict[QueueHandle, EndRequest] = {}  # still open to more messages
         self._last_number = _HELLO_NUMBER
         self._last_id = 0
         self._unanswered: dict[int, Request] = {}  # by request id, oldest first
@@ -211,7 +211,7 @@ class Core:
         for one in waiting:
             self._send(one)
 
-    def end(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
+    def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """Ends received messages, together with others of the same moment."""
         request = self._ends.get(handle)
         if request is None or request.locked_in != locked_in:
@@ -224,7 +224,7 @@ class Core:
             request.shared = True
         return request
 
-    def give_back(self, handle: Handle, lookup_ids: list[int], locked_in: int) -> EndRequest:
+    def give_back(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """Received messages go back to their queue, as if nobody had had them."""
         request = EndRequest(handle, lookup_ids, locked_in, positive=False)
         self.submit(request)
@@ -249,7 +249,7 @@ class Core:
         else:
             request.finish(None, SessionLost("it was called off"))  # and is passed over later
 
-    def close_handle(self, handle: Handle) -> Request | None:
+    def close_handle(self, handle: QueueHandle) -> Request | None:
         """Closes a queue, if it is open."""
         if handle.generation != self.generation or not handle.number or not self.open:
             return None
@@ -315,7 +315,7 @@ class Core:
             return None if request.repeated else lost
         return None
 
-    def _open_first(self, handle: Handle, waiting: Request) -> None:
+    def _open_first(self, handle: QueueHandle, waiting: Request) -> None:
         handle.waiting.append(waiting)
         if not handle.opening:
             handle.opening = True
@@ -427,7 +427,7 @@ class Core:
         if request.request_id:
             self._answered(request.request_id)
 
-    def _opened(self, handle: Handle, answer: object, error: Exception | None) -> None:
+    def _opened(self, handle: QueueHandle, answer: object, error: Exception | None) -> None:
         handle.opening = False
         waiting, handle.waiting = handle.waiting, []
         if isinstance(answer, Opened):
@@ -463,7 +463,7 @@ class _OpenRequest(Request):
 
     __slots__ = ("handle",)
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: QueueHandle) -> None:
         super().__init__(frames.OPENED)
         self.handle = handle
 

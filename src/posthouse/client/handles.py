@@ -7,11 +7,11 @@ from typing import Literal
 
 from posthouse.client import operations as ops
 from posthouse.client.bodies import Body
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds, Operation
 from posthouse.client.packets import Draft, SendOptions, options
-from posthouse.client.requests import Handle, TransactionHandle
+from posthouse.client.requests import QueueHandle, TransactionHandle
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter
 
@@ -21,33 +21,33 @@ Seek = Literal["first", "previous", "current", "next", "last"]
 class OpenQueue:
     """A queue by name, opened for each kind of access when that is first needed."""
 
-    def __init__(self, core: Core, name: str, exclusive: bool) -> None:
+    def __init__(self, core: SessionCore, name: str, exclusive: bool) -> None:
         self.core = core
         self.name = name
         self.exclusive = exclusive
-        self._handles: dict[QueueAccessType, Handle] = {}
+        self._handles: dict[QueueAccessType, QueueHandle] = {}
 
-    def handle(self, access: QueueAccessType) -> Handle:
+    def handle(self, access: QueueAccessType) -> QueueHandle:
         """The handle for an access."""
         found = self._handles.get(access)
         if found is None:
             exclusive = self.exclusive and access is QueueAccessType.RECEIVE
             share = QueueShareMode.DENY_RECEIVE if exclusive else QueueShareMode.DENY_NONE
-            found = self._handles[access] = Handle(self.name, access, share)
+            found = self._handles[access] = QueueHandle(self.name, access, share)
         return found
 
     @property
-    def sending(self) -> Handle:
+    def sending(self) -> QueueHandle:
         """Opened for sending."""
         return self.handle(QueueAccessType.SEND)
 
     @property
-    def receiving(self) -> Handle:
+    def receiving(self) -> QueueHandle:
         """Opened for receiving."""
         return self.handle(QueueAccessType.RECEIVE)
 
     @property
-    def peeking(self) -> Handle:
+    def peeking(self) -> QueueHandle:
         """Opened for peeking; a queue that is the reader's alone is opened once."""
         return self.receiving if self.exclusive else self.handle(QueueAccessType.PEEK)
 

@@ -37,7 +37,7 @@ _IDLE, _IN_ERROR, _OPEN = 0, 3, (1, 2, 3)  # of libpq, as both psycopg and psyco
 _IDENTITY = "SELECT system_identifier::text, current_database() FROM pg_control_system()"
 
 
-class Outcomes(Protocol):
+class JoinedOutcomes(Protocol):
     """What became of transactions: `wire.frame_payloads.Outcome`."""
 
     states: list[str]
@@ -52,13 +52,13 @@ class Decisions(Protocol):
         """The identifier of the queue manager."""
 
     def outcomes(self, identifiers: list[bytes], resource: str) -> Any:
-        """Gives `Outcomes`."""
+        """Gives `JoinedOutcomes`."""
 
     def confirm(self, identifier: bytes, branches: list[str]) -> Any:
         """These branches are committed."""
 
 
-class Recovered(NamedTuple):
+class RecoveredTransactions(NamedTuple):
     """What a recovery has settled, and what it had to leave: identifiers of transactions."""
 
     committed: list[str]
@@ -283,7 +283,7 @@ class Known:
 # -- recovery
 
 
-def recover(connection: Any, decisions: Decisions, known: Known) -> Steps[Recovered]:
+def recover(connection: Any, decisions: Decisions, known: Known) -> Steps[RecoveredTransactions]:
     """Settles what clients that died left prepared in a database.
 
     What the database is to confirm is asked for before it lists what it has: a branch that is not
@@ -300,7 +300,7 @@ def recover(connection: Any, decisions: Decisions, known: Known) -> Steps[Recove
     if ours:
         identifiers = [identifier for identifier, _ in ours]
         states = (yield lambda: decisions.outcomes(identifiers, "")).states
-    recovered = Recovered([], [], [])
+    recovered = RecoveredTransactions([], [], [])
     for (identifier, xid), state in zip(ours, states, strict=True):
         yield from _settle(connection, decisions, identifier, xid, state, recovered)
     present = {(identifier, xid[2]) for identifier, xid in ours}
@@ -328,7 +328,7 @@ def _settle(
     identifier: bytes,
     xid: Any,
     state: str,
-    recovered: Recovered,
+    recovered: RecoveredTransactions,
 ) -> Steps[None]:
     name = format_guid(identifier)
     if state == "committed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.operations import Operation, ask
 from posthouse.client.requests import Ask, TransactionHandle
 from posthouse.model.guids import NULL_GUID
@@ -23,12 +23,12 @@ from posthouse.wire.frames.payloads import (
 OUTCOMES_MAX = 10_000  # of one request
 
 
-def confirm(core: Core, identifier: bytes, branches: list[str]) -> Operation[None]:
+def confirm(core: SessionCore, identifier: bytes, branches: list[str]) -> Operation[None]:
     """Databases have committed their branches; said twice it does no harm."""
     yield from ask(core, Ask(lambda: Confirm(identifier, branches), frames.DONE))
 
 
-def outcomes(core: Core, identifiers: list[bytes], resource: str) -> Operation[Outcome]:
+def outcomes(core: SessionCore, identifiers: list[bytes], resource: str) -> Operation[Outcome]:
     """What became of transactions, and what a database has still to confirm."""
     found = Outcome([])
     for at in range(0, max(len(identifiers), 1), OUTCOMES_MAX):
@@ -40,7 +40,9 @@ def outcomes(core: Core, identifiers: list[bytes], resource: str) -> Operation[O
     return found
 
 
-def enlist(core: Core, transaction: TransactionHandle, peer: bytes | str) -> Operation[bytes]:
+def enlist(
+    core: SessionCore, transaction: TransactionHandle, peer: bytes | str
+) -> Operation[bytes]:
     """Another queue manager takes part, by its identifier or as a peer of that name or host.
 
     The token begins its part there.
@@ -57,7 +59,7 @@ def enlist(core: Core, transaction: TransactionHandle, peer: bytes | str) -> Ope
     return enlisted.token
 
 
-def begin_part(core: Core, token: bytes) -> Operation[TransactionHandle]:
+def begin_part(core: SessionCore, token: bytes) -> Operation[TransactionHandle]:
     """The part here of a transaction that another queue manager coordinates."""
     request = Ask(lambda: Begin(token=token), frames.BEGUN, repeatable=False)
     begun = yield from ask(core, request)
@@ -68,7 +70,7 @@ def begin_part(core: Core, token: bytes) -> Operation[TransactionHandle]:
 class SessionDecisions:
     """`joining.Decisions` over a session; `run` does operations, or gives what is to be awaited."""
 
-    def __init__(self, core: Core, run: Callable[[Operation[Any]], Any]) -> None:
+    def __init__(self, core: SessionCore, run: Callable[[Operation[Any]], Any]) -> None:
         self._core = core
         self._run = run
 

@@ -21,7 +21,7 @@ BUFFERS_MAX: Final = 64  # of one write
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
-class Link(Protocol):
+class ClientLink(Protocol):
     """The way to a queue manager. One thread at a time reads; any may write or wake it."""
 
     def open(self, timeout: float) -> bytes:

@@ -12,7 +12,7 @@ from posthouse.api import types as t
 from posthouse.api.directory_names import PublicQueueJson, PublicQueueListJson
 from posthouse.api.failures import FailuresJson, ReturnBody, ReturnJson, nothing_returned
 from posthouse.client import operations
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.errors import refused
 from posthouse.client.operations import Operation
 from posthouse.model.errors import QueueError
@@ -29,7 +29,7 @@ def queue_path(name: str) -> str:
 
 
 def call(
-    core: Core,
+    core: SessionCore,
     method: str,
     path: str,
     result: type[T],
@@ -46,7 +46,7 @@ def call(
     return msgspec.json.decode(called.body, type=result)
 
 
-def call_plain(core: Core, method: str, path: str, body: object) -> Operation[Any]:
+def call_plain(core: SessionCore, method: str, path: str, body: object) -> Operation[Any]:
     """One call of any path, with JSON as Python has it."""
     target = path if path.startswith(PREFIX) else PREFIX + path
     called = yield from operations.call(
@@ -56,7 +56,7 @@ def call_plain(core: Core, method: str, path: str, body: object) -> Operation[An
     return msgspec.json.decode(called.body) if called.body else None
 
 
-def call_octets(core: Core, method: str, path: str, octets: bytes) -> Operation[bytes]:
+def call_octets(core: SessionCore, method: str, path: str, octets: bytes) -> Operation[bytes]:
     """One call of a path that takes or gives bytes as they are; an answer of JSON comes so too."""
     called = yield from operations.call(core, method, PREFIX + path, octets)
     _check(called)
@@ -77,12 +77,12 @@ def _check(called: Called) -> None:
     raise refused(error.code, error.cause, error.remedy)
 
 
-def create_queue(core: Core, body: t.QueueCreateBody) -> Operation[t.QueueJson]:
+def create_queue(core: SessionCore, body: t.QueueCreateBody) -> Operation[t.QueueJson]:
     """A new queue."""
     return call(core, "POST", "/queues", t.QueueJson, body)
 
 
-def list_queues(core: Core, *, outgoing: bool, system: bool) -> Operation[list[t.QueueJson]]:
+def list_queues(core: SessionCore, *, outgoing: bool, system: bool) -> Operation[list[t.QueueJson]]:
     """All queues that the caller may look at."""
     found: list[t.QueueJson] = []
     after: int | None = None
@@ -109,7 +109,7 @@ class QueueSearch(TypedDict, total=False):
     limit: int
 
 
-def find_queues(core: Core, wanted: QueueSearch) -> Operation[list[PublicQueueJson]]:
+def find_queues(core: SessionCore, wanted: QueueSearch) -> Operation[list[PublicQueueJson]]:
     """Public queues of the directory that fit. A time without a zone is local time."""
     params: dict[str, object] = {
         "type" if name == "type_id" else name: value.astimezone(UTC).isoformat()
@@ -121,23 +121,25 @@ def find_queues(core: Core, wanted: QueueSearch) -> Operation[list[PublicQueueJs
     return page.queues
 
 
-def show_queue(core: Core, name: str) -> Operation[t.QueueJson]:
+def show_queue(core: SessionCore, name: str) -> Operation[t.QueueJson]:
     """A queue's properties and figures."""
     return call(core, "GET", queue_path(name), t.QueueJson)
 
 
-def set_queue(core: Core, name: str, changes: dict[str, Any]) -> Operation[t.QueueJson]:
+def set_queue(core: SessionCore, name: str, changes: dict[str, Any]) -> Operation[t.QueueJson]:
     """Changes properties of a queue."""
     return call(core, "PATCH", queue_path(name), t.QueueJson, t.QueueSetBody(**changes))
 
 
-def delete_queue(core: Core, name: str) -> Operation[int]:
+def delete_queue(core: SessionCore, name: str) -> Operation[int]:
     """Deletes a queue; returns how many messages went with it."""
     deleted = yield from call(core, "DELETE", queue_path(name), t.CountJson)
     return deleted.messages
 
 
-def failures(core: Core, name: str, where: str | None, *, similar: bool) -> Operation[FailuresJson]:
+def failures(
+    core: SessionCore, name: str, where: str | None, *, similar: bool
+) -> Operation[FailuresJson]:
     """The messages of a queue in groups of those that failed in the same way."""
     found, after = FailuresJson(groups=[]), None
     while True:
@@ -156,7 +158,7 @@ def failures(core: Core, name: str, where: str | None, *, similar: bool) -> Oper
         after = page.next
 
 
-def return_messages(core: Core, name: str, body: ReturnBody) -> Operation[ReturnJson]:
+def return_messages(core: SessionCore, name: str, body: ReturnBody) -> Operation[ReturnJson]:
     """Failed messages go back where they failed."""
     total = nothing_returned(dry_run=body.dry_run)
     while True:
@@ -167,12 +169,12 @@ def return_messages(core: Core, name: str, body: ReturnBody) -> Operation[Return
         body = msgspec.structs.replace(body, after=page.next, skip=page.skip)
 
 
-def status(core: Core) -> Operation[t.StatusJson]:
+def status(core: SessionCore) -> Operation[t.StatusJson]:
     """The queue manager in one look."""
     return call(core, "GET", "/status", t.StatusJson)
 
 
-def books(core: Core) -> Operation[t.BooksListJson]:
+def books(core: SessionCore) -> Operation[t.BooksListJson]:
     """The books of every queue."""
     found, after = t.BooksListJson([], True), 0
     while True:

@@ -26,13 +26,13 @@ from posthouse.client.blocking import Channel
 from posthouse.client.bodies import Body
 from posthouse.client.consuming import Browsing, Consuming
 from posthouse.client.handles import OpenQueue, Seek, extended
-from posthouse.client.joining import Joined, Known, Recovered, recover, run_steps
+from posthouse.client.joining import Joined, Known, RecoveredTransactions, recover, run_steps
 from posthouse.client.joint_operations import SessionDecisions
 from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
-from posthouse.client.requests import CursorHandle, Handle, TransactionHandle
+from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHandle
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid
@@ -162,7 +162,7 @@ class QueueManagerClient:
         decisions = SessionDecisions(self._channel.core, self._channel.run)
         return Transaction(self._channel, Joined(join, decisions, self._known) if join else None)
 
-    def recover(self, connection: Any) -> Recovered:
+    def recover(self, connection: Any) -> RecoveredTransactions:
         """Settles what clients that died left prepared in a database; every join does it too."""
         decisions = SessionDecisions(self._channel.core, self._channel.run)
         return run_steps(recover(connection, decisions, self._known))
@@ -373,7 +373,7 @@ def _handle(transaction: Transaction | None) -> TransactionHandle | None:
 class Cursor:
     """A place in a queue; it is lost with its connection."""
 
-    def __init__(self, channel: Channel, queue: Handle) -> None:
+    def __init__(self, channel: Channel, queue: QueueHandle) -> None:
         self._channel = channel
         self._core = channel.core
         self._queue = queue

@@ -24,16 +24,16 @@ from posthouse.client.remote.connecting import (
     EPM_PORT,
     LEVELS,
     Authentication,
-    Login,
     Mechanism,
-    Place,
+    RemoteLogin,
+    RemotePlace,
 )
 from posthouse.client.remote.consuming import WINDOW_MAX
 from posthouse.client.remote.managing import RemoteManagement
 from posthouse.client.remote.parts import RemoteParts, join_transaction, keep_transaction
 from posthouse.client.remote.queue import ReadableQueue
 from posthouse.client.remote.reader import QueueReader, RemoteReader
-from posthouse.client.remote.state import Identity, identity_of_a_program
+from posthouse.client.remote.state import ClientIdentity, identity_of_a_program
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
 from posthouse.model.guids import parse_guid
@@ -93,7 +93,7 @@ def msmq(
     if not 0 <= prefetch <= WINDOW_MAX:
         raise ValueError(f"prefetch is between 0 and {WINDOW_MAX}")
     login = login_of(user, password, authentication, mechanism)
-    place = Place(host, rpc_port, epm_port)
+    place = RemotePlace(host, rpc_port, epm_port)
     through = None
     if home is not None:
         from posthouse.client.embedded import open_home
@@ -113,7 +113,7 @@ def login_of(
     password: str | None,
     authentication: Authentication | None,
     mechanism: Mechanism,
-) -> Login:
+) -> RemoteLogin:
     """Who asks another computer; raises `ValueError` where that does not go together."""
     auth_type_of(mechanism)
     proves = user is not None or mechanism == "kerberos"
@@ -122,7 +122,7 @@ def login_of(
         raise ValueError(f"authentication is one of {', '.join(LEVELS)}")
     if word != "none" and not proves:
         raise ValueError(f"authentication {word} needs user and password")
-    return Login(user, password, LEVELS[word], mechanism)
+    return RemoteLogin(user, password, LEVELS[word], mechanism)
 
 
 class _Through:
@@ -132,10 +132,10 @@ class _Through:
         self.client = client
         self.own = own
 
-    def identity(self) -> Identity:
+    def identity(self) -> ClientIdentity:
         """How it names itself to a computer that is read for it ([MS-MQRR] 3.1.4.2)."""
         status = self.client.status()
-        return Identity(
+        return ClientIdentity(
             parse_guid(status.guid),
             routing_server=status.directory.routing_server,
             workgroup=not status.directory.shared,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final, TypeVar, overload
 
 from posthouse.client.bodies import Body
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.errors import (
     ClientConnectionError,
     MessageReturned,
@@ -26,9 +26,9 @@ from posthouse.client.requests import (
     CommitRequest,
     CursorHandle,
     EndRequest,
-    Handle,
     LookupRequest,
     OpenWait,
+    QueueHandle,
     ReadRequest,
     Request,
     SendRequest,
@@ -62,7 +62,7 @@ FLIGHT_FRAMES: Final = 16  # SEND frames of one call that are not answered
 FLIGHT_BYTES: Final = 8 << 20
 
 
-def ask(core: Core, request: Request) -> Operation[object]:
+def ask(core: SessionCore, request: Request) -> Operation[object]:
     """One request and its answer."""
     core.submit(request)
     yield request
@@ -102,7 +102,7 @@ class MessageIds(Sequence[str]):
         return f"<{len(self)} message identifiers>"
 
 
-def _maker(core: Core, handle: Handle) -> Operation[PacketMaker]:
+def _maker(core: SessionCore, handle: QueueHandle) -> Operation[PacketMaker]:
     """What makes packets for a queue; the queue is opened for that."""
     if handle.maker is None:
         wait = OpenWait(handle)
@@ -115,7 +115,11 @@ def _maker(core: Core, handle: Handle) -> Operation[PacketMaker]:
 
 
 def send(
-    core: Core, handle: Handle, body: Body, how: Options, transaction: TransactionHandle | None
+    core: SessionCore,
+    handle: QueueHandle,
+    body: Body,
+    how: Options,
+    transaction: TransactionHandle | None,
 ) -> Operation[str]:
     """One message. Returns its identifier."""
     maker = handle.maker or (yield from _maker(core, handle))
@@ -127,8 +131,8 @@ def send(
 
 
 def send_many(
-    core: Core,
-    handle: Handle,
+    core: SessionCore,
+    handle: QueueHandle,
     bodies: Iterable[Body | Draft],
     how: Options,
     transaction: TransactionHandle | None,
@@ -180,14 +184,14 @@ def _batches(packets: Iterable[bytes], count_max: int) -> Iterator[tuple[list[by
 # -- reading
 
 
-def _messages(request: Request, handle: Handle) -> list[Message]:
+def _messages(request: Request, handle: QueueHandle) -> list[Message]:
     name = handle.name
     return [Message(delivered, name) for delivered in request.result()]
 
 
 def receive(
-    core: Core,
-    handle: Handle,
+    core: SessionCore,
+    handle: QueueHandle,
     count: int,
     timeout: float | None,
     transaction: TransactionHandle | None,
@@ -213,7 +217,9 @@ def receive(
             return found
 
 
-def _ended(core: Core, handle: Handle, messages: list[Message], locked_in: int) -> Operation[bool]:
+def _ended(
+    core: SessionCore, handle: QueueHandle, messages: list[Message], locked_in: int
+) -> Operation[bool]:
     """Ends received messages. False: they went back instead, and nobody has seen them."""
     lookup_ids = [message.lookup_id for message in messages]
     request = core.end(handle, lookup_ids, locked_in)
@@ -239,8 +245,8 @@ def _ended(core: Core, handle: Handle, messages: list[Message], locked_in: int) 
 
 
 def peek(
-    core: Core,
-    handle: Handle,
+    core: SessionCore,
+    handle: QueueHandle,
     timeout: float | None,
     *,
     cursor: CursorHandle | None = None,
@@ -258,8 +264,8 @@ def peek(
 
 
 def lookup(
-    core: Core,
-    handle: Handle,
+    core: SessionCore,
+    handle: QueueHandle,
     lookup_id: int,
     action: MessageSeekAction,
     *,
@@ -279,10 +285,10 @@ def lookup(
 
 
 def move(
-    core: Core,
-    source: Handle,
+    core: SessionCore,
+    source: QueueHandle,
     lookup_id: int,
-    target: Handle,
+    target: QueueHandle,
     transaction: TransactionHandle | None,
 ) -> Operation[None]:
     """Moves a message within its queue's family."""
@@ -301,14 +307,14 @@ def move(
     )
 
 
-def count(core: Core, handle: Handle) -> Operation[Counted]:
+def count(core: SessionCore, handle: QueueHandle) -> Operation[Counted]:
     """How much is in a queue."""
     counted = yield from ask(core, Ask(lambda: Count(handle.number), frames.COUNTED, handle))
     assert isinstance(counted, Counted)
     return counted
 
 
-def purge(core: Core, handle: Handle) -> Operation[int]:
+def purge(core: SessionCore, handle: QueueHandle) -> Operation[int]:
     """Empties a queue."""
     request = Ask(lambda: Purge(handle.number), frames.COUNTED, handle, repeatable=False)
     counted = yield from ask(core, request)
@@ -316,7 +322,7 @@ def purge(core: Core, handle: Handle) -> Operation[int]:
     return counted.messages
 
 
-def close_handles(core: Core, handles: Iterable[Handle]) -> Operation[None]:
+def close_handles(core: SessionCore, handles: Iterable[QueueHandle]) -> Operation[None]:
     """Closes queues."""
     for request in [core.close_handle(handle) for handle in handles]:
         if request is not None:
@@ -326,7 +332,7 @@ def close_handles(core: Core, handles: Iterable[Handle]) -> Operation[None]:
 # -- cursors
 
 
-def open_cursor(core: Core, handle: Handle) -> Operation[CursorHandle]:
+def open_cursor(core: SessionCore, handle: QueueHandle) -> Operation[CursorHandle]:
     """A new cursor in front of the first message."""
     request = Ask(lambda: OpenCursor(handle.number), frames.CURSOR, handle)
     opened = yield from ask(core, request)
@@ -334,7 +340,7 @@ def open_cursor(core: Core, handle: Handle) -> Operation[CursorHandle]:
     return CursorHandle(opened.cursor, request.generation)
 
 
-def close_cursor(core: Core, cursor: CursorHandle) -> Operation[None]:
+def close_cursor(core: SessionCore, cursor: CursorHandle) -> Operation[None]:
     """A cursor that is gone with its connection is closed already."""
     request = Ask(lambda: CloseCursor(cursor.number), frames.DONE, cursor=cursor, repeatable=False)
     core.submit(request)
@@ -344,7 +350,7 @@ def close_cursor(core: Core, cursor: CursorHandle) -> Operation[None]:
 # -- transactions
 
 
-def begin(core: Core) -> Operation[TransactionHandle]:
+def begin(core: SessionCore) -> Operation[TransactionHandle]:
     """A new transaction."""
     request = Ask(Begin, frames.BEGUN)
     begun = yield from ask(core, request)
@@ -352,7 +358,7 @@ def begin(core: Core) -> Operation[TransactionHandle]:
     return TransactionHandle(begun.transaction, begun.identifier, request.generation)
 
 
-def begin_soon(core: Core) -> Operation[TransactionHandle]:
+def begin_soon(core: SessionCore) -> Operation[TransactionHandle]:
     """The same without waiting for the answer: whatever is asked for in it does."""
     handle = core.begin_transaction()
     yield None  # what was handed over leaves now
@@ -368,7 +374,7 @@ def begun(transaction: TransactionHandle) -> Operation[None]:
 
 
 def commit(
-    core: Core, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
+    core: SessionCore, transaction: TransactionHandle, branches: Sequence[tuple[str, str]] = ()
 ) -> Operation[None]:
     """All of it is done and durable, or the error states that nothing is, or that it is in doubt.
 
@@ -398,7 +404,7 @@ def commit(
         ) from None
 
 
-def abort(core: Core, transaction: TransactionHandle) -> Operation[None]:
+def abort(core: SessionCore, transaction: TransactionHandle) -> Operation[None]:
     """Nothing of it is done. One whose connection broke is aborted already."""
     request = Ask(
         lambda: Abort(transaction.number), frames.DONE, transaction=transaction, repeatable=False
@@ -409,7 +415,9 @@ def abort(core: Core, transaction: TransactionHandle) -> Operation[None]:
         request.result()
 
 
-def in_transaction(core: Core, work: Callable[[TransactionHandle], Operation[T]]) -> Operation[T]:
+def in_transaction(
+    core: SessionCore, work: Callable[[TransactionHandle], Operation[T]]
+) -> Operation[T]:
     """Work that is a transaction of its own."""
     transaction = yield from begin(core)
     try:
@@ -424,7 +432,7 @@ def in_transaction(core: Core, work: Callable[[TransactionHandle], Operation[T]]
 # -- management
 
 
-def call(core: Core, method: str, path: str, body: bytes) -> Operation[Called]:
+def call(core: SessionCore, method: str, path: str, body: bytes) -> Operation[Called]:
     """A call of the management interface. One that changes something is asked only once."""
     called = yield from ask(
         core,

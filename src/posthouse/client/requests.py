@@ -16,7 +16,7 @@ from posthouse.wire.frames import frames
 from posthouse.wire.frames.payloads import Commit, Lookup, Payload
 
 
-class Handle:
+class QueueHandle:
     """A queue that is to be open; it is opened when something is first asked of it."""
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Request:
     def __init__(
         self,
         expects: int,
-        *handles: Handle,
+        *handles: QueueHandle,
         transaction: TransactionHandle | None = None,
         cursor: CursorHandle | None = None,
         needs_id: bool = False,
@@ -182,7 +182,7 @@ class Ask(Request):
         self,
         make: Callable[[], Payload],
         expects: int,
-        *handles: Handle,
+        *handles: QueueHandle,
         repeatable: bool = True,
         here_only: bool = False,
         transaction: TransactionHandle | None = None,
@@ -203,7 +203,7 @@ class OpenWait(Request):
 
     __slots__ = ()
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: QueueHandle) -> None:
         super().__init__(0, handle)
 
     def encode(self) -> bytes:
@@ -239,7 +239,11 @@ class SendRequest(Request):
     __slots__ = ("packets", "size")
 
     def __init__(
-        self, handle: Handle, packets: list[bytes], size: int, transaction: TransactionHandle | None
+        self,
+        handle: QueueHandle,
+        packets: list[bytes],
+        size: int,
+        transaction: TransactionHandle | None,
     ) -> None:
         # Of a transaction only the commit is asked about again, not its parts.
         alone = transaction is None
@@ -270,7 +274,7 @@ class ReadRequest(Request):
     def __init__(
         self,
         kind: int,
-        handle: Handle,
+        handle: QueueHandle,
         timeout: float | None,
         count: int,
         clock: Callable[[], float],
@@ -322,7 +326,7 @@ class LookupRequest(Request):
 
     def __init__(
         self,
-        handle: Handle,
+        handle: QueueHandle,
         lookup_id: int,
         action: MessageSeekAction,
         *,
@@ -360,7 +364,7 @@ class EndRequest(Request):
 
     def __init__(
         self,
-        handle: Handle,
+        handle: QueueHandle,
         lookup_ids: list[int],
         locked_in: int,
         *,

@@ -38,7 +38,7 @@ class CallTimeout(Exception):
     """No answer came in time; the call is still under way."""
 
 
-class Pending:
+class PendingCall:
     """A call under way."""
 
     __slots__ = ("call_id", "done", "error", "status", "stub", "then", "wake")
@@ -50,7 +50,9 @@ class Pending:
         self.stub = b""
         self.error: LinkLost | None = None
         self.wake: threading.Lock | None = None  # held by the thread that waits for it
-        self.then: Callable[[Pending], None] | None = None  # what hears of its end, if nobody waits
+        self.then: Callable[[PendingCall], None] | None = (
+            None  # what hears of its end, if nobody waits
+        )
 
     def result(self) -> bytes:
         """What came; raises `Fault` or `LinkLost`."""
@@ -73,9 +75,9 @@ class RpcLink:
         self.lost: LinkLost | None = None
         self._lock = threading.Lock()  # of everything but the socket
         self._writing = threading.Lock()  # taken before the other one
-        self._waiting: dict[int, Pending] = {}
-        self._held: deque[tuple[Pending, int, bytes]] = deque()  # calls that have to take turns
-        self._followers: dict[Pending, threading.Lock] = {}
+        self._waiting: dict[int, PendingCall] = {}
+        self._held: deque[tuple[PendingCall, int, bytes]] = deque()  # calls that have to take turns
+        self._followers: dict[PendingCall, threading.Lock] = {}
         self._is_read = False  # by some thread
         self._closed = False
         self._forked = False
@@ -107,9 +109,9 @@ class RpcLink:
 
     # -- calls
 
-    def submit(self, opnum: int, stub: bytes) -> Pending:
+    def submit(self, opnum: int, stub: bytes) -> PendingCall:
         """Puts a call among those that `flush` sends; raises `LinkLost` if that is too late."""
-        pending = Pending()
+        pending = PendingCall()
         with self._lock:
             if self.lost is not None:
                 raise self.lost
@@ -121,7 +123,7 @@ class RpcLink:
                 self._request(pending, opnum, stub)
         return pending
 
-    def _request(self, pending: Pending, opnum: int, stub: bytes) -> None:
+    def _request(self, pending: PendingCall, opnum: int, stub: bytes) -> None:
         pending.call_id = call_id = self.connection.request(opnum, stub)
         self._waiting[call_id] = pending
 
@@ -147,7 +149,7 @@ class RpcLink:
         self.wait(pending, deadline)
         return pending.result()
 
-    def wait(self, pending: Pending, deadline: float | None) -> None:
+    def wait(self, pending: PendingCall, deadline: float | None) -> None:
         """Until it has ended; raises `CallTimeout` when that takes too long."""
         while not pending.done:
             wake = self._queue_up(pending)
@@ -173,7 +175,7 @@ class RpcLink:
         finally:
             self._step_down()
 
-    def abandon(self, pending: Pending, then: Callable[[Pending], None]) -> None:
+    def abandon(self, pending: PendingCall, then: Callable[[PendingCall], None]) -> None:
         """Nobody waits for it any more; `then` hears of its end, from whoever reads."""
         with self._lock:
             if not pending.done:
@@ -183,7 +185,7 @@ class RpcLink:
 
     # -- reading
 
-    def _queue_up(self, pending: Pending) -> threading.Lock | None:
+    def _queue_up(self, pending: PendingCall) -> threading.Lock | None:
         """What to wait for; `_LEADS`: this thread is to read; None: the call has ended."""
         with self._lock:
             if pending.done:
@@ -196,7 +198,7 @@ class RpcLink:
             self._followers[pending] = wake
             return wake
 
-    def _follow(self, pending: Pending, wake: threading.Lock, deadline: float | None) -> None:
+    def _follow(self, pending: PendingCall, wake: threading.Lock, deadline: float | None) -> None:
         """Waits to be woken: by the end of the call, or to be the next who reads."""
         left = -1.0 if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
@@ -209,7 +211,7 @@ class RpcLink:
         if not pending.done:
             raise CallTimeout
 
-    def _leave(self, pending: Pending) -> None:
+    def _leave(self, pending: PendingCall) -> None:
         with self._lock:
             if self._followers.pop(pending, None) is None:
                 self._wake_next()  # it may have been this one's turn
@@ -251,7 +253,7 @@ class RpcLink:
             if pending.then is not None:
                 pending.then(pending)
 
-    def _take(self, data: bytes) -> list[Pending]:
+    def _take(self, data: bytes) -> list[PendingCall]:
         """Ends the calls whose answers came; returns those that somebody is to hear of."""
         waiting, followers, heard = self._waiting, self._followers, []
         for call_id, status, stub in self.connection.receive(data):

@@ -10,7 +10,7 @@ from typing import Final, Self
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.operations import close_handles
-from posthouse.client.requests import Handle
+from posthouse.client.requests import QueueHandle
 from posthouse.connector.parcels import Parcel, Refused
 from posthouse.connector.reading import Held, end, give_back, settle, take
 from posthouse.model.enumerations import QueueAccessType, QueueShareMode
@@ -94,7 +94,7 @@ class Connector:
         self._share = QueueShareMode.DENY_RECEIVE if exclusive else QueueShareMode.DENY_NONE
         self._stop = threading.Event()
         self._ended: SessionEnded | None = None
-        self._handles: dict[bool, Handle] = {}
+        self._handles: dict[bool, QueueHandle] = {}
 
     def parcels(
         self, *, transactional: bool = False, timeout: float | None = None
@@ -166,7 +166,7 @@ class Connector:
                 pause = min(2 * pause, PAUSE_MAX_S)
 
     def _go_round(
-        self, way: _Round, handle: Handle, hand_over: HandOver, on_trouble: Trouble
+        self, way: _Round, handle: QueueHandle, hand_over: HandOver, on_trouble: Trouble
     ) -> None:
         """Once through the queue, past what is for queues that there is trouble with.
 
@@ -181,7 +181,7 @@ class Connector:
             self._channel.run(give_back(core, handle, way.held))
 
     def _take_some(
-        self, way: _Round, handle: Handle, hand_over: HandOver, on_trouble: Trouble
+        self, way: _Round, handle: QueueHandle, hand_over: HandOver, on_trouble: Trouble
     ) -> None:
         """One batch, if there is one."""
         core = self._channel.core
@@ -218,11 +218,11 @@ class Connector:
             if not parcel.said:
                 parcel.delivered()
 
-    def _handle(self, transactional: bool) -> Handle:
+    def _handle(self, transactional: bool) -> QueueHandle:
         if transactional not in self._handles:
             suffix = Suffix.XACTONLY if transactional else Suffix.NONE
             name = str(ConnectorName(self.name.guid, suffix))
-            self._handles[transactional] = Handle(name, QueueAccessType.RECEIVE, self._share)
+            self._handles[transactional] = QueueHandle(name, QueueAccessType.RECEIVE, self._share)
         return self._handles[transactional]
 
     def close(self) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from posthouse.client.core import Core
+from posthouse.client.core import SessionCore
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation
-from posthouse.client.requests import EndRequest, Handle, ReadRequest
+from posthouse.client.requests import EndRequest, QueueHandle, ReadRequest
 from posthouse.connector.parcels import Parcel
 from posthouse.wire.frames import frames
 
@@ -28,7 +28,9 @@ class Held(NamedTuple):
     locked_in: int
 
 
-def take(core: Core, handle: Handle, count: int, timeout: float | None) -> Operation[Batch]:
+def take(
+    core: SessionCore, handle: QueueHandle, count: int, timeout: float | None
+) -> Operation[Batch]:
     """Up to this many messages, waiting for the first; raises IoTimeout when none comes."""
     request = ReadRequest(frames.RECEIVE, handle, timeout, count, core.clock)
     core.submit(request)
@@ -38,13 +40,13 @@ def take(core: Core, handle: Handle, count: int, timeout: float | None) -> Opera
     return Batch(parcels, request.generation)
 
 
-def settle(core: Core, handle: Handle, batch: Batch) -> Operation[None]:
+def settle(core: SessionCore, handle: QueueHandle, batch: Batch) -> Operation[None]:
     """Ends what was spoken of, in order, durably; the rest goes back. Raises MessageReturned."""
     rest = yield from end(core, handle, batch)
     yield from give_back(core, handle, [rest])
 
 
-def end(core: Core, handle: Handle, batch: Batch) -> Operation[Held]:
+def end(core: SessionCore, handle: QueueHandle, batch: Batch) -> Operation[Held]:
     """Ends what was spoken of, in order, durably; the rest stays ours. Raises MessageReturned."""
     for request in _ends(handle, batch):
         core.submit(request)
@@ -54,14 +56,14 @@ def end(core: Core, handle: Handle, batch: Batch) -> Operation[Held]:
     return Held(rest, batch.locked_in)
 
 
-def give_back(core: Core, handle: Handle, held: Iterable[Held]) -> Operation[None]:
+def give_back(core: SessionCore, handle: QueueHandle, held: Iterable[Held]) -> Operation[None]:
     """What is held is anybody's again, in its old place."""
     for some in held:
         if some.lookup_ids:
             yield core.give_back(handle, some.lookup_ids, some.locked_in)
 
 
-def _ends(handle: Handle, batch: Batch) -> Iterable[EndRequest]:
+def _ends(handle: QueueHandle, batch: Batch) -> Iterable[EndRequest]:
     spoken = [parcel for parcel in batch.parcels if parcel.said]
     for said, some in groupby(spoken, lambda parcel: parcel.said):
         lookup_ids = [parcel.message.lookup_id for parcel in some]

@@ -23,7 +23,7 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Effects
 from posthouse.engine.ledger.incarnations import Incarnations
 from posthouse.engine.ledger.state import State
-from posthouse.engine.ledger.steps import Work
+from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.messages.admission import Admission
@@ -31,10 +31,10 @@ from posthouse.engine.messages.enqueue import Sending
 from posthouse.engine.messages.facade import MessagesFacade
 from posthouse.engine.messages.fetching import Fetching, ReadPackets
 from posthouse.engine.messages.moving import Moving
-from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.messages.outcome import MessageOutcomes
 from posthouse.engine.messages.poison import Poison
 from posthouse.engine.messages.returning import Returning
-from posthouse.engine.messages.waiting import Waiting
+from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.pipelines.stages import Stages
 from posthouse.engine.queues.collection import Queues
@@ -71,7 +71,7 @@ class QueueManager:
         incarnations = Incarnations(core)
         self.machine = machine = MachineFacade(core, incarnations, reading.damage)
         core.damage_ended = reading.damage.ended
-        core.waiting = waiting = Waiting(core)
+        core.waiting = waiting = WaitingReads(core)
         core.serve = waiting.serve
         core.moving = moving = Moving(core)
         self.returning = Returning(core)
@@ -79,7 +79,7 @@ class QueueManager:
         core.admission = admission = Admission(core)
         core.sending = sending = Sending(core)
         core.acks = acks = Acks(core)
-        core.outcomes = outcomes = Outcomes(core)
+        core.outcomes = outcomes = MessageOutcomes(core)
         core.poison = self.poison = Poison(core)
         core.transactions = transactions = Transactions(core)
         core.ordinals_in_use = transactions.ordinals
@@ -240,7 +240,7 @@ class QueueManager:
             waiting = [one for one in self.queues.outgoing_queues() if one.state.count]
             self.ledger.effects.active.update(queue.number for queue in waiting)
 
-    def take_begun(self) -> list[Work]:
+    def take_begun(self) -> list[SteppedWork]:
         """What was begun since the last call of this and takes more turns than this one."""
         return [*self.messages.moving.take_begun(), *self.groups.take_begun()]
 

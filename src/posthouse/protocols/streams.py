@@ -28,7 +28,7 @@ from posthouse.protocols.memory import (
     Holder,
     MemoryAccount,
 )
-from posthouse.protocols.transport import Owner, Resolved
+from posthouse.protocols.transport import ConnectionOwner, Resolved
 
 POLL_S: Final = 0.01  # while a stop waits for what has begun
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
@@ -40,7 +40,7 @@ WRITE_BUFFER: Final = 1 << 20  # above it nothing more is fetched for a peer
 Opening = Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Failed(Protocol):
+class ConnectFailure(Protocol):
     """Who waits for a connection, where there is none."""
 
     def failed(self, status: ConnectionStatus, words: str) -> None:
@@ -74,12 +74,12 @@ class Stream(asyncio.BufferedProtocol, ABC):
     """
 
     def __init__(
-        self, node: StreamNode, admission: Admission | None, who: Failed | None = None
+        self, node: StreamNode, admission: Admission | None, who: ConnectFailure | None = None
     ) -> None:
         self._node = node
         self._admission = admission  # None: we connect to somebody else
         self._who = who  # waits for the connection, where we connect
-        self._owner: Owner | None = None
+        self._owner: ConnectionOwner | None = None
         self._holder: Holder | None = None
         self._address = ""
         self.local_address = ""
@@ -89,7 +89,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         self.writable = True
 
     @abstractmethod
-    def begin(self, address: str) -> Owner | None:
+    def begin(self, address: str) -> ConnectionOwner | None:
         """The connection is there; called once."""
 
     @property
@@ -118,7 +118,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if self._owner is None:
             self._transport.abort()
 
-    def _first_owner(self, address: str) -> Owner | None:
+    def _first_owner(self, address: str) -> ConnectionOwner | None:
         """None: nobody wants the connection, or the peer has closed it already."""
         who, self._who = self._who, None
         if self._node.stopping:
@@ -262,7 +262,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
             holder.wait()
             self._read_or_wait()
 
-    def _look_at_size(self, holder: Holder, owner: Owner) -> None:
+    def _look_at_size(self, holder: Holder, owner: ConnectionOwner) -> None:
         """What is announced is reserved, or is not read before there is room for it."""
         if holder.follow(max(owner.announced_bytes, owner.held_bytes), self._node.now):
             self._read_or_wait()
@@ -358,7 +358,7 @@ class StreamNode:
             words = f"{host} cannot be resolved: {words_of(error)}"
         done(addresses, words)
 
-    async def connected(self, where: str, open_it: Opening, who: Failed) -> None:
+    async def connected(self, where: str, open_it: Opening, who: ConnectFailure) -> None:
         """Opens a connection within `connect_timeout_ms`, or states why there is none."""
         room = self.connections.room
         if not room.take():

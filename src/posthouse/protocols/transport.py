@@ -9,7 +9,7 @@ Resolved = Callable[[list[str], str], None]
 """Gets the addresses of a host, or none and why in words."""
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Who has a connection: an incoming one, or one of a link."""
 
     @property

@@ -14,7 +14,7 @@ from typing import Final
 
 import aiohttp
 
-from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.protocols.handlers.peers import PEER_CALL
 from posthouse.runtime.logs import Log
 from posthouse.runtime.loop import Loop
@@ -58,7 +58,7 @@ class Coordination:
         """Takes what the engine asks from now on."""
         self._desk.driver.on_asks = self.take
 
-    def take(self, asks: list[Ask]) -> None:
+    def take(self, asks: list[PeerRequest]) -> None:
         """Makes these calls; what is too much, or under way already, is asked again later."""
         for ask in asks:
             key = (ask.peer, ask.verb, ask.transaction)
@@ -78,14 +78,14 @@ class Coordination:
         if not self._of_peer[key[0]]:
             del self._of_peer[key[0]]
 
-    async def _call(self, ask: Ask) -> None:
+    async def _call(self, ask: PeerRequest) -> None:
         text = await self._asked(ask)
         if not self._desk.stopped and self._desk.failure is None:
             self._desk.decide(
                 lambda manager: manager.transactions.answered(ask, text), lambda answer: None
             )
 
-    async def _asked(self, ask: Ask) -> str | None:
+    async def _asked(self, ask: PeerRequest) -> str | None:
         """The text of the answer; None where none came that could be one."""
         try:
             return self._heard(ask, await self._post(ask))
@@ -95,7 +95,7 @@ class Coordination:
             self._not_heard(ask, str(error) or type(error).__name__)
         return None
 
-    async def _post(self, ask: Ask) -> str:
+    async def _post(self, ask: PeerRequest) -> str:
         if self._http is None:
             self._http = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=self._timeout_s),
@@ -111,13 +111,13 @@ class Coordination:
                 raise ValueError(f"it answered with status {response.status}")
             return body.decode("ascii")
 
-    def _heard(self, ask: Ask, text: str) -> str:
+    def _heard(self, ask: PeerRequest, text: str) -> str:
         if ask.peer in self._silent:
             self._silent.discard(ask.peer)
             self._log.info("peer_answers", peer=ask.url)
         return text
 
-    def _not_heard(self, ask: Ask, cause: str) -> None:
+    def _not_heard(self, ask: PeerRequest, cause: str) -> None:
         """One line when a peer falls silent, not one for each time."""
         if ask.peer not in self._silent:
             self._silent.add(ask.peer)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
-from posthouse.engine.ledger.effects import Ask, Effects, Event, Read, Wake
-from posthouse.engine.ledger.steps import Work
+from posthouse.engine.ledger.effects import Effects, Event, PeerRequest, Read, Wake
+from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import (
     QueueError,
@@ -63,11 +63,11 @@ class Driver:
         self.clock = clock
         self.on_event: Callable[[Event], None] = lambda event: None
         self.on_active: Callable[[set[int]], None] = lambda queues: None
-        self.on_asks: Callable[[list[Ask]], None] = lambda asks: None
+        self.on_asks: Callable[[list[PeerRequest]], None] = lambda asks: None
         self.on_need: OnNeed | None = None  # has the authority of the directory asked
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._decided: list[tuple[Release, Answer]] = []
-        self._unfinished: list[tuple[Release, Answer, list[Work]]] = []
+        self._unfinished: list[tuple[Release, Answer, list[SteppedWork]]] = []
         self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
 
     # -- a turn

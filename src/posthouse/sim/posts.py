@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from posthouse.protocols.srmp.network import Attempt, Secure
+from posthouse.protocols.srmp.network import Secure, SrmpAttempt
 from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
 from posthouse.sim.network import Address, Connection
@@ -55,7 +55,7 @@ class Posts:
         """Asks the names of the world."""
         resolve(self._manager, host, done)
 
-    def connect(self, address: str, port: int, secure: Secure | None, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, secure: Secure | None, attempt: SrmpAttempt) -> None:
         """Opens a connection; it learns later how that went. There is no TLS here."""
         assert secure is None, secure
         manager = self._manager

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.binary.network import Attempt
+from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.resolving import STANDARD_PORT
 from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
@@ -219,7 +219,7 @@ class Wires:
         """Asks the names of the world."""
         resolve(self._manager, host, done)
 
-    def connect(self, address: str, port: int, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
         """Opens a connection; it learns later how that went."""
         manager = self._manager
         self._network.connect(

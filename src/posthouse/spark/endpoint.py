@@ -8,7 +8,7 @@ from typing import Final
 
 from posthouse.client import arrow_read as bulk_read
 from posthouse.client.admin_http import RETRY_S, BulkHttp, segment
-from posthouse.client.arrow_read import Cut, QueuePlan, Wanted
+from posthouse.client.arrow_read import Cut, PlannedQueue, QueuePlan
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueDeleted, QueueNotFound
 from posthouse.spark.options import Manager
@@ -55,8 +55,8 @@ class Endpoint:
             http.retry_s, http.timeout_s = patience
 
     def plan_there(
-        self, wanted: Sequence[Wanted], wait_ms: int = 0
-    ) -> tuple[list[QueuePlan], list[Wanted]]:
+        self, wanted: Sequence[PlannedQueue], wait_ms: int = 0
+    ) -> tuple[list[QueuePlan], list[PlannedQueue]]:
         """Plans of the queues that are there, and what was wanted of those that are gone."""
         try:
             return list(self.plan(wanted, wait_ms)), []
@@ -67,7 +67,7 @@ class Endpoint:
         plans = [plan for some, _ in found for plan in some]
         return plans, [one for _, gone in found for one in gone]
 
-    def plan(self, wanted: Iterable[Wanted], wait_ms: int = 0) -> tuple[QueuePlan, ...]:
+    def plan(self, wanted: Iterable[PlannedQueue], wait_ms: int = 0) -> tuple[QueuePlan, ...]:
         """What there is to read, in the order that was asked for."""
         planned = bulk_read.plan(self._http, wanted, wait_ms)
         self._name = planned.queue_manager

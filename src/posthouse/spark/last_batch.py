@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from posthouse.client.arrow_read import Wanted
+from posthouse.client.arrow_read import PlannedQueue
 from posthouse.client.groups import GroupReader, GroupState
 from posthouse.model.errors import InvalidParameter, QueueNotFound, SharingViolation
 from posthouse.spark.checkpoints import (
@@ -112,7 +112,7 @@ def _settle_queue(endpoint: Endpoint, offset: StreamOffset, queue: str, through:
 
 def _check_identity(endpoint: Endpoint, offset: StreamOffset, queue: str, through: int) -> None:
     """Refuses ids that mean something else where they are to be acknowledged."""
-    (plan,) = endpoint.plan([Wanted(queue, through, identity=offset.identity(queue))])
+    (plan,) = endpoint.plan([PlannedQueue(queue, through, identity=offset.identity(queue))])
     if plan.loss:
         raise DataLoss(
             not_the_same(queue, through, plan.loss),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from posthouse.client.arrow_read import Identity
+from posthouse.client.arrow_read import LookupIdentity
 from posthouse.model.errors import InvalidParameter
 
 VERSION: Final = 2
@@ -40,10 +40,12 @@ class StreamOffset(NamedTuple):
     created: Mapping[str, str] = {}
     managers: Mapping[str, str] = {}
 
-    def identity(self, queue: str) -> Identity:
+    def identity(self, queue: str) -> LookupIdentity:
         """What the lookup id of a queue is; empty where version 1 did not keep it."""
         manager = self.managers.get(queue.partition("\\")[0], "")
-        return Identity(manager, self.incarnations.get(queue, ""), self.created.get(queue, ""))
+        return LookupIdentity(
+            manager, self.incarnations.get(queue, ""), self.created.get(queue, "")
+        )
 
     def without(self, queues: Collection[str]) -> StreamOffset:
         """An offset that does not carry these queues along."""

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from math import ceil
 from typing import NamedTuple
 
-from posthouse.client.arrow_read import QueuePlan, Wanted
+from posthouse.client.arrow_read import PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import Position, SourceOptions
@@ -113,10 +113,10 @@ def found_places(options: SourceOptions, endpoints: Sequence[Endpoint], group: s
     return found
 
 
-def wanted_of(options: SourceOptions, queues: Iterable[str], group: str = "") -> list[Wanted]:
+def wanted_of(options: SourceOptions, queues: Iterable[str], group: str = "") -> list[PlannedQueue]:
     """The first question about some queues."""
     since_s = None if options.starting_time_s is None else max(0, ceil(options.starting_time_s))
-    return [Wanted(queue, group=group, since=since_s) for queue in queues]
+    return [PlannedQueue(queue, group=group, since=since_s) for queue in queues]
 
 
 def check_positions(options: SourceOptions, found: Iterable[Places]) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from posthouse.client import arrow_read as bulk_read
 from posthouse.client.admin_http import BulkHttp, segment
-from posthouse.client.arrow_read import Cut, Wanted
+from posthouse.client.arrow_read import Cut, PlannedQueue
 from posthouse.model.errors import QueueError
 from posthouse.model.message_columns import DECODED_NAMES
 from posthouse.spark.data_loss import DataLoss as DataLoss
@@ -122,7 +122,7 @@ def read_portion(
                 cut.messages - rows, portion.queue,
             )  # fmt: skip
         if portion.strict and rows < cut.messages:  # received elsewhere and expired is well
-            (plan,) = bulk_read.plan(http, [Wanted(portion.queue, cut.through)]).queues
+            (plan,) = bulk_read.plan(http, [PlannedQueue(portion.queue, cut.through)]).queues
             check_loss(portion.queue, cut.after, portion.purged, plan.purged_through)
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from posthouse.client.admin_http import AWAY, Retries
+from posthouse.client.admin_http import AWAY, RequestRetries
 from posthouse.client.errors import ClientConnectionError
 from posthouse.spark.endpoint import Endpoint
 
@@ -61,7 +61,7 @@ class Reach:
         found = self._answers([one for one in asked if self._is_due(one)], ask)
         if found or not asked:
             return found
-        retries = Retries(asked[0].manager.retry_s)
+        retries = RequestRetries(asked[0].manager.retry_s)
         while not found:
             outage = self._outages.get(asked[0])
             if outage is not None and not retries.pause(asked[0].manager.url, outage.error):

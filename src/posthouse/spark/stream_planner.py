@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from posthouse.client.admin_http import AWAY
-from posthouse.client.arrow_read import Cut, Identity, QueuePlan, Wanted
+from posthouse.client.arrow_read import Cut, LookupIdentity, PlannedQueue, QueuePlan
 from posthouse.client.groups import Claim, GroupState
 from posthouse.model.errors import (
     InvalidParameter,
@@ -183,7 +183,7 @@ class Course:
 
     def set_goal(self) -> None:
         """The stream ends where the queues end now."""
-        plans = self._planned(Wanted(queue, group=self._plan_group) for queue in self.places)
+        plans = self._planned(PlannedQueue(queue, group=self._plan_group) for queue in self.places)
         self._goal = {plan.queue: plan.end for plan in plans}
 
     def next(self, start: StreamOffset, limits: Limits) -> StreamOffset | None:
@@ -297,12 +297,14 @@ class Course:
 
     # -- plans
 
-    def _wanted(self, start: StreamOffset, queue: str, **limits: int | None) -> Wanted:
+    def _wanted(self, start: StreamOffset, queue: str, **limits: int | None) -> PlannedQueue:
         """What comes after the start, no further than the goal."""
         goal = None if self._goal is None else self._goal.get(queue, 0)
         through = limits.pop("through", goal)
         after, identity = self._after(start, queue), start.identity(queue)
-        return Wanted(queue, after, self._plan_group, through=through, identity=identity, **limits)
+        return PlannedQueue(
+            queue, after, self._plan_group, through=through, identity=identity, **limits
+        )
 
     def _plans_after(self, start: StreamOffset, limits: Limits) -> list[QueuePlan]:
         """What there is after the start, within the limits that all queues share."""
@@ -349,7 +351,7 @@ class Course:
                 again.append(self._wanted(begun, plan.queue, **_most(limits)))
         return kept + self._planned(again)
 
-    def _waited(self, wanted: list[Wanted]) -> list[QueuePlan]:
+    def _waited(self, wanted: list[PlannedQueue]) -> list[QueuePlan]:
         """Asks, and waits a little for something new."""
         if self._goal is not None:
             return self._planned(wanted)
@@ -361,10 +363,10 @@ class Course:
         return self._planned(wanted, WAIT_SHARED_MS)
 
     def _planned(
-        self, wanted: Iterable[Wanted], wait_ms: int = 0, *, needed: bool = False
+        self, wanted: Iterable[PlannedQueue], wait_ms: int = 0, *, needed: bool = False
     ) -> list[QueuePlan]:
         """One question for each queue manager; those that are away are left out unless `needed`."""
-        asks: dict[Endpoint, list[Wanted]] = {}
+        asks: dict[Endpoint, list[PlannedQueue]] = {}
         for one in wanted:
             asks.setdefault(self.places[one.queue].endpoint, []).append(one)
         if needed:
@@ -468,7 +470,7 @@ class Course:
         What this reader has planned itself, last of all, needs no question.
         """
         asked = [
-            Wanted(queue, end.queues[queue], identity=end.identity(queue))
+            PlannedQueue(queue, end.queues[queue], identity=end.identity(queue))
             for queue in reads
             if (plan := self._plans.get(queue)) is None or plan.end != end.queues[queue]
         ]
@@ -540,7 +542,7 @@ class Course:
                 self._postponed.add(queue)  # it is acknowledged when the next batch is planned
 
 
-def _identified(offset: StreamOffset, known: Mapping[str, Identity]) -> StreamOffset:
+def _identified(offset: StreamOffset, known: Mapping[str, LookupIdentity]) -> StreamOffset:
     """The offset with what its lookup ids of some queues are."""
     names = {queue.partition("\\")[0]: one.manager for queue, one in known.items()}
     incarnations = {queue: one.incarnation for queue, one in known.items()}

@@ -140,7 +140,7 @@ def rest(found: Look, count: int) -> Look:
     return Look(found.numbers[count:], found.rows[count:], found.last)
 
 
-class Cut(NamedTuple):
+class RangePart(NamedTuple):
     """A part of a range: up to where, how many messages, how many bytes."""
 
     through: int
@@ -165,7 +165,7 @@ def sizes(found: Look) -> Sizes:
     return Sizes(found.ids.copy(), found.rows["size"].copy())
 
 
-def cuts_of(looks: list[Sizes], parts: int, most: int | None) -> list[Cut]:
+def cuts_of(looks: list[Sizes], parts: int, most: int | None) -> list[RangePart]:
     """Parts of about equal bytes, none with more messages than `most`."""
     ids = np.concatenate([found.ids for found in looks] or [np.empty(0, np.uint64)])
     sizes = np.concatenate([found.bytes for found in looks] or [np.empty(0, np.uint32)])
@@ -187,7 +187,7 @@ def cuts_of(looks: list[Sizes], parts: int, most: int | None) -> list[Cut]:
     begins = np.concatenate(([0], ends[:-1]))
     bytes_of = np.diff(np.concatenate(([0], sums[ends - 1])))
     return [
-        Cut(*values)
+        RangePart(*values)
         for values in zip(
             ids[ends - 1].tolist(), (ends - begins).tolist(), bytes_of.tolist(), strict=True
         )

@@ -21,7 +21,7 @@ from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, check_head
-from posthouse.store.ledger import Account, Definition, Key, Ledger
+from posthouse.store.ledger import Account, Definition, Key, StoreLedger
 from posthouse.store.positions import Positions
 from posthouse.store.read import read_file
 
@@ -52,7 +52,7 @@ class CheckpointHead(NamedTuple):
     body_crc: int = 0
 
 
-class Accounts(msgspec.Struct):
+class LedgerAccounts(msgspec.Struct):
     """The ledger without its positions."""
 
     segments: list[Account]
@@ -70,7 +70,7 @@ class Picture(NamedTuple):
     head: CheckpointHead
     state: Snapshot  # without definitions
     places: dict[int, bytes]
-    accounts: Accounts  # without definitions
+    accounts: LedgerAccounts  # without definitions
     values: dict[Key, bytes]
     holders: dict[Key, Definition]
 
@@ -110,14 +110,14 @@ class Checkpoint(NamedTuple):
     head: CheckpointHead
     state: State
     positions: Positions
-    accounts: Accounts
+    accounts: LedgerAccounts
 
 
 replaced = msgspec.structs.replace
 _encode = msgspec.msgpack.Encoder().encode
 _decode_pages = msgspec.msgpack.Decoder(dict[int, bytearray]).decode
 _decode_rest = msgspec.msgpack.Decoder(Snapshot).decode
-_decode_accounts = msgspec.msgpack.Decoder(Accounts).decode
+_decode_accounts = msgspec.msgpack.Decoder(LedgerAccounts).decode
 
 
 def checkpoint_name(position: int) -> str:
@@ -135,13 +135,13 @@ def checkpoint_names(names: list[str]) -> list[str]:
 # -- writing
 
 
-def take_picture(state: State, ledger: Ledger, head: CheckpointHead) -> Picture:
+def take_picture(state: State, ledger: StoreLedger, head: CheckpointHead) -> Picture:
     """Copies of state and ledger; they must agree with the log up to the head's position."""
     return Picture(
         head,
         state.snapshot(with_definitions=False),
         ledger.positions.dump(),
-        Accounts(
+        LedgerAccounts(
             segments=ledger.accounts(), definitions=[], copied_from=sorted(ledger.copied_from)
         ),
         dict(state.definitions),
@@ -232,7 +232,7 @@ def _decoded(head: CheckpointHead, body: memoryview) -> Checkpoint:
     return Checkpoint(head, state, Positions.load(places), _decode_accounts(singles[ACCOUNTS]))
 
 
-def load_accounts(ledger: Ledger, accounts: Accounts) -> None:
+def load_accounts(ledger: StoreLedger, accounts: LedgerAccounts) -> None:
     """Takes over the accounts of those segments that are still there."""
     for account in accounts.segments:
         segment = ledger.segments.get(account.number)

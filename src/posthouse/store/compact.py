@@ -40,8 +40,8 @@ from posthouse.engine.ledger.state import State
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, HEADER_SIZE, RELEASE, RELEASE_PAYLOAD
 from posthouse.store.index import Entry, SegmentIndex
-from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, RUN_WEIGHT, Key, Ledger
-from posthouse.store.positions import Place
+from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, RUN_WEIGHT, Key, StoreLedger
+from posthouse.store.positions import LogPosition
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 
@@ -76,10 +76,10 @@ class Compactor:
     def __init__(
         self,
         state: State,
-        ledger: Ledger,
+        ledger: StoreLedger,
         settings: StoreSettings,
         load_index: Callable[[Segment], SegmentIndex],
-        read_record: Callable[[Place], bytes],
+        read_record: Callable[[LogPosition], bytes],
         free_space: Callable[[], tuple[int, int]],
     ) -> None:
         self.state = state

@@ -32,7 +32,7 @@ from posthouse.store.index import SegmentIndex
 from posthouse.store.read import read_file
 from posthouse.store.recovery import (
     Anchor,
-    Found,
+    OpenedLog,
     Recovery,
     load_index,
     rebuilt_index,
@@ -97,7 +97,7 @@ def check(disk: Disk) -> Report:
     return report
 
 
-def _examine(disk: Disk, report: Report, *, log_only: bool) -> Found | None:
+def _examine(disk: Disk, report: Report, *, log_only: bool) -> OpenedLog | None:
     recovery = Recovery(disk, NO_ID, log_only=log_only, set_aside=True)
     try:
         found = recovery.examine()
@@ -132,7 +132,7 @@ def _note(report: Report, text: str) -> None:
 # -- segments
 
 
-def _check_segments(disk: Disk, report: Report, found: Found | None) -> None:
+def _check_segments(disk: Disk, report: Report, found: OpenedLog | None) -> None:
     """Every record; with what a start would keep, or, where none is possible, all there is."""
     if found is not None:
         for segment in found.ledger.segments.values():
@@ -218,7 +218,7 @@ def _check_checkpoints(disk: Disk, report: Report) -> None:
             _problem(report, error, remedy)
 
 
-def _compare(report: Report, found: Found, whole: Found) -> None:
+def _compare(report: Report, found: OpenedLog, whole: OpenedLog) -> None:
     """A start from a checkpoint must come to what the whole log says."""
     found.state.drop_express()
     differing = differences(found.state, whole.state)

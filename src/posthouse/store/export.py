@@ -20,8 +20,8 @@ from posthouse.store.format import (
     unpack_segment_header,
 )
 from posthouse.store.index import block_size
-from posthouse.store.ledger import Ledger
-from posthouse.store.positions import Place
+from posthouse.store.ledger import StoreLedger
+from posthouse.store.positions import LogPosition
 from posthouse.store.read import checked_record, read_file
 from posthouse.store.recovery import Recovery, sealed_segment
 from posthouse.store.replay import Replay
@@ -48,7 +48,7 @@ class Salvage:
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self.state = State()
-        self.ledger = Ledger()
+        self.ledger = StoreLedger()
         self.unreadable = 0
         self.last_damage = (0, 0)  # segment and offset
         self._replay = Replay(self.state, self.ledger)
@@ -99,7 +99,7 @@ class Salvage:
         self.unreadable += records
         self.last_damage = (number, offset)
 
-    def packet(self, place: Place) -> bytes:
+    def packet(self, place: LogPosition) -> bytes:
         """The packet of a message."""
         name = segment_name(place.segment)
         file = self.disk.open(name)
@@ -135,7 +135,9 @@ def export(disk: Disk, target: Disk) -> Exported:
     return Exported(len(lines), size, salvage.unreadable, uncertain)
 
 
-def describe(number: int, row: Row, name: str, place: Place, *, certain: bool) -> dict[str, object]:
+def describe(
+    number: int, row: Row, name: str, place: LogPosition, *, certain: bool
+) -> dict[str, object]:
     """A line of the table."""
     return {
         "number": number,

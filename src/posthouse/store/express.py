@@ -32,7 +32,7 @@ from posthouse.store.format import (
     pack_record,
     pack_segment_header,
 )
-from posthouse.store.positions import Place, Positions
+from posthouse.store.positions import LogPosition, Positions
 from posthouse.store.read import checked_record, read_file
 from posthouse.store.settings import StoreSettings
 
@@ -132,7 +132,7 @@ class ExpressMessages:
         if place is not None:
             self._leave(number, place)
 
-    def _leave(self, number: int, place: Place) -> None:
+    def _leave(self, number: int, place: LogPosition) -> None:
         segment = self.segments[place.segment]
         segment.live -= 1
         segment.live_bytes -= place.size

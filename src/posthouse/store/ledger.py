@@ -54,7 +54,7 @@ class Account(NamedTuple):
     keeps: dict[int, int]
 
 
-class Ledger:
+class StoreLedger:
     """Positions of messages, accounts of segments, places of definitions."""
 
     def __init__(self) -> None:

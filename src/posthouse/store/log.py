@@ -23,18 +23,18 @@ from posthouse.store.express import CLEAN_NAME, ExpressMessages, Marker, read_ma
 from posthouse.store.files import SegmentFiles
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.index import block_size
-from posthouse.store.ledger import Ledger
+from posthouse.store.ledger import StoreLedger
 from posthouse.store.losses import Losses, damaged_records
-from posthouse.store.positions import Place
+from posthouse.store.positions import LogPosition
 from posthouse.store.read import (
-    Reading,
+    PinnedRead,
     checked_record,
     follows,
     packets_of,
     unreadable,
     verified,
 )
-from posthouse.store.recovery import Found, Recovery
+from posthouse.store.recovery import OpenedLog, Recovery
 from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
 from posthouse.store.upkeep import Upkeep
@@ -49,7 +49,7 @@ class LogStore:
         self.settings = (settings or StoreSettings()).fitted(disk.free_space()[1])
         self.notes: list[str] = []  # what an operator should know of the last start
         self.state = State()
-        self.ledger = Ledger()
+        self.ledger = StoreLedger()
         self._writer = LogWriter(disk, self.ledger, bytes(16), 0, 0)
         self._files = SegmentFiles(disk, self._writer, self.settings.open_files)
         self._express = ExpressMessages(disk, self.settings, bytes(16))
@@ -98,7 +98,7 @@ class LogStore:
             self.notes.append(f"{error.file} is passed over, express messages are lost: {error}")
             return None
 
-    def _adopt(self, found: Found) -> None:
+    def _adopt(self, found: OpenedLog) -> None:
         self.state, self.ledger = found.state, found.ledger
         settings, store_id = self.settings, found.store_id
         self._writer = LogWriter(
@@ -118,7 +118,7 @@ class LogStore:
             self.disk, self.settings, self.state, self._writer, self._files, found
         )
 
-    def _note_losses(self, found: Found) -> None:
+    def _note_losses(self, found: OpenedLog) -> None:
         """What the log goes on without has to be in it before anybody is answered."""
         losses = Losses(found)
         change = losses.change()
@@ -129,7 +129,7 @@ class LogStore:
         for damaged in damaged_records(self.state):
             self.ledger.damaged(damaged)
 
-    def _keep_what_was_read(self, found: Found, active: Segment) -> None:
+    def _keep_what_was_read(self, found: OpenedLog, active: Segment) -> None:
         """What was replayed will be answered for, so it has to be on the disk now."""
         self._writer.resume(active, found.next_sequence)
         assert active.file is not None
@@ -139,7 +139,9 @@ class LogStore:
             if segment.last_sequence > found.synced:
                 self._files.open(segment).sync()
 
-    def _adopt_express(self, found: Found, marker: Marker | None) -> tuple[bool, dict[int, int]]:
+    def _adopt_express(
+        self, found: OpenedLog, marker: Marker | None
+    ) -> tuple[bool, dict[int, int]]:
         """After a clean stop they are all there; else they are lost, and counted."""
         position = found.next_sequence - 1
         clean = (
@@ -209,7 +211,7 @@ class LogStore:
         if express is not None:
             return [(sender_of(head), packet) for head, packet in express]
         found: list[tuple[bytes, bytes]] = []
-        run: list[Place] = []
+        run: list[LogPosition] = []
         places = self.ledger.positions.get_many(numbers)
         for number, place in zip(numbers, places, strict=True):
             if run and (place is None or not follows(run, place)):
@@ -223,7 +225,7 @@ class LogStore:
             self._read_run(run, found)
         return found
 
-    def _read_run(self, run: list[Place], found: list[tuple[bytes, bytes]]) -> None:
+    def _read_run(self, run: list[LogPosition], found: list[tuple[bytes, bytes]]) -> None:
         segment = self._segment(run[0].segment)
         try:
             found += packets_of(self._files.open(segment), segment.name, run)
@@ -231,7 +233,7 @@ class LogStore:
             first = run[0][:3] if len(run) == 1 else None
             raise unreadable(segment.name, run[0].offset, error, first) from error
 
-    def _record(self, place: Place) -> bytes:
+    def _record(self, place: LogPosition) -> bytes:
         segment = self._segment(place.segment)
         try:
             return checked_record(self._files.open(segment), segment.name, place)
@@ -251,7 +253,7 @@ class LogStore:
         record = verified(data, segment.name, place)
         return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
 
-    def reading(self, number: int) -> Reading | None:
+    def reading(self, number: int) -> PinnedRead | None:
         """A read that another thread may carry out; None for an express message.
 
         Its segment stays until `close`, which is the owner's to call.
@@ -261,7 +263,7 @@ class LogStore:
         if place is None:
             return None
         segment = self._segment(place.segment)
-        return Reading(segment, self._files.open(segment), place)
+        return PinnedRead(segment, self._files.open(segment), place)
 
     def read_sender(self, number: int) -> bytes:
         """The verified sender stored with a message."""

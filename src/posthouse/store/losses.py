@@ -18,14 +18,14 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.state import State
 from posthouse.store.format import segment_name
-from posthouse.store.recovery import Found
+from posthouse.store.recovery import OpenedLog
 from posthouse.store.set_aside import Aside
 
 
 class Losses:
     """Compares what was set aside with what the state still has."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: OpenedLog) -> None:
         self.state, self.ledger = found.state, found.ledger
         self.asides = found.asides
         self.covered = found.covered

@@ -31,7 +31,7 @@ _pack = _ENTRY.pack_into
 _place = tuple.__new__
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """The record of a message: its segment, where it begins, its size with header and packet."""
 
     segment: int
@@ -91,7 +91,7 @@ class Positions:
             page[slot : slot + some] = packed[at : at + some]
             number, at = number + some // _ENTRY_SIZE, at + some
 
-    def get(self, number: int) -> Place | None:
+    def get(self, number: int) -> LogPosition | None:
         """Where a message lies, dead or alive; None when no segment holds it."""
         page = self._pages.get(number >> _SHIFT)
         if page is None:
@@ -99,12 +99,12 @@ class Positions:
         segment, offset, size = _unpack(page, (number & _MASK) * _ENTRY_SIZE)
         if not size:
             return None
-        place: Place = _place(Place, (segment, offset, size & _SIZE, size >= _DEAD))
+        place: LogPosition = _place(LogPosition, (segment, offset, size & _SIZE, size >= _DEAD))
         return place
 
-    def get_many(self, numbers: list[int]) -> list[Place | None]:
+    def get_many(self, numbers: list[int]) -> list[LogPosition | None]:
         """The same for several; those that are numbered in a row are looked up at once."""
-        found: list[Place | None] = []
+        found: list[LogPosition | None] = []
         at, count, new = 0, len(numbers), _place
         while at < count:
             first = numbers[at]
@@ -121,7 +121,7 @@ class Positions:
                 continue
             entries = _ENTRY.iter_unpack(page[slot * _ENTRY_SIZE : (slot + some) * _ENTRY_SIZE])
             found += [
-                new(Place, (segment, offset, size & _SIZE, size >= _DEAD)) if size else None
+                new(LogPosition, (segment, offset, size & _SIZE, size >= _DEAD)) if size else None
                 for segment, offset, size in entries
             ]
             at += some

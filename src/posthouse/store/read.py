@@ -10,7 +10,7 @@ from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE
 from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT, block_size
-from posthouse.store.positions import Place
+from posthouse.store.positions import LogPosition
 from posthouse.store.segment import Segment
 
 WRONG = "the record of a message has a wrong checksum"
@@ -22,12 +22,12 @@ assert _FRONT.size == HEADER_SIZE + ARRIVAL_SIZE
 assert BLOCK_SIZES.format == "<HH"
 
 
-class Reading:
+class PinnedRead:
     """A read of one packet that is carried out elsewhere; it pins the segment meanwhile."""
 
     __slots__ = ("_file", "_place", "_segment")
 
-    def __init__(self, segment: Segment, file: File, place: Place) -> None:
+    def __init__(self, segment: Segment, file: File, place: LogPosition) -> None:
         self._segment = segment
         self._file = file
         self._place = place
@@ -44,7 +44,7 @@ class Reading:
         self._segment.pins -= 1
 
 
-def checked_record(file: File, name: str, place: Place) -> bytes:
+def checked_record(file: File, name: str, place: LogPosition) -> bytes:
     """The bytes of a record whose checksum holds; waits for the disk only if it has to."""
     data = file.read_now(place.offset, place.size)
     if data is None:
@@ -52,14 +52,14 @@ def checked_record(file: File, name: str, place: Place) -> bytes:
     return verified(data, name, place)
 
 
-def verified(data: bytes, name: str, place: Place) -> bytes:
+def verified(data: bytes, name: str, place: LogPosition) -> bytes:
     """The same bytes, if they are the record of that place."""
     if len(data) != place.size or crc32(memoryview(data)[4:]) != CRC.unpack_from(data)[0]:
         raise StoreDamaged(name, place.offset, WRONG, place[:3])
     return data
 
 
-def follows(run: list[Place], place: Place) -> bool:
+def follows(run: list[LogPosition], place: LogPosition) -> bool:
     """Whether a record lies close enough behind others to be read with them."""
     first, last = run[0], run[-1]
     end = last.offset + last.size
@@ -70,7 +70,7 @@ def follows(run: list[Place], place: Place) -> bool:
     )
 
 
-def packets_of(file: File, name: str, run: list[Place]) -> list[tuple[bytes, bytes]]:
+def packets_of(file: File, name: str, run: list[LogPosition]) -> list[tuple[bytes, bytes]]:
     """Senders and packets of records that lie close together, in one read; each is verified."""
     start, size = run[0].offset, run[-1].offset + run[-1].size - run[0].offset
     data = file.read_now(start, size)

@@ -45,7 +45,7 @@ from posthouse.store.format import (
     unpack_segments,
 )
 from posthouse.store.index import IndexBuilder, SegmentIndex, block_size, unpack_index
-from posthouse.store.ledger import Ledger
+from posthouse.store.ledger import StoreLedger
 from posthouse.store.read import read_file
 from posthouse.store.replay import Replay
 from posthouse.store.segment import Scanner, Segment, find_marks
@@ -77,12 +77,12 @@ class Anchor(NamedTuple):
     live: list[SegmentEntry]
 
 
-class Found(NamedTuple):
+class OpenedLog(NamedTuple):
     """An opened log; what has to be done on the disk is not done yet."""
 
     store_id: bytes
     state: State
-    ledger: Ledger
+    ledger: StoreLedger
     active: Segment | None
     next_sequence: int
     next_number: int
@@ -96,7 +96,7 @@ class Found(NamedTuple):
     covered: tuple[int, int] = (0, 0)  # segment and offset that the checkpoint reaches to
 
 
-class Stretch(NamedTuple):
+class SegmentRange(NamedTuple):
     """A part of a sealed segment that is replayed."""
 
     entry: SegmentEntry
@@ -123,7 +123,7 @@ class Recovery:
         self.synced = 0
         self.notes: list[str] = []
 
-    def examine(self) -> Found:
+    def examine(self) -> OpenedLog:
         """The log as it is, or StoreDamaged."""
         while True:
             anchor = self.newest_sound()
@@ -201,17 +201,17 @@ class Recovery:
         if keep > flaw.number:
             self.ends[flaw.number] = flaw.offset
 
-    def _empty(self) -> Found:
+    def _empty(self) -> OpenedLog:
         """No segment is sound, and none is known to have been synced."""
         torn = [segment_name(n) for n in self.all_numbers]
         self._heads()
         if self.synced:
             name = torn[0] if torn else segment_name(1)
             raise StoreDamaged(name, 0, "the segments of the log are missing")
-        return Found(
+        return OpenedLog(
             store_id=self.store_id,
             state=State(),
-            ledger=Ledger(),
+            ledger=StoreLedger(),
             active=None,
             next_sequence=1,
             next_number=max(self.all_numbers, default=0) + 1,
@@ -272,7 +272,7 @@ class Recovery:
 
     # -- replaying
 
-    def _attempt(self, anchor: Anchor) -> Found | Flaw:
+    def _attempt(self, anchor: Anchor) -> OpenedLog | Flaw:
         if self.numbers[-1] != anchor.header.number:
             self._judge_headless(anchor)
         for entry in anchor.live:
@@ -289,7 +289,7 @@ class Recovery:
                 self._note(f"{error.file}, offset {error.offset}: {error.reason}; passed over")
                 continue
             return self._replay(anchor, plan, checkpoint)
-        return self._replay(anchor, [Stretch(entry) for entry in anchor.live], None)
+        return self._replay(anchor, [SegmentRange(entry) for entry in anchor.live], None)
 
     def _heads(self) -> list[tuple[str, CheckpointHead]]:
         """Checkpoints of this store, the newest first; each proves how far the log was synced."""
@@ -310,9 +310,9 @@ class Recovery:
             self.notes.append(text)
 
     def _replay(
-        self, anchor: Anchor, plan: list[Stretch], checkpoint: Checkpoint | None
-    ) -> Found | Flaw:
-        ledger = Ledger()
+        self, anchor: Anchor, plan: list[SegmentRange], checkpoint: Checkpoint | None
+    ) -> OpenedLog | Flaw:
+        ledger = StoreLedger()
         for entry in anchor.live:
             ledger.segments[entry.number] = sealed_segment(entry, self.store_id)
         active = Segment(anchor.header.number, self.store_id, anchor.header.first_sequence)
@@ -328,7 +328,9 @@ class Recovery:
                 return flaw
         return self._replay_anchor(replay, active, anchor, checkpoint)
 
-    def _replay_sealed(self, replay: Replay, segment: Segment, stretch: Stretch) -> Flaw | None:
+    def _replay_sealed(
+        self, replay: Replay, segment: Segment, stretch: SegmentRange
+    ) -> Flaw | None:
         entry, start, sequence = stretch.entry, stretch.offset, stretch.sequence
         index = self._index(segment, entry)
         if index is not None:
@@ -368,7 +370,7 @@ class Recovery:
 
     def _replay_anchor(
         self, replay: Replay, active: Segment, anchor: Anchor, checkpoint: Checkpoint | None
-    ) -> Found | Flaw:
+    ) -> OpenedLog | Flaw:
         scanner = anchor.scanner
         active.index = IndexBuilder()
         start = checkpoint_offset(active, checkpoint)
@@ -392,13 +394,13 @@ class Recovery:
 
     def _found(
         self, replay: Replay, active: Segment, next_sequence: int, checkpoint: Checkpoint | None
-    ) -> Found:
+    ) -> OpenedLog:
         live = replay.ledger.segments
         torn = [n for n in self.all_numbers if n > active.number]
         old = [n for n in self.all_numbers if n < active.number and n not in live]
         torn_bytes = self._bytes_behind(active)
         torn_bytes += sum(map(self._bytes_of_torn, torn))
-        return Found(
+        return OpenedLog(
             store_id=self.store_id,
             state=replay.state,
             ledger=replay.ledger,
@@ -453,16 +455,16 @@ def is_old(data: bytes, number: int) -> bool:
         return len(head) == SEGMENT_HEADER_SIZE and head[:8] == SEGMENT_MAGIC
 
 
-def plan_behind(anchor: Anchor, head: CheckpointHead) -> list[Stretch] | None:
+def plan_behind(anchor: Anchor, head: CheckpointHead) -> list[SegmentRange] | None:
     """What to replay on top of a checkpoint; None if the log has a gap after it."""
     expected, plan = head.position + 1, []
     for entry in anchor.live:
         if entry.last_sequence < expected:
             continue
         if entry.number == head.segment:
-            plan.append(Stretch(entry, head.offset, expected))
+            plan.append(SegmentRange(entry, head.offset, expected))
         elif entry.first_sequence == expected:
-            plan.append(Stretch(entry))
+            plan.append(SegmentRange(entry))
         else:
             return None
         expected = entry.last_sequence + 1

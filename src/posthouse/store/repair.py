@@ -70,7 +70,7 @@ class NotPossible(StoreError):
     """There is nothing to accept, or not enough left to go on with."""
 
 
-class Target:
+class DamagedSegment:
     """A damaged segment and all that is known about it from outside."""
 
     def __init__(self, disk: Disk, number: int) -> None:
@@ -114,7 +114,7 @@ class Target:
 class Healing:
     """Makes the healed segment."""
 
-    def __init__(self, disk: Disk, target: Target) -> None:
+    def __init__(self, disk: Disk, target: DamagedSegment) -> None:
         self.target = target
         self.index = self._index(disk)
         self.records = 0
@@ -202,7 +202,7 @@ class Healing:
 
 def accept_loss(disk: Disk, number: int, when: str, settings: StoreSettings | None = None) -> Loss:
     """Gives up the damaged records of a segment, so that the store can start again."""
-    target = Target(disk, number)
+    target = DamagedSegment(disk, number)
     healing = Healing(disk, target)
     if not healing.reasons:
         return _finish(disk, target.name, settings or StoreSettings())

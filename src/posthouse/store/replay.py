@@ -30,7 +30,7 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, HEADER_SIZE, LOST, RELEASE, RELEASE_PAYLOAD, SEGMENTS
 from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT, SegmentIndex, block_size
-from posthouse.store.ledger import Ledger
+from posthouse.store.ledger import StoreLedger
 from posthouse.store.segment import Segment
 
 _NUMBER = struct.Struct("<Q")
@@ -42,7 +42,7 @@ _row = tuple.__new__
 class Replay:
     """Rebuilds State and Ledger, record by record."""
 
-    def __init__(self, state: State, ledger: Ledger) -> None:
+    def __init__(self, state: State, ledger: StoreLedger) -> None:
         self.state = state
         self.ledger = ledger
         self.deleted: set[int] = set()  # queues that may still have had messages

@@ -23,9 +23,9 @@ from posthouse.store.errors import StoreDamaged
 from posthouse.store.files import SegmentFiles
 from posthouse.store.format import index_name
 from posthouse.store.index import SegmentIndex
-from posthouse.store.positions import Place
+from posthouse.store.positions import LogPosition
 from posthouse.store.read import checked_record
-from posthouse.store.recovery import Found, index_of
+from posthouse.store.recovery import OpenedLog, index_of
 from posthouse.store.segment import Segment
 from posthouse.store.settings import StoreSettings
 from posthouse.store.writer import LogWriter
@@ -46,7 +46,7 @@ class Upkeep:
         state: State,
         writer: LogWriter,
         files: SegmentFiles,
-        found: Found,
+        found: OpenedLog,
     ) -> None:
         self.disk = disk
         self.settings = settings
@@ -261,7 +261,7 @@ class Upkeep:
         self._asked = self._asked and self.writer.seal_early
         return False
 
-    def _read_record(self, place: Place) -> bytes:
+    def _read_record(self, place: LogPosition) -> bytes:
         segment = self.ledger.segments[place.segment]
         return checked_record(self.files.open(segment), segment.name, place)
 
@@ -350,7 +350,7 @@ def built_index(segment: Segment) -> SegmentIndex:
     return SegmentIndex(segment.number, segment.first_sequence, segment.end, segment.index)
 
 
-def behind_checkpoint(found: Found) -> int:
+def behind_checkpoint(found: OpenedLog) -> int:
     """Bytes of log that had to be replayed, about."""
     behind = [
         s.end for s in found.ledger.segments.values() if s.last_sequence > found.checkpoint_position

@@ -38,7 +38,7 @@ from posthouse.store.format import (
     spare_name,
 )
 from posthouse.store.index import IndexBuilder
-from posthouse.store.ledger import Ledger
+from posthouse.store.ledger import StoreLedger
 from posthouse.store.segment import Segment
 
 PREPARED_BYTES = 1 << 20  # zeros after the records
@@ -55,7 +55,7 @@ class LogWriter:
     """Appends to the active segment and seals it when it is full."""
 
     def __init__(
-        self, disk: Disk, ledger: Ledger, store_id: bytes, segment_size: int, next_number: int
+        self, disk: Disk, ledger: StoreLedger, store_id: bytes, segment_size: int, next_number: int
     ) -> None:
         self.disk = disk
         self.ledger = ledger

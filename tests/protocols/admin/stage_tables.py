@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from posthouse.engine.pipelines.stage import Target
+from posthouse.engine.pipelines.stage import StageTarget
 from posthouse.protocols.arrow.stage_packets import Maker
 
 TYPES: dict[str, pa.DataType] = {
@@ -27,9 +27,9 @@ TYPES: dict[str, pa.DataType] = {
     "time_to_be_received": pa.int64(),
     "id": pa.string(),
 }
-LOCAL = Target(20, "DIRECT=OS:ALPHA\\private$\\orders", False, False)
-LEDGER = Target(21, "DIRECT=OS:ALPHA\\private$\\ledger", False, True)
-FAR = Target(22, "DIRECT=OS:BETA\\private$\\far", True, False)
+LOCAL = StageTarget(20, "DIRECT=OS:ALPHA\\private$\\orders", False, False)
+LEDGER = StageTarget(21, "DIRECT=OS:ALPHA\\private$\\ledger", False, True)
+FAR = StageTarget(22, "DIRECT=OS:BETA\\private$\\far", True, False)
 ORDERS, BOOKS, AWAY = ".\\private$\\orders", ".\\private$\\ledger", FAR.format_name
 TARGETS = {ORDERS: LOCAL, BOOKS: LEDGER, AWAY: FAR}
 MAKER = Maker(b"g" * 16, 1_700_000_000, "ALPHA", b"sender", 77, 345_600)

@@ -15,7 +15,7 @@ import pytest
 from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.handlers.scanning import Found
+from posthouse.protocols.handlers.scanning import ScannedMessage
 from posthouse.protocols.http import rooms
 from posthouse.protocols.http.connection import PIPELINED_MAX
 from posthouse.protocols.memory import FETCHED, SEND, Holder
@@ -186,9 +186,9 @@ def test_what_runs_on_for_nobody_is_on_the_account(
 ) -> None:
     """Messages are made into JSON beside the loop, and need their memory until that is done."""
     begun, may_end = threading.Event(), threading.Event()
-    made = Found.json
+    made = ScannedMessage.json
 
-    def slowly(self: Found) -> MessageJson:
+    def slowly(self: ScannedMessage) -> MessageJson:
         begun.set()
         assert may_end.wait(60)
         return made(self)
@@ -196,7 +196,7 @@ def test_what_runs_on_for_nobody_is_on_the_account(
     async def work(rig: ApiRig) -> None:
         other, _, _ = await filled(rig)
         other.leave()
-        monkeypatch.setattr(Found, "json", slowly)
+        monkeypatch.setattr(ScannedMessage, "json", slowly)
         asked: asyncio.Future[Any] = asyncio.ensure_future(rig.get(f"{at()}/messages"))
         while not begun.is_set():
             await rig.run(lambda manager: None)

@@ -20,7 +20,7 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.rows import flags_of, wants_of
 from posthouse.engine.ledger.rows import row_of as row_seen
-from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, Target
+from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, StageTarget
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.message import (
     INFINITE,
@@ -81,7 +81,7 @@ ROWS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-def expected(row: dict[str, Any], ordinal: int) -> tuple[Message, Target]:
+def expected(row: dict[str, Any], ordinal: int) -> tuple[Message, StageTarget]:
     """The message that a row is."""
     target = TARGETS[row.get("destination") or ORDERS]
     journal = journal_bits(row.get("journal") or ())

@@ -17,9 +17,9 @@ from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.binary.network import Attempt
+from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
-from posthouse.protocols.binary.session import Session
+from posthouse.protocols.binary.session import BinarySession
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Call, Release
 from posthouse.protocols.transport import Resolved
@@ -131,7 +131,7 @@ class Cable:
         self.peer_address = peer_address
         self.writable = True
         self.other: Cable | None = None
-        self.session: Session | None = None
+        self.session: BinarySession | None = None
         self.closed = False
         self.paused = False
         self.sent: list[bytes] = []
@@ -251,11 +251,11 @@ class Machine:
         words = "" if found else f"{host} cannot be resolved: no such name"
         self.net.events.append(lambda: done(found, words))
 
-    def connect(self, address: str, port: int, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
         self.net.connects.append((address, port))
         self.net.events.append(lambda: self._connect(address, port, attempt))
 
-    def _connect(self, address: str, port: int, attempt: Attempt) -> None:
+    def _connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
         target = self.net.at(address, port)
         if target is None or not self.up:
             attempt.failed(

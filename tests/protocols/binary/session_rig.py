@@ -10,7 +10,7 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.ledger.state import State
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
-from posthouse.protocols.binary.session import Role, Session
+from posthouse.protocols.binary.session import BinarySession, Role
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
@@ -105,29 +105,31 @@ class Party:
         self.reason = ""
         self.admitting = True
         self.rearmed = 0
-        self.on_opened: Callable[[Session], None] = lambda session: None
+        self.on_opened: Callable[[BinarySession], None] = lambda session: None
 
-    def rearm(self, session: Session) -> None:
+    def rearm(self, session: BinarySession) -> None:
         self.rearmed += 1
 
-    def admits(self, session: Session) -> bool:
+    def admits(self, session: BinarySession) -> bool:
         return self.admitting
 
-    def established(self, session: Session) -> None:
+    def established(self, session: BinarySession) -> None:
         self.told.append("established")
 
-    def opened(self, session: Session) -> None:
+    def opened(self, session: BinarySession) -> None:
         self.told.append("opened")
         self.on_opened(session)
 
-    def closed(self, session: Session, reason: str) -> None:
+    def closed(self, session: BinarySession, reason: str) -> None:
         self.told.append("closed")
         self.reason = reason
 
-    def peer_of(self, session: Session) -> Peer:
+    def peer_of(self, session: BinarySession) -> Peer:
         return Peer(session.remote_guid, session.remote_address)
 
-    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+    def sequences_touched(
+        self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
+    ) -> None:
         self.touched += sequences
 
     def refused(self, reason: str) -> None:
@@ -147,7 +149,7 @@ class End:
         self.machine = machine or Machine()
         self.line, self.host = Line(), Party()
         clock = self.machine.clock
-        self.session = Session(
+        self.session = BinarySession(
             self.machine.desk,
             settings,
             self.line,

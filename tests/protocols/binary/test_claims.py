@@ -9,7 +9,7 @@ from posthouse.engine.ledger.records import Change
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import format_guid
-from posthouse.protocols.binary.session import Session
+from posthouse.protocols.binary.session import BinarySession
 from posthouse.wire.binary.internal import connection_parameters, establish_connection
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 from tests.support.stranger_cable import stranger
@@ -194,7 +194,7 @@ def test_what_a_name_led_to_counts_while_the_directory_says_that_name(
     assert alpha.protocol.peer_of(come(alpha, guid, "10.0.0.2")).may_pass_on(guid)
 
 
-def come(machine: Machine, claimed: bytes, address: str) -> Session:
+def come(machine: Machine, claimed: bytes, address: str) -> BinarySession:
     """A session that somebody opens from an address."""
     cable = Cable(machine.net, machine, address)
     session = cable.session = machine.protocol.accept(cable, address)

@@ -17,7 +17,7 @@ from posthouse.engine.queues.queue import OutgoingQueueState, Queue
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.guids import format_guid
 from posthouse.model.message import Message
-from posthouse.protocols.binary.sending import Fetched, SendingQueues, Taken
+from posthouse.protocols.binary.sending import Fetched, SendingQueues, TakenMessages
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.packet.message import deserialize
 from tests.engine.cost import steps
@@ -62,7 +62,7 @@ class Line(PostRig):
     def base(self, name: str, base_priority: int) -> None:
         self.run(lambda m: set_base(self, name, base_priority))
 
-    def take(self, count: int = 1000, size: int = EVERYTHING) -> list[Taken]:
+    def take(self, count: int = 1000, size: int = EVERYTHING) -> list[TakenMessages]:
         return self.run(lambda m: self.queues.take(m, count, size, 0))
 
     def taken(self, count: int = 1000, size: int = EVERYTHING) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ import pytest
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
-from posthouse.protocols.binary.link import LinkState
+from posthouse.protocols.binary.link import BinaryLinkState
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.wire.binary.ping import read_ping
@@ -225,7 +225,7 @@ def test_a_host_that_nobody_knows_is_looked_for_again(alpha: Machine, net: Net) 
     assert queue.outgoing.last_error == "beta cannot be resolved: no such name"
     assert queue.outgoing.retry_time == net.clock.utc_seconds + 5
     (link,) = alpha.protocol.links.all()
-    assert link.state is LinkState.WAITING_RECONNECT
+    assert link.state is BinaryLinkState.WAITING_RECONNECT
     beta = net.machine("BETA", "10.0.0.2")
     beta.create(ORDERS)
     net.advance(5_000)
@@ -519,7 +519,7 @@ def test_a_session_that_ends_with_messages_left_is_opened_again_later(
     assert state_of(queue) is STATE.DISCONNECTED
     link = alpha.protocol.links.link_of(queue.number)
     assert link is not None
-    assert link.state is LinkState.WAITING_RECONNECT
+    assert link.state is BinaryLinkState.WAITING_RECONNECT
     assert link.retry_at_ms == net.clock.now_ms + 5_000
 
 
@@ -651,7 +651,7 @@ def test_a_restart_connects_once_for_a_destination_and_then_waits(net: Net) -> N
     alpha.restart()
     assert net.connects == [("10.0.0.2", 1801)]
     (link,) = alpha.protocol.links.all()
-    assert link.state is LinkState.WAITING_RECONNECT
+    assert link.state is BinaryLinkState.WAITING_RECONNECT
     net.advance(5_000)
     assert net.connects == 2 * [("10.0.0.2", 1801)]
 
@@ -741,7 +741,7 @@ def test_a_silent_peer_is_connected_to_by_the_retry_without_a_ping(
     assert history(queue)[0].next_hops == ("IP=10.0.0.2",)
     assert net.connects == []
     (link,) = asker.protocol.links.all()
-    assert link.state is LinkState.WAITING_RECONNECT
+    assert link.state is BinaryLinkState.WAITING_RECONNECT
     net.advance(5_000)
     assert silent.bodies(ORDERS) == [b"one"]
     assert len(net.pings) == 1
@@ -781,7 +781,7 @@ def test_a_connection_that_nobody_wants_any_more_gets_no_session(
     alpha.desk.settle()  # the name is being resolved
     link = alpha.protocol.links.link_of(queue.number)
     assert link is not None
-    assert link.state is LinkState.RESOLVING
+    assert link.state is BinaryLinkState.RESOLVING
     alpha.desk.decide(lambda manager: manager.transfer.pause_queue(queue), lambda answer: None)
     net.run()
     assert net.connects == []

@@ -8,7 +8,7 @@ from posthouse.directory import objects
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.model.guids import format_guid
 from posthouse.protocols.binary import protocol as protocol_module
-from posthouse.protocols.binary.session import Role, Session, SessionState
+from posthouse.protocols.binary.session import BinarySession, Role, SessionState
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.binary.internal import connection_parameters, establish_connection
 from posthouse.wire.binary.ping import ping_request, read_ping
@@ -36,7 +36,7 @@ def beta(net: Net) -> Machine:
     return made
 
 
-def session_of(machine: Machine, role: Role) -> Session:
+def session_of(machine: Machine, role: Role) -> BinarySession:
     (found,) = [session for session in machine.protocol.sessions if session.role is role]
     return found
 
@@ -196,7 +196,7 @@ def test_a_machine_that_calls_need_not_wait_for_the_timers_of_those_who_look_for
 # -- who may say what (decisions 24 and 40)
 
 
-def accept(machine: Machine, address: str, guid: bytes) -> tuple[Cable, Session]:
+def accept(machine: Machine, address: str, guid: bytes) -> tuple[Cable, BinarySession]:
     """A stranger's session, up to OPEN."""
     cable = Cable(machine.net, machine, address)
     session = machine.protocol.accept(cable, address)
@@ -232,7 +232,7 @@ def test_messages_for_a_machine_do_not_go_to_whoever_claims_its_guid(
     assert len(cable.sent) == before
 
 
-def may_acknowledge(machine: Machine, session: Session, name: str) -> bool:
+def may_acknowledge(machine: Machine, session: BinarySession, name: str) -> bool:
     peer = machine.protocol.peer_of(session)
     return peer.may_acknowledge(machine.outgoing(name).number)
 

@@ -8,7 +8,7 @@ from posthouse.directory.objects import Queue, RoutingLink
 from posthouse.engine.manager import QueueManager as Engine
 from posthouse.model.guids import format_guid
 from posthouse.model.message import ACK_POS_RECEIVE
-from posthouse.protocols.binary.network import Attempt
+from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS
 from posthouse.protocols.binary.resolving import get_next_hops
 from posthouse.protocols.binary.session import Role
@@ -51,7 +51,7 @@ def cut_off(machine: Machine, address: str) -> None:
     """The machine does not reach this address, though others do."""
     net, honest = machine.net, machine._connect
 
-    def connect(to: str, port: int, attempt: Attempt) -> None:
+    def connect(to: str, port: int, attempt: BinaryAttempt) -> None:
         net.unreachable.add(address)
         honest(to, port, attempt)
         net.unreachable.discard(address)
@@ -445,7 +445,7 @@ def test_a_session_that_opens_when_there_is_a_better_way_is_left_at_once(
     enterprise: Enterprise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two routers that hand each other what they had on the way would go on with that for ever."""
-    alpha, begun = enterprise.alpha, list[tuple[str, int, Attempt]]()
+    alpha, begun = enterprise.alpha, list[tuple[str, int, BinaryAttempt]]()
     with monkeypatch.context() as patched:
         patched.setattr(alpha, "connect", lambda *attempt: begun.append(attempt))
         alpha.send_in_transaction(enterprise.to_omega, *BODIES)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from posthouse.engine.ledger.records import FLAG_REMOTE, Row
-from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.messages.outcome import MessageOutcomes
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer import forwarding
-from posthouse.engine.transfer.arrivals import Run, SequencePlace
-from posthouse.engine.transfer.forwarding import Forwarding, Waiting
+from posthouse.engine.transfer.arrivals import ArrivalRun, SequencePlace
+from posthouse.engine.transfer.forwarding import Forwarding, WaitingForwards
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.model.message_classes import NACK_REACH_QUEUE_TIMEOUT
 from posthouse.protocols.binary.protocol import BinaryProtocol
@@ -89,14 +89,14 @@ def drop_what_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has come before comes as if it were new."""
     monkeypatch.setattr(Receiving, "_is_known", lambda *arguments: False)
-    monkeypatch.setattr(Run, "is_new", lambda *arguments: True)
+    monkeypatch.setattr(ArrivalRun, "is_new", lambda *arguments: True)
 
 
 def ignore_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transactional messages are taken as they come, whatever place they have."""
     monkeypatch.setattr(SequencePlace, "is_old", property(lambda place: False))
     monkeypatch.setattr(SequencePlace, "follows", property(lambda place: True))
-    monkeypatch.setattr(Run, "follows", lambda *arguments: True)
+    monkeypatch.setattr(ArrivalRun, "follows", lambda *arguments: True)
 
 
 def raise_no_hop_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,28 +115,28 @@ def count_hops_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drop_resends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A router takes any message of a sequence for one that waits here."""
-    monkeypatch.setattr(Waiting, "has", lambda *arguments: True)
+    monkeypatch.setattr(WaitingForwards, "has", lambda *arguments: True)
 
 
 def keep_dead_letters_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A router keeps a dead letter of a sequence, beside the one that its sender keeps."""
-    chosen = Outcomes._dead_letter_queues
+    chosen = MessageOutcomes._dead_letter_queues
 
-    def queues(self: Outcomes, number: int, row: Row) -> list[Queue]:
+    def queues(self: MessageOutcomes, number: int, row: Row) -> list[Queue]:
         return chosen(self, number, row._replace(flags=row.flags & ~FLAG_REMOTE))
 
-    monkeypatch.setattr(Outcomes, "_dead_letter_queues", queues)
+    monkeypatch.setattr(MessageOutcomes, "_dead_letter_queues", queues)
 
 
 def keep_nothing_that_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """What did not come in time is gone, whatever was asked for."""
-    finish = Outcomes._finish
+    finish = MessageOutcomes._finish
 
-    def finished(self: Outcomes, number: int, row: Row, code: int, *rest: Any) -> None:
+    def finished(self: MessageOutcomes, number: int, row: Row, code: int, *rest: Any) -> None:
         late = code == NACK_REACH_QUEUE_TIMEOUT
         finish(self, number, row._replace(wants=0) if late else row, code, *rest)
 
-    monkeypatch.setattr(Outcomes, "_finish", finished)
+    monkeypatch.setattr(MessageOutcomes, "_finish", finished)
 
 
 BROKEN = [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.protocols.binary.order_acks import OrderAckTimers
-from posthouse.protocols.binary.session import Role, Session
+from posthouse.protocols.binary.session import BinarySession, Role
 from posthouse.sim.clock import SimClock
 from tests.engine.rig import START_UTC
 from tests.protocols.binary.session_rig import SETTINGS, UPTIME_MS, End, Machine, Party
@@ -25,10 +25,12 @@ class Receiver(Party):
         self.machine = machine
         self.timers = OrderAckTimers(SETTINGS)
 
-    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+    def sequences_touched(
+        self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
+    ) -> None:
         self.timers.touched(session, sequences, self.machine.clock.now_ms)
 
-    def closed(self, session: Session, reason: str) -> None:
+    def closed(self, session: BinarySession, reason: str) -> None:
         super().closed(session, reason)
         self.timers.forget(session)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.engine.messages.outcome import Outcomes
+from posthouse.engine.messages.outcome import MessageOutcomes
 from posthouse.engine.transfer.arrivals import SequencePlace
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.outgoing_sequences import Sequences
@@ -61,7 +61,7 @@ def acknowledge_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody hears what became of transactional messages."""
-    monkeypatch.setattr(Outcomes, "_answer_finally", lambda *arguments: None)
+    monkeypatch.setattr(MessageOutcomes, "_answer_finally", lambda *arguments: None)
 
 
 def believe_more(monkeypatch: pytest.MonkeyPatch) -> None:

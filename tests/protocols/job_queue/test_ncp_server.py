@@ -24,7 +24,7 @@ from posthouse.protocols.ncp.server import (
     PORT_TRIES,
     READ_BUFFER,
     WRITE_BUFFER,
-    Connection,
+    NcpConnection,
     NcpNode,
     NcpServer,
 )
@@ -245,7 +245,7 @@ INFORMATION = pdu(0x17, ncp.write_subfunction(0x11, b""))
 LONG = b"DmdT" + struct.pack(">II", 100_000, 1)  # the front of a request
 
 
-async def connection(made: House) -> tuple[socket.socket, Connection]:
+async def connection(made: House) -> tuple[socket.socket, NcpConnection]:
     """A TCP connection, with the server's side of it."""
     loop = asyncio.get_running_loop()
     before = set(made.node.open)
@@ -258,7 +258,7 @@ async def connection(made: House) -> tuple[socket.socket, Connection]:
     return client, side
 
 
-def is_read(side: Connection) -> bool:
+def is_read(side: NcpConnection) -> bool:
     return side._transport.is_reading()
 
 

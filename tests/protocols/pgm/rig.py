@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from posthouse.protocols.pgm.receiver import Holding, Receiver
+from posthouse.protocols.pgm.receiver import Holding, PgmReceiver
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.source import Session, Source
+from posthouse.protocols.pgm.source import PgmSession, Source
 from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Options
 from posthouse.wire.pgm.packets import (
     NAK,
@@ -42,7 +42,7 @@ class Sender:
         self.raw: list[tuple[int, bytes]] = []  # type and bytes
         self.out: list[Hashable] = []
         self.source = Source(
-            Session(TSI, GROUP, PORT, OWN),
+            PgmSession(TSI, GROUP, PORT, OWN),
             settings,
             self._multicast,
             self.out.extend,
@@ -105,17 +105,17 @@ class Hearer:
         self.naks: list[tuple[int, tuple[int, ...]]] = []  # with the time
         self.now_ms = 0
         self.holding = Holding(limit)
-        self.receiver = Receiver(
+        self.receiver = PgmReceiver(
             TSI, OWN, settings, self, lambda low, high: (low + high) // 2, self.holding, 0
         )
 
-    def deliver(self, receiver: Receiver, unit: bytes) -> None:
+    def deliver(self, receiver: PgmReceiver, unit: bytes) -> None:
         self.units.append(unit)
 
-    def lost(self, receiver: Receiver, count: int) -> None:
+    def lost(self, receiver: PgmReceiver, count: int) -> None:
         self.losses.append(count)
 
-    def send_nak(self, receiver: Receiver, sequences: tuple[int, ...]) -> None:
+    def send_nak(self, receiver: PgmReceiver, sequences: tuple[int, ...]) -> None:
         self.naks.append((self.now_ms, sequences))
 
     def spm(

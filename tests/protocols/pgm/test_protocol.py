@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.engine.queues.queue import OutgoingQueueState, Queue
-from posthouse.protocols.pgm.session import Place
+from posthouse.protocols.pgm.session import MulticastPlace
 from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.sim.clock import SimClock
 from posthouse.wire.pgm.packets import (
@@ -29,7 +29,7 @@ from tests.protocols.binary.memory_net import ADMIN
 from tests.protocols.pgm.air import FAST, Air, Station, quick
 
 VECTORS = Path(__file__).parents[2] / "vectors"
-PLACE = Place("234.1.1.1", 8001)
+PLACE = MulticastPlace("234.1.1.1", 8001)
 NAME = f"MULTICAST={PLACE}"
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 
@@ -45,7 +45,7 @@ def packets(air: Air, *kinds: int) -> list[PgmPacket]:
     return [packet for packet in read if packet.header.type in kinds]
 
 
-def listening(station: Station, name: str = "quotes", place: Place = PLACE) -> str:
+def listening(station: Station, name: str = "quotes", place: MulticastPlace = PLACE) -> str:
     station.create(f".\\private$\\{name}", multicast_address=str(place))
     return f"{station.name}\\private$\\{name}"
 
@@ -54,7 +54,7 @@ def listening(station: Station, name: str = "quotes", place: Place = PLACE) -> s
 def test_a_copy_comes_into_each_queue_with_the_address_and_into_no_other() -> None:
     air, alpha, bravo = pair()
     quotes, also = listening(bravo), listening(bravo, "also")
-    other = listening(bravo, "other", Place(PLACE.group, 8002))
+    other = listening(bravo, "other", MulticastPlace(PLACE.group, 8002))
     plain = bravo.create(r".\private$\plain")
     own = listening(alpha)
     alpha.send(NAME, b"one", b"two", b"three", express=True)
@@ -183,7 +183,10 @@ def test_groups_are_joined_while_queues_have_their_address() -> None:
     assert bravo.groups == {"234.1.1.1"}
     set_address(bravo, quotes, "234.9.9.9:1")
     assert bravo.groups == {"234.1.1.1", "234.9.9.9"}
-    assert bravo.pgm.reception.places == {Place("234.9.9.9", 1), Place("234.1.1.1", 2)}
+    assert bravo.pgm.reception.places == {
+        MulticastPlace("234.9.9.9", 1),
+        MulticastPlace("234.1.1.1", 2),
+    }
     set_address(bravo, quotes, "")
     assert bravo.groups == {"234.1.1.1"}
     bravo.call(lambda manager: manager.queues.delete_queue(also.name, ADMIN))

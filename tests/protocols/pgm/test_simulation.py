@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from posthouse.protocols.pgm.receiver import ASKED_MAX, Receiver
-from posthouse.protocols.pgm.session import Place, Reception
+from posthouse.protocols.pgm.receiver import ASKED_MAX, PgmReceiver
+from posthouse.protocols.pgm.session import MulticastPlace, Reception
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.source import Session, Source
+from posthouse.protocols.pgm.source import PgmSession, Source
 from posthouse.protocols.timers import Timers
 from posthouse.sim.clock import SimClock, Timer
 from posthouse.sim.network import Address, Conditions, SimNetwork
 from posthouse.wire.pgm.packets import ODATA, RDATA, SPM, Tsi, read_pgm
 from tests.conftest import Dose
 
-PLACE = Place("234.1.1.1", 8001)
+PLACE = MulticastPlace("234.1.1.1", 8001)
 GROUP, SOURCE = Address(PLACE.group, 3056), Address("10.0.0.1", 3055)
 SETTINGS = PgmSettings(receive_total=4 << 20)
 
@@ -49,11 +49,11 @@ class House:
         for receiver in self.reception.receivers:
             assert receiver.missing <= ASKED_MAX
 
-    def unit_came(self, place: Place, source: str, unit: bytes) -> None:
+    def unit_came(self, place: MulticastPlace, source: str, unit: bytes) -> None:
         assert (place, source) == (PLACE, SOURCE.host)
         self.units.append(unit)
 
-    def packets_lost(self, place: Place, receiver: Receiver, count: int) -> None:
+    def packets_lost(self, place: MulticastPlace, receiver: PgmReceiver, count: int) -> None:
         self.lost += count
 
     def send_nak(self, group: str, path: str, packet: bytes) -> None:
@@ -74,7 +74,7 @@ class World:
         self.out: list[Hashable] = []
         self.sent: dict[int, int] = {SPM: 0, ODATA: 0, RDATA: 0}
         self.source = Source(
-            Session(Tsi(b"source", self.random.randrange(1, 65_536)), *PLACE, SOURCE.host),
+            PgmSession(Tsi(b"source", self.random.randrange(1, 65_536)), *PLACE, SOURCE.host),
             settings,
             self._multicast,
             self.out.extend,

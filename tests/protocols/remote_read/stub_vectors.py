@@ -19,9 +19,9 @@ from posthouse.protocols.remote_read.stubs import (
     EnlistRemoteTransaction,
     GetServerPort,
     MoveMessage,
-    OpenedQueue,
     OpenedQueueForMove,
-    OpenQueue,
+    OpenQueueRequest,
+    OpenQueueResponse,
     PurgeQueue,
     QueueFormat,
     Received,
@@ -78,7 +78,7 @@ SAME_REQUESTS = [
 ]
 SAME_RESPONSES = [
     (0, ServerPort(2103), "37080000"),
-    (2, OpenedQueue(HANDLE), HANDLE_HEX),
+    (2, OpenQueueResponse(HANDLE), HANDLE_HEX),
     (3, ClosedQueue(bytes(20), 0), f"{'00' * 20} {MQ_OK}"),
     (4, CreatedCursor(3, 0xC0000008), "03000000 080000c0"),
     (5, Status(0xC0000008), "080000c0"),
@@ -126,7 +126,7 @@ FORMATS_NDR64 = [
     (NULL_TEXT, f"03 00 0000 00000000 03 {GAP} 0000000000000000"),
 ]
 OPENS = [
-    (opnum, ndr64, OpenQueue(name, *TAIL), f"{text} {TAIL_HEX}")
+    (opnum, ndr64, OpenQueueRequest(name, *TAIL), f"{text} {TAIL_HEX}")
     for opnum in (2, 11)
     for ndr64, formats in ((False, FORMATS_NDR), (True, FORMATS_NDR64))
     for name, text in formats

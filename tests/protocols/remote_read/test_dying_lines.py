@@ -22,7 +22,7 @@ from posthouse.client.remote import state as remote_state
 from posthouse.client.remote.reader import RemoteReader
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import MessageNotFound
-from posthouse.protocols.remote_read.opened import OpenedQueue
+from posthouse.protocols.remote_read.opened import QueueContext
 from posthouse.protocols.remote_read.settings import MinimumAuthentication
 from posthouse.rpc import client as rpc_client
 from posthouse.security.accounts import Door
@@ -425,7 +425,7 @@ def hush(reader: RemoteReader, message: posthouse.Message) -> None:
     """Keeps a doubt to itself."""
 
 
-def keep(queue: OpenedQueue, manager: QueueManager) -> None:
+def keep(queue: QueueContext, manager: QueueManager) -> None:
     """Keeps what a lost client had."""
 
 
@@ -435,7 +435,7 @@ def rest(file: SimFile) -> None:
 
 @pytest.mark.parametrize(
     ("where", "name", "careless"),
-    [(RemoteReader, "doubt", hush), (OpenedQueue, "_run_down", keep), (SimFile, "sync", rest)],
+    [(RemoteReader, "doubt", hush), (QueueContext, "_run_down", keep), (SimFile, "sync", rest)],
 )
 def test_a_careless_client_or_server_or_disk_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch, where: object, name: str, careless: object

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connecting import Login, Place
+from posthouse.client.remote.connecting import RemoteLogin, RemotePlace
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import MOVE_ACCESS, PEEK_CURRENT, RECEIVE_ACCESS, Want
 from posthouse.model.errors import QueueError
@@ -81,8 +81,8 @@ class WireClient(Client):
 
     def __init__(self, world: WireReading) -> None:
         super().__init__(world)
-        login = Login(level=Level.NONE)
-        self.far = RemoteReader(Place("BETA", 2103), login, timeout_s=5, reconnect_s=0)
+        login = RemoteLogin(level=Level.NONE)
+        self.far = RemoteReader(RemotePlace("BETA", 2103), login, timeout_s=5, reconnect_s=0)
         self.source = self.queue(ORDERS, RECEIVE_ACCESS)
 
     def queue(self, name: str, access: int) -> QueueReader:

@@ -11,7 +11,7 @@ from posthouse.protocols.remote_read.actions import (
     PEEK_CURRENT,
     RECEIVE,
 )
-from posthouse.protocols.remote_read.pending import STALE_MAX, Timers
+from posthouse.protocols.remote_read.pending import STALE_MAX, CallTimers
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import NO_TRANSACTION
 from posthouse.rpc.ndr import BadStub
@@ -387,7 +387,7 @@ class Owner:
 
 def test_stopped_timers_leave_nothing_behind():
     wakes: list[int] = []
-    timers: Timers[Owner] = Timers(100, wakes.append)
+    timers: CallTimers[Owner] = CallTimers(100, wakes.append)
     first = Owner()
     timers.start(first, 0)
     for at in range(3 * STALE_MAX):

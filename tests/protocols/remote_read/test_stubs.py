@@ -13,7 +13,7 @@ from posthouse.protocols.remote_read.stubs import (
     TOKEN_SIZE_MAX,
     EndReceive,
     EnlistRemoteTransaction,
-    OpenQueue,
+    OpenQueueRequest,
     QueueFormat,
     Received,
     Section,
@@ -98,7 +98,7 @@ def test_a_token_of_another_size_than_its_count_is_a_fault(size: int, ndr64: boo
 def test_a_union_of_another_type_than_the_name_is_a_fault(
     opnum: int, tag: int, ndr64: bool
 ) -> None:
-    stub = encode_request(opnum, OpenQueue(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0), ndr64)
+    stub = encode_request(opnum, OpenQueueRequest(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0), ndr64)
     refused(opnum, changed(stub, 8 if ndr64 else 4, "<B", tag), ndr64)
     refused(opnum, changed(stub, 0, "<B", tag), ndr64)
 
@@ -107,7 +107,7 @@ def test_a_union_of_another_type_than_the_name_is_a_fault(
 @pytest.mark.parametrize("kind", [9, 10, 255])
 def test_a_union_without_such_an_arm_is_a_fault(kind: int, ndr64: bool) -> None:
     for name in (QueueFormat(0), PUBLIC, QueueFormat(3), QueueFormat(6, 0, DlId(GUID, None))):
-        stub = encode_request(2, OpenQueue(name, 1, 0, GUID, 1, 6, 1, 0, 0), ndr64)
+        stub = encode_request(2, OpenQueueRequest(name, 1, 0, GUID, 1, 6, 1, 0, 0), ndr64)
         stub = changed(stub, 8 if ndr64 else 4, "<B", kind)
         refused(2, changed(stub, 0, "<B", kind), ndr64)
 
@@ -172,7 +172,7 @@ def test_a_section_of_an_unknown_type_is_refused(answer: Received, kind: int, nd
 
 def some_of_each(ndr64: bool) -> list[tuple[str, int, bytes]]:
     name = QueueFormat(3, 0, "OS:h\\private$\\q")
-    opening = OpenQueue(name, 1, 0, GUID, 1, 6, 1, 0, 0)
+    opening = OpenQueueRequest(name, 1, 0, GUID, 1, 6, 1, 0, 0)
     enlisting = EnlistRemoteTransaction(UOW, b"abc", name)
     return [
         ("request", 2, encode_request(2, opening, ndr64)),
@@ -211,7 +211,7 @@ def test_a_stub_that_ends_early_is_refused(ndr64: bool) -> None:
 @pytest.mark.parametrize("opnum", METHODS)
 def test_more_than_padding_behind_the_last_parameter_is_refused(opnum: int, ndr64: bool) -> None:
     values: dict[int, Any] = {
-        2: OpenQueue(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0),
+        2: OpenQueueRequest(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0),
         12: EnlistRemoteTransaction(UOW, b"token", PUBLIC),
         9: EndReceive(HANDLE, 1, 2),
     }
@@ -238,6 +238,6 @@ def test_what_is_in_the_padding_does_not_matter() -> None:
 
 
 def test_the_reserved_field_of_a_queue_format_does_not_matter() -> None:
-    request = OpenQueue(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0)
+    request = OpenQueueRequest(PUBLIC, 1, 0, GUID, 1, 6, 1, 0, 0)
     stub = changed(encode_request(2, request), 2, "<H", 0xFFFF)
     assert decode_request(2, stub) == request

@@ -18,12 +18,12 @@ from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.desk import Call, Release
-from posthouse.protocols.srmp.http_reader import Request, RequestReader
+from posthouse.protocols.srmp.http_reader import HttpRequest, RequestReader
 from posthouse.protocols.srmp.http_writer import response
-from posthouse.protocols.srmp.network import Attempt, Secure, Transport
+from posthouse.protocols.srmp.network import Secure, SrmpAttempt, SrmpTransport
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.protocols.transport import Owner, Resolved
+from posthouse.protocols.transport import ConnectionOwner, Resolved
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller
 from posthouse.sim.clock import SimClock
@@ -42,7 +42,7 @@ ADMIN = Caller.administrator()
 class Listener(Protocol):
     """What answers at an address and port."""
 
-    def accept(self, transport: Transport, address: str) -> Owner: ...
+    def accept(self, transport: SrmpTransport, address: str) -> ConnectionOwner: ...
 
 
 class Web:
@@ -133,14 +133,14 @@ class Desk:
 
 
 class Cable:
-    """One end of a connection: a `Transport`."""
+    """One end of a connection: a `SrmpTransport`."""
 
     def __init__(self, web: Web, local_address: str) -> None:
         self.web = web
         self.local_address = local_address
         self.writable = True
         self.other: Cable | None = None
-        self.owner: Owner | None = None
+        self.owner: ConnectionOwner | None = None
         self.closed = False
         self.paused = False
         self.sent = b""
@@ -213,11 +213,11 @@ class Site:
 
     def __init__(self, web: Web) -> None:
         self.web = web
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
         self.answers: list[bytes] = [response(200)]
         self.visits: list[_Visit] = []
 
-    def accept(self, transport: Transport, address: str) -> _Visit:
+    def accept(self, transport: SrmpTransport, address: str) -> _Visit:
         self.visits.append(_Visit(self, transport))
         return self.visits[-1]
 
@@ -236,7 +236,7 @@ class Site:
 class _Visit:
     held_bytes = unsynced_bytes = 0
 
-    def __init__(self, site: Site, transport: Transport) -> None:
+    def __init__(self, site: Site, transport: SrmpTransport) -> None:
         self.site = site
         self.transport = transport
         self.reader = RequestReader(SrmpSettings())
@@ -262,12 +262,12 @@ SILENCE = b""
 CLOSE = b"close"
 
 
-def envelope_of(request: Request) -> SrmpMessage:
+def envelope_of(request: HttpRequest) -> SrmpMessage:
     """The message in a request."""
     return read_envelope(read_parts(request.head.content_type, request.body).envelope)
 
 
-def body_of(request: Request) -> bytes:
+def body_of(request: HttpRequest) -> bytes:
     """What its application sent."""
     return read_parts(request.head.content_type, request.body).body
 
@@ -354,11 +354,11 @@ class Machine:
         words = "" if found else f"{host} cannot be resolved: no such name"
         self.web.events.append(lambda: done(found, words))
 
-    def connect(self, address: str, port: int, secure: Secure | None, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, secure: Secure | None, attempt: SrmpAttempt) -> None:
         self.web.connects.append((address, port, secure))
         self.web.events.append(lambda: self._connect(address, port, attempt))
 
-    def _connect(self, address: str, port: int, attempt: Attempt) -> None:
+    def _connect(self, address: str, port: int, attempt: SrmpAttempt) -> None:
         target = self.web.listeners.get((address, port))
         if target is None or not self.up:
             attempt.failed(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from posthouse.protocols.srmp.http_reader import (
     CHUNK_SIZE_MIN,
     CHUNKS_FREE,
-    Request,
+    HttpRequest,
     RequestReader,
     ResponseReader,
 )
@@ -21,7 +21,7 @@ HEAD = "POST /msmq/private$/q HTTP/1.1\r\nHost: b\r\nContent-Type: text/xml\r\n"
 GOOD = HEAD.encode() + b"Content-Length: 5\r\n\r\nhello"
 
 
-def read(data: bytes, piece: int = 0) -> tuple[list[Request], int]:
+def read(data: bytes, piece: int = 0) -> tuple[list[HttpRequest], int]:
     """The requests of a stream, and the status of what was wrong with it."""
     reader, found = RequestReader(SETTINGS), []
     for at in range(0, len(data), piece or len(data) or 1):

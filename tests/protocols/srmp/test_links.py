@@ -13,7 +13,7 @@ from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.protocols.srmp.http_writer import response
-from posthouse.protocols.srmp.link import CAUTION, LinkState
+from posthouse.protocols.srmp.link import CAUTION, SrmpLinkState
 from posthouse.protocols.srmp.network import Secure
 from posthouse.protocols.srmp.settings import SrmpSettings
 from tests.protocols.srmp.memory_web import ADMIN, CLOSE, SILENCE, Machine, Site, Web
@@ -709,7 +709,7 @@ def test_figures_tell_of_links(web: Web, alpha: Machine, site: Site) -> None:
     alpha.send(TO, b"two")
     figures = alpha.protocol.figures()
     assert figures.posts == {"200": 1, "500": 1}
-    assert figures.links == {LinkState.WAITING.value: 1}
+    assert figures.links == {SrmpLinkState.WAITING.value: 1}
     assert figures.traffic["messages_out"] == 2
     assert figures.traffic["bytes_out"] > 500
 

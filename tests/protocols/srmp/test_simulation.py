@@ -14,7 +14,7 @@ import pytest
 
 from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.srmp.streams import IncomingStreams, StreamPlace
-from posthouse.protocols.srmp.links import Links
+from posthouse.protocols.srmp.links import SrmpLinks
 from posthouse.sim.trial import Failed, Trial
 from tests.conftest import Dose
 
@@ -69,7 +69,7 @@ def answer_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails once is not tried again."""
-    monkeypatch.setattr(Links, "_fail", lambda *arguments: None)
+    monkeypatch.setattr(SrmpLinks, "_fail", lambda *arguments: None)
 
 
 BROKEN = [remember_nothing, take_any_place, answer_nothing, give_up]

@@ -8,7 +8,7 @@ from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.transfer.settings import RedirectSettings
 from posthouse.model.guids import format_guid
 from posthouse.model.message import Message, MessageId, TxSequenceId
-from posthouse.protocols.srmp.link import LinkState
+from posthouse.protocols.srmp.link import SrmpLinkState
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.sim.forgery import posted
 from posthouse.wire.packet.serialize import serialize
@@ -311,7 +311,7 @@ def test_what_expires_while_it_waits_for_its_final_receipt_leaves_no_link_behind
     web.listeners.clear()  # its final receipt never comes
     alpha.restart()
     assert count_of(alpha) == 1
-    assert [link.state for link in alpha.protocol.links.all()] == [LinkState.IDLE]
+    assert [link.state for link in alpha.protocol.links.all()] == [SrmpLinkState.IDLE]
     web.advance(2_100_000)
     assert count_of(alpha) == 0
     assert alpha.protocol.links.all() == []
@@ -323,7 +323,7 @@ def test_a_purge_of_what_waits_for_its_receipt_leaves_no_link_behind(
     web.site("10.0.0.2")
     alpha.send_in_transaction(TO, b"one")
     web.advance(3_200_000)  # its connection ended, and the next resend is hours away
-    assert [link.state for link in alpha.protocol.links.all()] == [LinkState.IDLE]
+    assert [link.state for link in alpha.protocol.links.all()] == [SrmpLinkState.IDLE]
     alpha.call(lambda manager: manager.messages.moving.purge(alpha.outgoing(TO)))
     assert alpha.protocol.links.all() == []
 

@@ -18,7 +18,7 @@ from posthouse.engine.messages.facade import MessagesFacade
 from posthouse.engine.queues.facade import QueuesFacade
 from posthouse.engine.transactions.facade import TransactionsFacade
 from posthouse.engine.transfer.facade import TransferFacade
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Answer
@@ -122,7 +122,7 @@ def test_every_operation_of_the_engine_is_among_them() -> None:
 
 
 def test_everything_that_sessions_ask_of_senders_is_among_them() -> None:
-    methods = {n for n, _ in inspect.getmembers(Sender, inspect.isfunction) if n[0] != "_"}
+    methods = {n for n, _ in inspect.getmembers(OutgoingCursor, inspect.isfunction) if n[0] != "_"}
     assert {f"Sender.{name}" for name in methods} <= {operation.name for operation in TRANSFERS}
 
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 
 from posthouse.engine.ledger.records import FLAG_REMOTE
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import (
     ACK_RECEIVE,
@@ -49,9 +49,9 @@ class Traffic:
         self.disk = SimDisk()
         self.world = World(self.disk).start()
         self.told = Promises()
-        self.sender: Sender | None = None
+        self.sender: OutgoingCursor | None = None
 
-    def session(self) -> Sender:
+    def session(self) -> OutgoingCursor:
         (queue,) = [q for q in self.world.manager.queues.outgoing_queues() if q.name == ABROAD]
         return self.world.run(lambda m: m.transfer.begin_sending(queue.number))
 
@@ -94,7 +94,7 @@ class Traffic:
             )
         self.world.commit(transaction)
 
-    def take(self, sender: Sender, count: int) -> list[Outbound]:
+    def take(self, sender: OutgoingCursor, count: int) -> list[Outbound]:
         taken = self.world.run(lambda m: sender.take(count, 1 << 20))
         self.told.places |= {ordinal(o): place_of(o.packet)[:2] for o in taken if o.transactional}
         return taken

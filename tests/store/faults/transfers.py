@@ -1,10 +1,10 @@
-"""The same for what sessions ask of outgoing queues: `Sender`, and acknowledgments of peers."""
+"""Operations of sessions on outgoing queues: `OutgoingCursor`, and acknowledgments of peers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound, Peer
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.wire.packet.message import deserialize
@@ -34,7 +34,9 @@ def operation(name: str, holds: Holds | None = None) -> Callable[[Make], Make]:
     return add
 
 
-def session(scene: Scene, *contents: bytes, **attributes: bool) -> tuple[Sender, list[Outbound]]:
+def session(
+    scene: Scene, *contents: bytes, **attributes: bool
+) -> tuple[OutgoingCursor, list[Outbound]]:
     """A session that has sent messages of a transaction and one beside it."""
     world, number = scene.world, scene.abroad.number
     world.send(ABROAD, b"plain")

@@ -14,9 +14,9 @@ from posthouse.client.msmq import login_of
 from posthouse.client.remote.connecting import (
     EPM_PORT,
     Authentication,
-    Login,
     Mechanism,
-    Place,
+    RemoteLogin,
+    RemotePlace,
 )
 from posthouse.client.remote.inventory import read_inventory
 from posthouse.model.errors import InvalidParameter
@@ -77,7 +77,7 @@ PerMachine = Annotated[
 ]
 
 
-def places_of(hosts: list[str] | None, again: Path | None, epm_port: int) -> list[Place]:
+def places_of(hosts: list[str] | None, again: Path | None, epm_port: int) -> list[RemotePlace]:
     """The machines that are named, each once."""
     named = list(hosts or [])
     if again is not None:
@@ -107,7 +107,7 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _place(text: str, epm_port: int) -> Place:
+def _place(text: str, epm_port: int) -> RemotePlace:
     host, port = text, ""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -116,7 +116,7 @@ def _place(text: str, epm_port: int) -> Place:
         host, _, port = text.partition(":")
     if not host or (port and not _is_port(port)):
         raise typer.BadParameter(f"{safe(repr(text))} is neither HOST nor HOST:PORT")
-    return Place(host, int(port) if port else None, epm_port)
+    return RemotePlace(host, int(port) if port else None, epm_port)
 
 
 def _is_port(text: str) -> bool:
@@ -128,7 +128,7 @@ def login(
     password_file: Path | None,
     authentication: Authentication | None,
     mechanism: Mechanism | None,
-) -> Login:
+) -> RemoteLogin:
     """As whom the machines are asked; a password is never an argument."""
     if password_file is not None and user is None:
         raise typer.BadParameter("--password-file goes with --user")

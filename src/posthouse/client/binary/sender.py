@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from posthouse.client.binary.session import SendingSession
+from posthouse.client.binary.session import SenderSession
 from posthouse.client.errors import ServerUnreachable
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import RemoteProtocolError
@@ -43,7 +43,7 @@ class BinarySender:
         self._waiting: deque[Outbound] = deque()
         self._unacknowledged: dict[int, Outbound] = {}  # by ordinal, in order
         self._socket: socket.socket | None = None
-        self._session = SendingSession(settings, self.guid, self._waiting)
+        self._session = SenderSession(settings, self.guid, self._waiting)
         self._turn = threading.Lock()
 
     def connect(self) -> None:
@@ -140,7 +140,7 @@ class BinarySender:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._waiting.clear()
             self._waiting.extend(self._unacknowledged.values())
-            self._session = SendingSession(self._settings, self.guid, self._waiting)
+            self._session = SenderSession(self._settings, self.guid, self._waiting)
             self._socket.sendall(self._session.begin(_now_ms()))
         return self._socket
 

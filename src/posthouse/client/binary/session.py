@@ -26,7 +26,7 @@ from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.packet import Packet
 
 
-class SendingSession:
+class SenderSession:
     """One connection's worth of it; messages that were not acknowledged go into the next."""
 
     def __init__(self, settings: BinarySettings, guid: bytes, waiting: deque[Outbound]) -> None:

@@ -52,7 +52,7 @@ LEVELS: Final = {
 }
 
 
-class Place(NamedTuple):
+class RemotePlace(NamedTuple):
     """Where to look."""
 
     host: str
@@ -60,22 +60,22 @@ class Place(NamedTuple):
     epm_port: int = EPM_PORT
 
 
-class Wanted(NamedTuple):
+class WantedInterface(NamedTuple):
     """An interface, and what people call it."""
 
     interface: SyntaxId
     what: str
 
 
-READING: Final = Wanted(REMOTE_READ, "remote read")
-MANAGING: Final = Wanted(MANAGEMENT, "management")
-_MAPPING: Final = Wanted(ept.EPT, "an endpoint mapper")
+READING: Final = WantedInterface(REMOTE_READ, "remote read")
+MANAGING: Final = WantedInterface(MANAGEMENT, "management")
+_MAPPING: Final = WantedInterface(ept.EPT, "an endpoint mapper")
 
 
 class NotReached(ServerUnreachable):
     """No connection to a port of another computer."""
 
-    def __init__(self, host: str, port: int, wanted: Wanted, error: OSError) -> None:
+    def __init__(self, host: str, port: int, wanted: WantedInterface, error: OSError) -> None:
         reason = error.strerror or str(error) or "it did not answer in time"
         super().__init__(
             f"nobody serves {wanted.what} at {host}:{port}: {reason}",
@@ -94,7 +94,7 @@ def reason_of(error: OSError) -> Reason:
     return "firewall" if isinstance(error, TimeoutError) else "network"
 
 
-class Login(NamedTuple):
+class RemoteLogin(NamedTuple):
     """Who asks, and how that is proved."""
 
     user: str | None = None
@@ -107,7 +107,7 @@ class Login(NamedTuple):
         return f"Login({self.user!r}, {self.level.name}, {self.mechanism!r})"
 
 
-def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
+def connect(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> RpcLink:
     """A link to the RemoteRead interface there; raises what is in the way, with a remedy."""
     deadline = time.monotonic() + timeout_s
     port = place.rpc_port
@@ -121,7 +121,7 @@ def connect(place: Place, login: Login, timeout_s: float) -> RpcLink:
     return link
 
 
-def connect_to_manage(place: Place, login: Login, timeout_s: float) -> RpcLink:
+def connect_to_manage(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> RpcLink:
     """A link to the management interface there ([MS-MQMR] 2.1).
 
     Where nobody maps, it is looked for on the port of remote read: MSMQ has them in one process.
@@ -135,12 +135,12 @@ def connect_to_manage(place: Place, login: Login, timeout_s: float) -> RpcLink:
     return link
 
 
-def mapped_port(place: Place, wanted: Wanted, deadline: float) -> int | None:
+def mapped_port(place: RemotePlace, wanted: WantedInterface, deadline: float) -> int | None:
     """What the endpoint mapper says; None: there is none, or none that answers."""
     host, soon = place.host, min(deadline, time.monotonic() + MAPPER_S)
     asked = ept.map_request(wanted.interface)
     try:
-        link = _bound(host, place.epm_port, _MAPPING, Login(level=Level.NONE), soon)
+        link = _bound(host, place.epm_port, _MAPPING, RemoteLogin(level=Level.NONE), soon)
     except OSError:
         return None
     try:
@@ -157,7 +157,7 @@ def mapped_port(place: Place, wanted: Wanted, deadline: float) -> int | None:
     return ports[0]
 
 
-def _by_the_usual_port(place: Place, login: Login, deadline: float) -> RpcLink:
+def _by_the_usual_port(place: RemotePlace, login: RemoteLogin, deadline: float) -> RpcLink:
     """3.2.4.1: R_GetServerPort tells on which port to go on."""
     link = linked(place, RPC_PORT, READING, login, deadline)
     try:
@@ -181,7 +181,9 @@ def _server_port(link: RpcLink, host: str) -> int:
     return answer.port
 
 
-def linked(place: Place, port: int, wanted: Wanted, login: Login, deadline: float) -> RpcLink:
+def linked(
+    place: RemotePlace, port: int, wanted: WantedInterface, login: RemoteLogin, deadline: float
+) -> RpcLink:
     """A link to an interface on a port; raises what is in the way, with a remedy."""
     try:
         return _bound(place.host, port, wanted, login, deadline)
@@ -191,7 +193,9 @@ def linked(place: Place, port: int, wanted: Wanted, login: Login, deadline: floa
         raise NotReached(place.host, port, wanted, error) from None
 
 
-def _bound(host: str, port: int, wanted: Wanted, login: Login, deadline: float) -> RpcLink:
+def _bound(
+    host: str, port: int, wanted: WantedInterface, login: RemoteLogin, deadline: float
+) -> RpcLink:
     timeout_s = max(deadline - time.monotonic(), 0.001)
     try:
         return RpcLink((host, port), _connection(host, wanted.interface, login), timeout_s)
@@ -206,7 +210,7 @@ def _bound(host: str, port: int, wanted: Wanted, login: Login, deadline: float) 
         ) from None
 
 
-def _connection(host: str, interface: SyntaxId, login: Login) -> ClientConnection:
+def _connection(host: str, interface: SyntaxId, login: RemoteLogin) -> ClientConnection:
     if login.level == Level.NONE:
         return ClientConnection(interface)
     try:
@@ -217,7 +221,7 @@ def _connection(host: str, interface: SyntaxId, login: Login) -> ClientConnectio
     return ClientConnection(interface, security=security, auth_type=auth_type, level=login.level)
 
 
-def _initiator(host: str, login: Login) -> SecurityContext:
+def _initiator(host: str, login: RemoteLogin) -> SecurityContext:
     return initiator(
         login.mechanism,
         login.user or "",
@@ -238,7 +242,9 @@ def _not_spoken(cause: str) -> QueueError:
     )
 
 
-def _bind_refused(error: BindRefused, where: str, wanted: Wanted, login: Login) -> QueueError:
+def _bind_refused(
+    error: BindRefused, where: str, wanted: WantedInterface, login: RemoteLogin
+) -> QueueError:
     if error.is_unknown_interface:
         return _not_spoken(f"{where} does not have the interface of {wanted.what}")
     if error.nak and error.reason == statuses.NAK_AUTHENTICATION_TYPE:
@@ -251,7 +257,7 @@ def _bind_refused(error: BindRefused, where: str, wanted: Wanted, login: Login) 
     )
 
 
-def _login_refused(where: str, login: Login, why: str) -> QueueError:
+def _login_refused(where: str, login: RemoteLogin, why: str) -> QueueError:
     who = login.user or "an anonymous caller"
     return AccessDenied(
         f"{where} refuses the login of {who}: {why}",

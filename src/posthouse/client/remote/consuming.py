@@ -23,12 +23,12 @@ from posthouse.client.remote.state import (
     LOOKUP_RECEIVE,
     PEEK_CURRENT,
     PEEK_NEXT,
-    Opened,
+    LockedMessage,
     Outage,
-    Taken,
+    RemoteOpenQueue,
     Want,
 )
-from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending
+from posthouse.client.rpc_link import CallTimeout, LinkLost, PendingCall
 from posthouse.model.errors import IoTimeout, QueueError, RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Ack, CancelReceive, Opnum
 
@@ -44,12 +44,12 @@ _RECEIVE: Final = Want()
 _clock = time.monotonic  # of ages
 
 
-class Slot:
+class ReadSlot:
     """A read ahead of the reader."""
 
     __slots__ = ("pending", "request_id", "unanswered")
 
-    def __init__(self, request_id: int, pending: Pending, now: float) -> None:
+    def __init__(self, request_id: int, pending: PendingCall, now: float) -> None:
         self.request_id = request_id
         self.pending = pending
         self.unanswered = now  # when it was, for all we know; its message is locked since, at most
@@ -65,14 +65,14 @@ class Window:
     def __init__(self, queue: QueueReader, size: int) -> None:
         self.queue = queue
         self.size = min(size, WINDOW_MAX)
-        self._slots: deque[Slot] = deque()
-        self._opened: Opened | None = None  # on which all of them are
+        self._slots: deque[ReadSlot] = deque()
+        self._opened: RemoteOpenQueue | None = None  # on which all of them are
         self._closed = False
         self._lock = threading.Lock()
         self._unsent = 0
         self._looked_at = _clock()
 
-    def take(self, timeout: float | None) -> Taken | None:
+    def take(self, timeout: float | None) -> LockedMessage | None:
         """The next message; None: there was none in time.
 
         Raises `OperationCancelled`, and `WindowClosed`.
@@ -84,7 +84,7 @@ class Window:
             except (LinkLost, ServerUnreachable) as error:
                 outage.go_on(error)
 
-    def _take(self, deadline: float | None) -> Taken | None:
+    def _take(self, deadline: float | None) -> LockedMessage | None:
         while True:
             with self._lock:
                 opened = self._filled()
@@ -107,9 +107,9 @@ class Window:
             except IoTimeout:
                 continue  # of a last look
             message = self.queue.message_of(opened, request_id, _RECEIVE, received)
-            return Taken(message, opened, request_id)
+            return LockedMessage(message, opened, request_id)
 
-    def _wait(self, opened: Opened, slot: Slot, deadline: float | None) -> None:
+    def _wait(self, opened: RemoteOpenQueue, slot: ReadSlot, deadline: float | None) -> None:
         """For the first one; what comes for the others meanwhile is as fresh."""
         waiting = [slot, *(one for one in list(self._slots) if not one.pending.done)]
         self.flush(opened)
@@ -118,7 +118,7 @@ class Window:
         for one in waiting:
             one.unanswered = now
 
-    def _put_back(self, opened: Opened, slot: Slot, *, last: bool = False) -> None:
+    def _put_back(self, opened: RemoteOpenQueue, slot: ReadSlot, *, last: bool = False) -> None:
         """Where it was; nobody looks into a window that was closed meanwhile."""
         with self._lock:
             if not self._closed and opened is self._opened:
@@ -130,7 +130,7 @@ class Window:
         opened.waiting.pop(slot.request_id, None)
         self.queue.abandon(opened, slot.request_id, slot.pending, _RECEIVE)
 
-    def _last_look(self, opened: Opened, head: Pending) -> bool:
+    def _last_look(self, opened: RemoteOpenQueue, head: PendingCall) -> bool:
         """Time is over: asks without waiting whether there is really nothing.
 
         The queue manager there serves the reads that wait first, so with its answer theirs are
@@ -144,10 +144,10 @@ class Window:
         self._put_back(opened, slot, last=head.done)
         return head.done or not is_over
 
-    def _start(self, opened: Opened, timeout: float | None) -> Slot:
-        return Slot(*self.queue.start(opened, _RECEIVE, timeout), _clock())
+    def _start(self, opened: RemoteOpenQueue, timeout: float | None) -> ReadSlot:
+        return ReadSlot(*self.queue.start(opened, _RECEIVE, timeout), _clock())
 
-    def _filled(self) -> Opened:
+    def _filled(self) -> RemoteOpenQueue:
         """As many reads under way as the window has room for, on the present connection."""
         if self._closed:
             raise WindowClosed
@@ -166,7 +166,7 @@ class Window:
             self.flush(opened)
         return opened
 
-    def _look(self, opened: Opened, now: float) -> None:
+    def _look(self, opened: RemoteOpenQueue, now: float) -> None:
         """Takes in all that has come; what is not answered then has no message over there."""
         self._looked_at = now
         slots, known = self._slots, -1
@@ -179,7 +179,7 @@ class Window:
             if not slot.pending.done:
                 slot.unanswered = now
 
-    def flush(self, opened: Opened) -> None:
+    def flush(self, opened: RemoteOpenQueue) -> None:
         """Sends what was asked since."""
         self._unsent = 0
         opened.link.flush()
@@ -190,7 +190,7 @@ class Window:
         if opened is not None and self._unsent:
             self.flush(opened)
 
-    def end(self, taken: Taken, ack: Ack) -> Pending:
+    def end(self, taken: LockedMessage, ack: Ack) -> PendingCall:
         """Submits the end of a message, to be sent with the next questions; raises `LinkLost`."""
         pending = self.queue.end(taken.opened, taken.request_id, ack, False)
         self._unsent += 1  # only now: whoever sends what is unsent must find it
@@ -209,7 +209,7 @@ class Window:
             except (LinkLost, ServerUnreachable):
                 self._slots.clear()
 
-    def _give_back(self, opened: Opened) -> None:
+    def _give_back(self, opened: RemoteOpenQueue) -> None:
         slots, link = list(self._slots), opened.link
         self._slots.clear()
         deadline = time.monotonic() + self.queue.reader.timeout_s
@@ -228,7 +228,7 @@ class Window:
         for end in ends:
             self.queue.wait(link, end, deadline)
 
-    def _has_message(self, opened: Opened, request_id: int, pending: Pending) -> bool:
+    def _has_message(self, opened: RemoteOpenQueue, request_id: int, pending: PendingCall) -> bool:
         try:
             self.queue.received(opened, request_id, pending, _RECEIVE)
         except (QueueError, RemoteProtocolError):
@@ -259,8 +259,8 @@ class RemoteConsumer:
         self._wanted = _RECEIVE if lookup_id is None else _lookup(lookup_id)
         self._window = Window(queue, prefetch) if prefetch else None
         self._soon = Reminder(self._window.flush_late, END_AFTER_S) if self._window else None
-        self._current: Taken | None = None
-        self._ends: deque[tuple[Taken, Pending]] = deque()
+        self._current: LockedMessage | None = None
+        self._ends: deque[tuple[LockedMessage, PendingCall]] = deque()
         self._looked_up = False
         self._returned = False
         self._closed = False
@@ -273,7 +273,7 @@ class RemoteConsumer:
         self._current = taken
         return None if taken is None else self._queue.reader.recall(taken.message)
 
-    def _take_one(self) -> Taken | None:
+    def _take_one(self) -> LockedMessage | None:
         """Without a window a read is asked for when the reader wants it, with the last end."""
         if self._looked_up:
             return None
@@ -313,7 +313,7 @@ class RemoteConsumer:
         if current is not None:
             self._end(current, Ack.ACK)
 
-    def _end(self, taken: Taken, ack: Ack) -> None:
+    def _end(self, taken: LockedMessage, ack: Ack) -> None:
         try:
             if self._window is not None and self._soon is not None:
                 pending = self._window.end(taken, ack)
@@ -337,7 +337,7 @@ class RemoteConsumer:
             if not self._queue.has_ended(taken.opened, pending):
                 self._doubt(taken)
 
-    def _doubt(self, taken: Taken) -> None:
+    def _doubt(self, taken: LockedMessage) -> None:
         self._returned = True
         self._queue.reader.doubt(taken.message)
 
@@ -419,9 +419,11 @@ def _chunk(queue: QueueReader, count: int) -> list[Message]:
             return found
 
 
-def _ended(queue: QueueReader, opened: Opened, taken: list[Taken]) -> list[Message]:
+def _ended(
+    queue: QueueReader, opened: RemoteOpenQueue, taken: list[LockedMessage]
+) -> list[Message]:
     """Those whose ends were sent, or may have been: another thread sends what is submitted."""
-    ends: list[tuple[Message, Pending]] = []
+    ends: list[tuple[Message, PendingCall]] = []
     with suppress(LinkLost):
         for one in taken:
             end = queue.end(opened, one.request_id, Ack.ACK, False)
@@ -432,12 +434,12 @@ def _ended(queue: QueueReader, opened: Opened, taken: list[Taken]) -> list[Messa
     return [message for message, _ in ends]
 
 
-def _taken(queue: QueueReader, opened: Opened, count: int) -> list[Taken]:
+def _taken(queue: QueueReader, opened: RemoteOpenQueue, count: int) -> list[LockedMessage]:
     """One that cannot be rebuilt is refused, and told of where it is the only one."""
     started = deque(queue.start(opened, _RECEIVE, 0.0) for _ in range(count))
     opened.link.flush()
     deadline = time.monotonic() + queue.reader.timeout_s
-    taken: list[Taken] = []
+    taken: list[LockedMessage] = []
     problem: Exception | None = None
     try:
         while started:
@@ -451,7 +453,7 @@ def _taken(queue: QueueReader, opened: Opened, count: int) -> list[Taken]:
             except (QueueError, RemoteProtocolError) as error:
                 problem = None if isinstance(error, IoTimeout) else error
                 continue
-            taken.append(Taken(message, opened, request_id))
+            taken.append(LockedMessage(message, opened, request_id))
     except (LinkLost, ServerUnreachable):
         raise
     except BaseException:
@@ -484,7 +486,7 @@ def browse(queue: QueueReader, ahead: int, body_max: int) -> Iterator[Message]:
 
 
 def _seen(
-    queue: QueueReader, opened: Opened, want: Want, started: list[tuple[int, Pending]]
+    queue: QueueReader, opened: RemoteOpenQueue, want: Want, started: list[tuple[int, PendingCall]]
 ) -> Iterator[Message | None]:
     """What peeks brought; None: there is no more."""
     opened.link.flush()

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from posthouse.client.remote.connecting import Login, Place
+from posthouse.client.remote.connecting import RemoteLogin, RemotePlace
 from posthouse.client.remote.inventory import (
     TOGETHER_MAX,
     MachineInventory,
@@ -42,13 +42,13 @@ class Exporter(Collector):
     """The machines, and what they told last."""
 
     def __init__(
-        self, places: list[Place], login: Login, *, every_s: float, timeout_s: float
+        self, places: list[RemotePlace], login: RemoteLogin, *, every_s: float, timeout_s: float
     ) -> None:
         self.places = places
         self.every_s = every_s
         self.timeout_s = timeout_s
         self._login = login
-        self._found: dict[Place, tuple[MachineInventory, float]] = {}
+        self._found: dict[RemotePlace, tuple[MachineInventory, float]] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._registry = CollectorRegistry()
@@ -71,7 +71,7 @@ class Exporter(Collector):
                 list(pool.map(self._ask, self.places))
                 self._over.wait(max(begun + self.every_s - time.monotonic(), 0.0))
 
-    def _ask(self, place: Place) -> None:
+    def _ask(self, place: RemotePlace) -> None:
         if self._over.is_set():
             return
         found = scan_machine(place, self._login, self.timeout_s)
@@ -101,7 +101,7 @@ class Exporter(Collector):
 Found = list[tuple[str, MachineInventory, float]]
 
 
-def machine_name(place: Place) -> str:
+def machine_name(place: RemotePlace) -> str:
     """The label of a machine: as it was named on the command line."""
     if place.rpc_port is None:
         return place.host

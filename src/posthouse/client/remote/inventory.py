@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connecting import Login, NotReached, Place
+from posthouse.client.remote.connecting import NotReached, RemoteLogin, RemotePlace
 from posthouse.client.remote.managing import NOT_ACTIVE, RemoteManagement
 from posthouse.model.errors import (
     AccessDenied,
@@ -113,8 +113,8 @@ class _OutOfTime(Exception):
 
 
 def scan(
-    places: Iterable[Place],
-    login: Login,
+    places: Iterable[RemotePlace],
+    login: RemoteLogin,
     *,
     timeout_s: float,
     told: Callable[[MachineInventory], None] = lambda machine: None,
@@ -129,7 +129,7 @@ def scan(
         return found
 
 
-def scan_machine(place: Place, login: Login, timeout_s: float) -> MachineInventory:
+def scan_machine(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> MachineInventory:
     """Asks one machine; what goes wrong is part of the answer."""
     begun = time.monotonic()
     machine = MachineInventory(place.host, _now(), place.rpc_port)

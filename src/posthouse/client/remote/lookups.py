@@ -15,15 +15,15 @@ from typing import Final
 from posthouse.client.errors import ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.remote.reader import QueueReader
-from posthouse.client.remote.state import LOOKUP_PEEK, LOOKUP_RECEIVE, Opened, Outage, Want
-from posthouse.client.rpc_link import LinkLost, Pending
+from posthouse.client.remote.state import LOOKUP_PEEK, LOOKUP_RECEIVE, Outage, RemoteOpenQueue, Want
+from posthouse.client.rpc_link import LinkLost, PendingCall
 from posthouse.model.errors import MessageNotFound
 from posthouse.protocols.remote_read.stubs import Ack
 
 CHUNK: Final = 64  # asked for together
 _PEEK: Final = LOOKUP_PEEK["current"]
 _RECEIVE: Final = LOOKUP_RECEIVE["current"]
-_Started = tuple[int, Pending, Want]
+_Started = tuple[int, PendingCall, Want]
 
 
 def peek_each(queue: QueueReader, lookup_ids: Sequence[int], body_max: int) -> Iterator[Message]:
@@ -68,9 +68,11 @@ def _received(queue: QueueReader, wants: list[Want]) -> list[Message]:
         return _ended(queue, opened, found)
 
 
-def _ended(queue: QueueReader, opened: Opened, found: list[tuple[Message, int]]) -> list[Message]:
+def _ended(
+    queue: QueueReader, opened: RemoteOpenQueue, found: list[tuple[Message, int]]
+) -> list[Message]:
     """Those whose ends were sent, or may have been."""
-    ends: list[tuple[Message, Pending]] = []
+    ends: list[tuple[Message, PendingCall]] = []
     with suppress(LinkLost):
         for message, request_id in found:
             ends.append((message, queue.end(opened, request_id, Ack.ACK, False)))
@@ -80,7 +82,9 @@ def _ended(queue: QueueReader, opened: Opened, found: list[tuple[Message, int]])
     return [message for message, _ in ends]
 
 
-def _found(queue: QueueReader, opened: Opened, wants: list[Want]) -> list[tuple[Message, int]]:
+def _found(
+    queue: QueueReader, opened: RemoteOpenQueue, wants: list[Want]
+) -> list[tuple[Message, int]]:
     """The messages that are there, with the numbers of the requests that hold them."""
     started: deque[_Started] = deque((*queue.start(opened, want, 0.0), want) for want in wants)
     opened.link.flush()
@@ -106,7 +110,7 @@ def _found(queue: QueueReader, opened: Opened, wants: list[Want]) -> list[tuple[
 
 def _release(
     queue: QueueReader,
-    opened: Opened,
+    opened: RemoteOpenQueue,
     started: deque[_Started],
     found: list[tuple[Message, int]],
     want: Want,

@@ -10,7 +10,7 @@ import threading
 from typing import Any, Final
 
 from posthouse.client.errors import ServerUnreachable, SessionEnded
-from posthouse.client.remote.connecting import Login, Place, connect_to_manage, refused
+from posthouse.client.remote.connecting import RemoteLogin, RemotePlace, connect_to_manage, refused
 from posthouse.client.rpc_link import CallTimeout, LinkLost, RpcLink
 from posthouse.model.errors import (
     AccessDenied,
@@ -50,7 +50,7 @@ _VARIANTS: Final = Vt.VECTOR | Vt.VARIANT
 class RemoteManagement:
     """The management interface of one computer; any number of threads may use it."""
 
-    def __init__(self, place: Place, login: Login, *, timeout_s: float) -> None:
+    def __init__(self, place: RemotePlace, login: RemoteLogin, *, timeout_s: float) -> None:
         self.place = place
         self.timeout_s = timeout_s
         self._login = login

@@ -20,9 +20,9 @@ from posthouse.client.errors import ClientConnectionError
 from posthouse.client.remote.connecting import (
     MANAGING,
     READING,
-    Login,
-    Place,
-    Wanted,
+    RemoteLogin,
+    RemotePlace,
+    WantedInterface,
     connect,
     mapped_port,
     reason_of,
@@ -52,7 +52,9 @@ class PeerFinding(msgspec.Struct, frozen=True):
 class PeerCheck:
     """The checks of one machine, in the order in which they build on each other."""
 
-    def __init__(self, place: Place, login: Login, *, binary_port: int, timeout_s: float) -> None:
+    def __init__(
+        self, place: RemotePlace, login: RemoteLogin, *, binary_port: int, timeout_s: float
+    ) -> None:
         self.place = place
         self.binary_port = binary_port
         self._login = login
@@ -168,7 +170,7 @@ class PeerCheck:
 
     # -- remote procedure calls
 
-    def _mapper(self, wanted: Wanted) -> PeerFinding:
+    def _mapper(self, wanted: WantedInterface) -> PeerFinding:
         check, where = f"mapper, {wanted.what}", f"{self.place.host}:{self.place.epm_port}"
         try:
             port = mapped_port(self.place, wanted, time.monotonic() + self._timeout_s)

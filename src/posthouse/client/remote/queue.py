@@ -36,7 +36,7 @@ from posthouse.client.remote.state import (
     PEEK_NEXT,
     RECEIVE,
     RECEIVE_ACCESS,
-    Opened,
+    RemoteOpenQueue,
     Want,
 )
 from posthouse.client.transaction import Transaction
@@ -46,7 +46,7 @@ from posthouse.model.names import DirectName, FormatName, parse_format_name
 BROWSE_AHEAD: Final = 32
 
 
-class Reading(Protocol):
+class QueueReading(Protocol):
     """What a queue has to know to be read."""
 
     @property
@@ -71,7 +71,7 @@ class Reading(Protocol):
 class ReadableQueue:
     """The reading half of `RemoteQueue`. It is opened when it is first read."""
 
-    def __init__(self, name: str, reading: Reading, exclusive: bool) -> None:
+    def __init__(self, name: str, reading: QueueReading, exclusive: bool) -> None:
         self.name = name
         self._reading = reading
         self._exclusive = exclusive
@@ -279,7 +279,7 @@ class RemoteCursor:
     ) -> None:
         self._queue = queue
         self._uow = uow
-        self._place: tuple[Opened, int] | None = None
+        self._place: tuple[RemoteOpenQueue, int] | None = None
 
     def peek(self, timeout: float | None = 0) -> Message:
         """The message it stands on; at first, the first one."""

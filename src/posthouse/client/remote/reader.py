@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from posthouse.client.errors import ServerUnreachable, SessionEnded, SessionLost
 from posthouse.client.message import Message
-from posthouse.client.remote.connecting import Login, Place, connect, refused
+from posthouse.client.remote.connecting import RemoteLogin, RemotePlace, connect, refused
 from posthouse.client.remote.messages import CutMessage, rebuilt
 from posthouse.client.remote.state import (
     DOUBTS_MAX,
@@ -26,15 +26,15 @@ from posthouse.client.remote.state import (
     MOVE_ACCESS,
     RECEIVE_REJECTED,
     VERSION,
-    Identity,
-    Opened,
+    ClientIdentity,
+    LockedMessage,
     Outage,
-    Taken,
-    Waiting,
+    RemoteOpenQueue,
+    StartedCall,
     Want,
     identity_of_a_program,
 )
-from posthouse.client.rpc_link import CallTimeout, LinkLost, Pending, RpcLink
+from posthouse.client.rpc_link import CallTimeout, LinkLost, PendingCall, RpcLink
 from posthouse.model.errors import (
     BufferOverflow,
     IoTimeout,
@@ -55,7 +55,7 @@ from posthouse.protocols.remote_read.stubs import (
     EndReceive,
     EnlistRemoteTransaction,
     MoveMessage,
-    OpenQueue,
+    OpenQueueRequest,
     Opnum,
     PurgeQueue,
     Received,
@@ -76,12 +76,12 @@ class RemoteReader:
 
     def __init__(
         self,
-        place: Place,
-        login: Login,
+        place: RemotePlace,
+        login: RemoteLogin,
         *,
         timeout_s: float,
         reconnect_s: float,
-        identify: Callable[[], Identity] = identity_of_a_program,
+        identify: Callable[[], ClientIdentity] = identity_of_a_program,
     ) -> None:
         self.place = place
         self.timeout_s = timeout_s
@@ -90,7 +90,7 @@ class RemoteReader:
         self._connected = 0  # times
         self._login = login
         self._identify = identify
-        self._identity: Identity | None = None
+        self._identity: ClientIdentity | None = None
         self._request_ids = itertools.count(1)
         self._lock = threading.Lock()
         self._link: RpcLink | None = None
@@ -130,12 +130,12 @@ class RemoteReader:
         """One that no pending call has (3.2.4.3)."""
         return next(self._request_ids) & 0xFFFFFFFF
 
-    def open_request(self, queue_format: QueueFormat, access: int, share: int) -> OpenQueue:
+    def open_request(self, queue_format: QueueFormat, access: int, share: int) -> OpenQueueRequest:
         """The parameters of R_OpenQueue and R_OpenQueueForMove."""
         identity = self._identity
         if identity is None:
             identity = self._identity = self._identify()
-        return OpenQueue(
+        return OpenQueueRequest(
             queue_format,
             access,
             share,
@@ -195,11 +195,11 @@ class QueueReader:
         self._access = access
         self._share = share
         self._opening = threading.Lock()
-        self._opened: Opened | None = None
+        self._opened: RemoteOpenQueue | None = None
 
     # -- opening and closing
 
-    def opened(self) -> Opened:
+    def opened(self) -> RemoteOpenQueue:
         """3.2.4.1: the queue, open on the present link."""
         with self._opening:
             link = self.reader.link()
@@ -207,14 +207,14 @@ class QueueReader:
                 self._opened = self._open(link)
             return self._opened
 
-    def _open(self, link: RpcLink) -> Opened:
+    def _open(self, link: RpcLink) -> RemoteOpenQueue:
         moving = self._access == MOVE_ACCESS
         opnum = Opnum.OPEN_QUEUE_FOR_MOVE if moving else Opnum.OPEN_QUEUE
         request = self.reader.open_request(self.queue_format, self._access, self._share)
         stub = METHODS[opnum].request.encode(request, ndr64=link.connection.ndr64)
         pending = link.submit(opnum, stub)
         answer = self._answered(link, opnum, pending)
-        return Opened(link, answer.handle, answer.move_context if moving else 0)
+        return RemoteOpenQueue(link, answer.handle, answer.move_context if moving else 0)
 
     def close(self) -> None:
         """3.2.4.13: cancels what waits, closes cursors, then the queue."""
@@ -230,7 +230,7 @@ class QueueReader:
         except (LinkLost, ServerUnreachable):
             return  # closed by that
 
-    def _finish(self, opened: Opened, opnum: Opnum, request: Any) -> None:
+    def _finish(self, opened: RemoteOpenQueue, opnum: Opnum, request: Any) -> None:
         """A farewell: whatever it is answered, the handle is forgotten."""
         try:
             self._answered(opened.link, opnum, opened.submit(opnum, request))
@@ -239,7 +239,7 @@ class QueueReader:
 
     # -- single questions
 
-    def ask(self, opnum: Opnum, request: Callable[[Opened], Any]) -> Any:
+    def ask(self, opnum: Opnum, request: Callable[[RemoteOpenQueue], Any]) -> Any:
         """Asks once what must not be asked twice."""
         outage = Outage(self.reader.reconnect_s)
         while True:
@@ -252,13 +252,13 @@ class QueueReader:
                 continue
             return self._answered_once(opened, opnum, pending)
 
-    def _answered_once(self, opened: Opened, opnum: Opnum, pending: Pending) -> Any:
+    def _answered_once(self, opened: RemoteOpenQueue, opnum: Opnum, pending: PendingCall) -> Any:
         try:
             return self._answered(opened.link, opnum, pending)
         except (LinkLost, ServerUnreachable) as error:
             raise SessionLost(error.cause) from None
 
-    def _answered(self, link: RpcLink, opnum: Opnum, pending: Pending) -> Any:
+    def _answered(self, link: RpcLink, opnum: Opnum, pending: PendingCall) -> Any:
         """The answer of a method, once it is there and a good one."""
         link.flush()
         self.wait(link, pending, time.monotonic() + self.reader.timeout_s)
@@ -268,7 +268,7 @@ class QueueReader:
             raise self.refusal(result, opnum)
         return answer
 
-    def wait(self, link: RpcLink, pending: Pending, deadline: float | None) -> None:
+    def wait(self, link: RpcLink, pending: PendingCall, deadline: float | None) -> None:
         """Until a call has ended; a connection that does not answer is given up."""
         try:
             link.wait(pending, deadline)
@@ -283,7 +283,7 @@ class QueueReader:
             "Look at the queue manager there, then ask again: nothing was lost.",
         ) from None
 
-    def _decoded(self, link: RpcLink, opnum: int, pending: Pending) -> Any:
+    def _decoded(self, link: RpcLink, opnum: int, pending: PendingCall) -> Any:
         try:
             stub = pending.result()
         except Fault as fault:
@@ -317,7 +317,7 @@ class QueueReader:
             self.settle(opened, message, end, want)
             return message
 
-    def take(self, want: Want, timeout: float | None) -> Taken:
+    def take(self, want: Want, timeout: float | None) -> LockedMessage:
         """A message that stays locked over there until its end, if it is taken at all."""
         outage, begun = Outage(self.reader.reconnect_s), time.monotonic()
         lost: LinkLost | ServerUnreachable | None = None
@@ -339,15 +339,17 @@ class QueueReader:
                     raise
                 # The queue manager there has not noticed yet, and holds it for the one that broke.
                 raise SessionLost(lost.cause) from None
-            return Taken(message, opened, request_id)
+            return LockedMessage(message, opened, request_id)
 
-    def _opened_for(self, want: Want) -> Opened:
+    def _opened_for(self, want: Want) -> RemoteOpenQueue:
         opened = self.opened()
         if want.on is not None and want.on is not opened:
             raise SessionLost("the connection broke, and the place of the cursor is gone with it")
         return opened
 
-    def start(self, opened: Opened, want: Want, timeout: float | None) -> tuple[int, Pending]:
+    def start(
+        self, opened: RemoteOpenQueue, want: Want, timeout: float | None
+    ) -> tuple[int, PendingCall]:
         """Submits a Start method; returns its dwRequestId."""
         action, lookup_id, cursor, body_max, transaction, _ = want
         request_id = self.reader.next_request_id()
@@ -360,11 +362,16 @@ class QueueReader:
         else:
             request = StartTransactionalReceive(*parameters, transaction)
             pending = opened.submit(Opnum.START_TRANSACTIONAL_RECEIVE, request)
-        opened.waiting[request_id] = Waiting(pending, cursor)
+        opened.waiting[request_id] = StartedCall(pending, cursor)
         return request_id, pending
 
     def _received(
-        self, opened: Opened, request_id: int, pending: Pending, want: Want, left: float | None
+        self,
+        opened: RemoteOpenQueue,
+        request_id: int,
+        pending: PendingCall,
+        want: Want,
+        left: float | None,
     ) -> Received:
         """Waits for the message a little longer than the queue manager there does."""
         opened.link.flush()
@@ -382,7 +389,9 @@ class QueueReader:
             opened.waiting.pop(request_id, None)
         return self.received(opened, request_id, pending, want)
 
-    def received(self, opened: Opened, request_id: int, pending: Pending, want: Want) -> Received:
+    def received(
+        self, opened: RemoteOpenQueue, request_id: int, pending: PendingCall, want: Want
+    ) -> Received:
         """What a Start method that has ended gave; raises its refusal."""
         opnum = _start_opnum(want)
         try:
@@ -394,7 +403,7 @@ class QueueReader:
             raise self.refusal(received.result, opnum)
         return received
 
-    def is_timeout(self, opened: Opened, pending: Pending) -> bool:
+    def is_timeout(self, opened: RemoteOpenQueue, pending: PendingCall) -> bool:
         """Whether a Start method that has ended found nothing in time."""
         try:
             received: Received = self._decoded(opened.link, Opnum.START_RECEIVE, pending)
@@ -403,7 +412,7 @@ class QueueReader:
         return received.result == IoTimeout.code
 
     def message_of(
-        self, opened: Opened, request_id: int, want: Want, received: Received
+        self, opened: RemoteOpenQueue, request_id: int, want: Want, received: Received
     ) -> Message:
         """The message; one that cannot be rebuilt is refused by RR_NACK (3.2.4.4.1)."""
         try:
@@ -419,18 +428,22 @@ class QueueReader:
             )
         return self.reader.recall(message, taken=want.takes)
 
-    def _nack(self, opened: Opened, request_id: int, want: Want) -> None:
+    def _nack(self, opened: RemoteOpenQueue, request_id: int, want: Want) -> None:
         if want.takes:
             end = self.end(opened, request_id, Ack.NACK, want.transaction is not None)
             opened.link.flush()
             self.wait(opened.link, end, time.monotonic() + self.reader.timeout_s)
 
-    def end(self, opened: Opened, request_id: int, ack: Ack, transactional: bool) -> Pending:
+    def end(
+        self, opened: RemoteOpenQueue, request_id: int, ack: Ack, transactional: bool
+    ) -> PendingCall:
         """Submits the End method that belongs to a Start method."""
         opnum = Opnum.END_TRANSACTIONAL_RECEIVE if transactional else Opnum.END_RECEIVE
         return opened.submit(opnum, EndReceive(opened.handle, ack, request_id))
 
-    def settle(self, opened: Opened, message: Message, end: Pending, want: Want) -> None:
+    def settle(
+        self, opened: RemoteOpenQueue, message: Message, end: PendingCall, want: Want
+    ) -> None:
         """Waits for the end of a message; in doubt where it cannot be told (decision 42).
 
         In a transaction the failure is the caller's (3.2.4.4.2).
@@ -440,7 +453,7 @@ class QueueReader:
         elif not self.has_ended(opened, end):
             self.reader.doubt(message)
 
-    def has_ended(self, opened: Opened, end: Pending) -> bool:
+    def has_ended(self, opened: RemoteOpenQueue, end: PendingCall) -> bool:
         """Waits for the answer to R_EndReceive; False: a message may be in its queue still."""
         try:
             self._answered(opened.link, Opnum.END_RECEIVE, end)
@@ -461,7 +474,7 @@ class QueueReader:
         except (LinkLost, ServerUnreachable):
             return 0
 
-    def _cancel(self, opened: Opened, which: Callable[[Waiting], bool]) -> int:
+    def _cancel(self, opened: RemoteOpenQueue, which: Callable[[StartedCall], bool]) -> int:
         asked = [
             opened.submit(Opnum.CANCEL_RECEIVE, CancelReceive(opened.handle, request_id))
             for request_id, waiting in list(opened.waiting.items())
@@ -473,10 +486,12 @@ class QueueReader:
             self.wait(opened.link, pending, deadline)
         return len(asked)
 
-    def abandon(self, opened: Opened, request_id: int, pending: Pending, want: Want) -> None:
+    def abandon(
+        self, opened: RemoteOpenQueue, request_id: int, pending: PendingCall, want: Want
+    ) -> None:
         """Nobody waits for this read any more: what it still brings goes back."""
 
-        def return_late(ended: Pending) -> None:
+        def return_late(ended: PendingCall) -> None:
             if want.takes and ended.error is None and not ended.status:
                 self.give_back(opened, request_id, want)
 
@@ -487,7 +502,7 @@ class QueueReader:
         except (LinkLost, SessionEnded):
             return
 
-    def give_back(self, opened: Opened, request_id: int, want: Want) -> None:
+    def give_back(self, opened: RemoteOpenQueue, request_id: int, want: Want) -> None:
         """Without waiting; an end of what is not there is refused, and that is all."""
         try:
             self.end(opened, request_id, Ack.NACK, want.transaction is not None)
@@ -497,7 +512,7 @@ class QueueReader:
 
     # -- cursors
 
-    def create_cursor(self) -> tuple[Opened, int]:
+    def create_cursor(self) -> tuple[RemoteOpenQueue, int]:
         """3.2.4.8: a cursor, and where it is."""
         outage = Outage(self.reader.reconnect_s)
         while True:
@@ -512,7 +527,7 @@ class QueueReader:
             opened.cursors.add(cursor)
             return opened, cursor
 
-    def close_cursor(self, opened: Opened, cursor: int) -> None:
+    def close_cursor(self, opened: RemoteOpenQueue, cursor: int) -> None:
         """3.2.4.12: cancels what waits on it, closes and forgets it."""
         if cursor not in opened.cursors:
             return
@@ -539,7 +554,7 @@ class QueueReader:
     def reject(self, lookup_id: int) -> None:
         """3.2.4.5: one that was received in a transaction which has not ended."""
 
-        def request(opened: Opened) -> SetUserAcknowledgementClass:
+        def request(opened: RemoteOpenQueue) -> SetUserAcknowledgementClass:
             return SetUserAcknowledgementClass(opened.handle, lookup_id, RECEIVE_REJECTED)
 
         self.ask(Opnum.SET_USER_ACKNOWLEDGEMENT_CLASS, request)
@@ -547,7 +562,7 @@ class QueueReader:
     def move(self, lookup_id: int, to: QueueReader, transaction: bytes | None) -> None:
         """3.2.4.6: to another queue of the family, which is open for moving."""
 
-        def request(opened: Opened) -> MoveMessage:
+        def request(opened: RemoteOpenQueue) -> MoveMessage:
             target = to.opened()
             if target.link is not opened.link:
                 raise LinkLost("the connection was made again while the target was opened")

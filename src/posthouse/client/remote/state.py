@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from posthouse.client.errors import ServerUnreachable
 from posthouse.client.message import Message
-from posthouse.client.rpc_link import LinkLost, Pending, RpcLink
+from posthouse.client.rpc_link import LinkLost, PendingCall, RpcLink
 from posthouse.protocols.remote_read.stubs import METHODS
 
 # dwAccess and dwShareMode (3.1.4.2, 3.1.4.11)
@@ -39,7 +39,7 @@ FRUITLESS_MAX: Final = 5  # connections in a row that broke over the same questi
 DOUBTS_MAX: Final = 10_000
 
 
-class Identity(NamedTuple):
+class ClientIdentity(NamedTuple):
     """What a client sends of itself when it opens a queue (3.1.4.2, 3.1.4.11)."""
 
     guid: bytes  # pClientId
@@ -47,9 +47,9 @@ class Identity(NamedTuple):
     workgroup: bool = True  # False: a member of a directory that several machines share
 
 
-def identity_of_a_program() -> Identity:
+def identity_of_a_program() -> ClientIdentity:
     """A program that works for itself: not a queue manager, not a member of a directory."""
-    return Identity(uuid.uuid4().bytes_le)
+    return ClientIdentity(uuid.uuid4().bytes_le)
 
 
 class Want(NamedTuple):
@@ -60,7 +60,7 @@ class Want(NamedTuple):
     cursor: int = 0
     body_max: int = INFINITE
     transaction: bytes | None = None  # XACTUOW
-    on: Opened | None = None  # where the cursor is
+    on: RemoteOpenQueue | None = None  # where the cursor is
 
     @property
     def takes(self) -> bool:
@@ -73,14 +73,14 @@ class Want(NamedTuple):
         return self.on is None and self.transaction is None
 
 
-class Waiting(NamedTuple):
+class StartedCall(NamedTuple):
     """A Start method under way."""
 
-    pending: Pending
+    pending: PendingCall
     cursor: int
 
 
-class Opened:
+class RemoteOpenQueue:
     """A queue as it is open on one link, 3.2.1."""
 
     __slots__ = ("cursors", "handle", "link", "move_context", "ndr64", "waiting")
@@ -91,18 +91,18 @@ class Opened:
         self.move_context = move_context
         self.ndr64 = link.connection.ndr64
         self.cursors: set[int] = set()
-        self.waiting: dict[int, Waiting] = {}  # by dwRequestId
+        self.waiting: dict[int, StartedCall] = {}  # by dwRequestId
 
-    def submit(self, opnum: int, request: Any) -> Pending:
+    def submit(self, opnum: int, request: Any) -> PendingCall:
         """A call, to be sent with the next flush."""
         return self.link.submit(opnum, METHODS[opnum].request.encode(request, ndr64=self.ndr64))
 
 
-class Taken(NamedTuple):
+class LockedMessage(NamedTuple):
     """A message that is locked for us until its end."""
 
     message: Message
-    opened: Opened
+    opened: RemoteOpenQueue
     request_id: int
 
 

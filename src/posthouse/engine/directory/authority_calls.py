@@ -19,7 +19,7 @@ T = TypeVar("T")
 Answered = Stored | Refused | AuthorityAway | Interrupted
 
 
-class Asked(NamedTuple):
+class AuthorityAnswers(NamedTuple):
     """Orders, and what came of them."""
 
     orders: Sequence[Order]
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 class AuthorityNeeded(NoDs):
     """The call is to be made again, with an answer to its orders after those it had."""
 
-    def __init__(self, orders: Sequence[Order], asked: Sequence[Asked]) -> None:
+    def __init__(self, orders: Sequence[Order], asked: Sequence[AuthorityAnswers]) -> None:
         super().__init__("the authority of the directory has to be asked first")
         self.orders = orders
         self.asked = asked
@@ -39,7 +39,7 @@ class Asking:
     """What the calls of one engine ask, in the order in which each of them does."""
 
     def __init__(self) -> None:
-        self._asked: list[Asked] = []
+        self._asked: list[AuthorityAnswers] = []
         self._next = 0
 
     def made(self, orders: Sequence[Order]) -> list[tuple[Order, DirectoryObject]]:
@@ -62,7 +62,7 @@ class Asking:
 
     def again(self, need: AuthorityNeeded, answer: Answered, call: Callable[[], T]) -> T:
         """Makes a call once more, with one more answer."""
-        self._asked, self._next = [*need.asked, Asked(need.orders, answer)], 0
+        self._asked, self._next = [*need.asked, AuthorityAnswers(need.orders, answer)], 0
         try:
             return call()
         finally:

@@ -149,7 +149,7 @@ def _end(extent: Extent) -> int:
     return extent.end
 
 
-class Handle:
+class FileHandle:
     """An open job file of one station."""
 
     __slots__ = ("job", "number", "readable", "station")
@@ -173,11 +173,11 @@ class JobFiles:
     def open(self, station: Station, job: Job, *, readable: bool) -> int:
         """A new handle, good on this connection only. Submitters write, servers read as well."""
         number = next(self._handles) & 0x7FFFFFFF
-        station.handles[number] = Handle(number, station, job, readable)
+        station.handles[number] = FileHandle(number, station, job, readable)
         station.handles_to.setdefault(job, {})[number] = None
         return number
 
-    def handle(self, station: Station, number: int) -> Handle:
+    def handle(self, station: Station, number: int) -> FileHandle:
         """The open file of a handle."""
         handle = station.handles.get(number)
         if handle is None:
@@ -205,7 +205,7 @@ class JobFiles:
 
     # -- data
 
-    def write(self, handle: Handle, offset: int, data: bytes) -> None:
+    def write(self, handle: FileHandle, offset: int, data: bytes) -> None:
         """NWWriteFile (0x49): durable when it is answered."""
         file, limit = handle.job.file, self.core.settings.qms.file_max
         if offset < 0 or offset + len(data) > limit or file.stored + len(data) > 2 * limit:
@@ -314,13 +314,13 @@ class JobFiles:
         return bytes(data)
 
 
-def check_readable(handle: Handle) -> None:
+def check_readable(handle: FileHandle) -> None:
     """Submitters write the data; servers read it."""
     if not handle.readable:
         raise QmsError(NO_READ_PRIVILEGE, "this handle is for writing the job's data")
 
 
-def check_writable(handle: Handle, station: Station) -> None:
+def check_writable(handle: FileHandle, station: Station) -> None:
     """A submitter writes until the job is started, a server while it services the job."""
     job = handle.job
     if station not in (job.submitter, job.server):

@@ -79,7 +79,7 @@ encode = msgspec.msgpack.Encoder().encode
 decode_entry = msgspec.msgpack.Decoder(JobEntry).decode
 
 
-class Progress(NamedTuple):
+class JobProgress(NamedTuple):
     """How far a server has come with a job, in its own words."""
 
     done: int = 0
@@ -96,7 +96,7 @@ class JobDetails(NamedTuple):
     begun: int  # of the last service; 0: none yet
     attempts: int
     finished_queue: str
-    progress: Progress
+    progress: JobProgress
 
 
 class Job:
@@ -122,7 +122,7 @@ class Job:
         self.submitter: Station | None = None  # while it is open
         self.server: Station | None = None  # while it is serviced
         self.over: Callable[[Change], None] | None = None  # told when the service ends
-        self.progress = Progress()  # as its server last told
+        self.progress = JobProgress()  # as its server last told
         self.due: int | None = None  # second on the server's clock from which it may be serviced
         self.set_due()
 
@@ -153,7 +153,7 @@ class Attachment:
         self.record = bytes(SERVER_STATUS_SIZE)
 
 
-class QueueDefinition(msgspec.Struct, array_like=True):
+class JobQueueDefinition(msgspec.Struct, array_like=True):
     """A job queue as it is kept, beside its object in the bindery."""
 
     status: int = 0
@@ -162,7 +162,7 @@ class QueueDefinition(msgspec.Struct, array_like=True):
     submit_flags: int = 0  # of jobs that messages submit
 
 
-decode_definition = msgspec.msgpack.Decoder(QueueDefinition).decode
+decode_definition = msgspec.msgpack.Decoder(JobQueueDefinition).decode
 
 _Lane = tuple[int | None, int]  # job type or None for all of them, target server
 _TIMED: _Lane = (None, 0)  # stands for the heap of those whose time has not come
@@ -188,7 +188,7 @@ class JobQueue:
         "last_number",
     )
 
-    def __init__(self, queue_id: int, definition: QueueDefinition) -> None:
+    def __init__(self, queue_id: int, definition: JobQueueDefinition) -> None:
         self.id = queue_id
         self.definition = definition
         self.last_number = 0

@@ -18,7 +18,7 @@ from posthouse.engine.jobs.job import (
     KEY,
     Job,
     JobQueue,
-    QueueDefinition,
+    JobQueueDefinition,
     decode_definition,
     decode_entry,
     unpack_state,
@@ -166,7 +166,7 @@ class JobQueues(JobService):
         stored = StoredObject(kind, name, 0, SECURITY_OF_QUEUES, self.core.utc)
         one = objects.create(objects.new_id(), stored, change)
         self._create_properties(one, path, change)
-        queue = self.queues[one.id] = JobQueue(one.id, QueueDefinition())
+        queue = self.queues[one.id] = JobQueue(one.id, JobQueueDefinition())
         self.store_queue(queue, change)
         self.core.commit(change)
         return one.id

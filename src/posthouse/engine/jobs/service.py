@@ -8,7 +8,7 @@ from posthouse.engine.jobs.bindery.objects import BinderyObject
 from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.jobs.calls import Jobs
 from posthouse.engine.jobs.history import FAILED, FINISHED
-from posthouse.engine.jobs.job import Attachment, Job, JobQueue, Progress
+from posthouse.engine.jobs.job import Attachment, Job, JobProgress, JobQueue
 from posthouse.engine.jobs.job_states import JobEvent
 from posthouse.engine.ledger.records import Change
 from posthouse.model.bindery import Q_SERVERS
@@ -112,7 +112,7 @@ class JobService(Jobs):
             attempts=min(job.state.attempts + 1, ATTEMPTS_MAX),
         )
         self.advance(job, JobEvent.SERVICE, state, change)
-        job.server, job.progress = station, Progress()
+        job.server, job.progress = station, JobProgress()
         station.servicing[job.serial] = job
         self.files.open(station, job, readable=True)
         self.core.commit(change)
@@ -183,7 +183,7 @@ class JobService(Jobs):
     ) -> None:
         """How far the server has come with a job. Nothing is kept of it but in memory."""
         job = self._serviced(station, queue_id, number)
-        job.progress = Progress(max(done, 0), max(total, 0), text[:PROGRESS_MAX])
+        job.progress = JobProgress(max(done, 0), max(total, 0), text[:PROGRESS_MAX])
 
     # -- rights of the client
 

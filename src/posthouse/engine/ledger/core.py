@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from posthouse.engine.messages.enqueue import Sending
     from posthouse.engine.messages.fetching import Fetching
     from posthouse.engine.messages.moving import Moving
-    from posthouse.engine.messages.outcome import Outcomes
+    from posthouse.engine.messages.outcome import MessageOutcomes
     from posthouse.engine.messages.poison import Poison
-    from posthouse.engine.messages.waiting import Waiting
+    from posthouse.engine.messages.waiting import WaitingReads
     from posthouse.engine.pipelines.groups import Groups
     from posthouse.engine.pipelines.stages import Stages
     from posthouse.engine.queues.collection import Queues
@@ -37,7 +37,7 @@ class Core(Ledger):
     groups: Groups
     sending: Sending
     stages: Stages
-    outcomes: Outcomes
+    outcomes: MessageOutcomes
     poison: Poison
     transactions: Transactions
     transfer: Transfer
@@ -45,6 +45,6 @@ class Core(Ledger):
     clocks: Clocks
     targets: Targets
     tracing: Tracing
-    waiting: Waiting
+    waiting: WaitingReads
     moving: Moving
     opening: Opening

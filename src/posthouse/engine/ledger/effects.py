@@ -48,7 +48,7 @@ class Wake(NamedTuple):
     error: QueueError | None
 
 
-class Ask(NamedTuple):
+class PeerRequest(NamedTuple):
     """A signed call on another queue manager; what it answers goes to `TwoPhase.answered`."""
 
     peer: bytes
@@ -88,7 +88,7 @@ class Effects:
         self.wakes: list[Wake] = []
         self.active: set[int] = set()  # outgoing queues that have something to send
         self.events: list[Event] = []
-        self.asks: list[Ask] = []
+        self.asks: list[PeerRequest] = []
         self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched
         self.senders: dict[int, bytes] = {}  # of the same messages
         self._seen = 0  # this many records have been looked at for packets

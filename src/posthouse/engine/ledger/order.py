@@ -17,14 +17,14 @@ CHUNK = 512
 PRIORITIES = 8
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """A sort key: where a message stands, whether it is still there or not."""
 
     priority: int
     lookup_id: int
 
 
-class Stretch(NamedTuple):
+class QueueRange(NamedTuple):
     """The messages of a queue whose identifiers are in (after, through]."""
 
     after: int
@@ -35,7 +35,9 @@ class Stretch(NamedTuple):
         return self.after < lookup_id <= self.through
 
 
-START = Place(PRIORITIES, 0)  # before the first message: [MS-MQDMPR] MessagePositionList.Start
+START = QueuePosition(
+    PRIORITIES, 0
+)  # before the first message: [MS-MQDMPR] MessagePositionList.Start
 
 
 class _Chunk:
@@ -291,18 +293,18 @@ class Lane:
                 if chunk.numbers[place]:
                     yield chunk.ids[place], chunk.numbers[place]
 
-    def around(self, lookup_id: int, without: Stretch | None) -> Iterator[tuple[int, int]]:
+    def around(self, lookup_id: int, without: QueueRange | None) -> Iterator[tuple[int, int]]:
         """Like `after`, without the messages of a stretch."""
         return self.after(lookup_id) if without is None else self._around(lookup_id, without)
 
-    def _around(self, lookup_id: int, without: Stretch) -> Iterator[tuple[int, int]]:
+    def _around(self, lookup_id: int, without: QueueRange) -> Iterator[tuple[int, int]]:
         for entry in self.after(lookup_id):
             if without.holds(entry[0]):
                 yield from self.after(without.through)
                 return
             yield entry
 
-    def around_back(self, lookup_id: int, without: Stretch | None) -> Iterator[tuple[int, int]]:
+    def around_back(self, lookup_id: int, without: QueueRange | None) -> Iterator[tuple[int, int]]:
         """Like `before`, without the messages of a stretch."""
         for entry in self.before(lookup_id):
             if without is not None and without.holds(entry[0]):
@@ -377,7 +379,7 @@ class Order:
         return lane
 
     def available(
-        self, locked: Container[int], count: int, without: Stretch | None = None
+        self, locked: Container[int], count: int, without: QueueRange | None = None
     ) -> list[int]:
         """Numbers of the first messages in queue order, without locked ones and a stretch."""
         numbers: list[int] = []
@@ -415,7 +417,7 @@ class Order:
         """How many messages have this identifier or a smaller one."""
         return sum([self.lane(priority).count_up_to(lookup_id) for priority in self.used])
 
-    def count_of(self, stretch: Stretch) -> int:
+    def count_of(self, stretch: QueueRange) -> int:
         """How many messages are in a stretch."""
         return self.count_up_to(stretch.through) - self.count_up_to(stretch.after)
 
@@ -431,8 +433,12 @@ class Order:
         return list(found[0]) if len(found) == 1 else list(islice(merge(*found), count))
 
     def forward(
-        self, place: Place = START, *, available: bool = False, without: Stretch | None = None
-    ) -> Iterator[tuple[Place, int]]:
+        self,
+        place: QueuePosition = START,
+        *,
+        available: bool = False,
+        without: QueueRange | None = None,
+    ) -> Iterator[tuple[QueuePosition, int]]:
         """The messages after a place in queue order, without those of a stretch.
 
         Whoever wants available ones only is spared those in front of the lanes' floors.
@@ -445,11 +451,11 @@ class Order:
             if available and lane.floor > after:
                 after = lane.floor - 1
             for lookup_id, number in lane.around(after, without):
-                yield Place(priority, lookup_id), number
+                yield QueuePosition(priority, lookup_id), number
 
     def backward(
-        self, place: Place | None = None, *, without: Stretch | None = None
-    ) -> Iterator[tuple[Place, int]]:
+        self, place: QueuePosition | None = None, *, without: QueueRange | None = None
+    ) -> Iterator[tuple[QueuePosition, int]]:
         """The messages in front of a place (None: the end), the last one first."""
         for priority in self.used:
             if place is not None and priority < place.priority:
@@ -458,4 +464,4 @@ class Order:
             if place is not None and priority == place.priority:
                 before = place.lookup_id
             for lookup_id, number in self.lane(priority).around_back(before, without):
-                yield Place(priority, lookup_id), number
+                yield QueuePosition(priority, lookup_id), number

@@ -34,7 +34,7 @@ class Allowance:
         return self.messages <= 0 or self.bytes <= 0
 
 
-class Work:
+class SteppedWork:
     """Something that takes several turns; whoever asked for it is answered when it is done."""
 
     __slots__ = ("done", "error")

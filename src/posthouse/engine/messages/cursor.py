@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.model.errors import IllegalCursorAction
 from posthouse.model.transitions import Row, StateMachine
 
@@ -73,7 +73,7 @@ class Cursor:
         """Initialize (3.2.7.1): before the first message, unread."""
         self.handle = handle
         self.descriptor = descriptor
-        self.place: Place = START
+        self.place: QueuePosition = START
         self.state = CURSOR_STATES.first
         self.closed = False
 
@@ -88,7 +88,7 @@ class Cursor:
             state = "closed" if self.closed else self.state.value
             raise IllegalCursorAction(f"the cursor is {state}, which does not allow this")
 
-    def advance(self, event: CursorEvent, place: Place | None = None) -> None:
+    def advance(self, event: CursorEvent, place: QueuePosition | None = None) -> None:
         """One transition of the table, to a new place where the event has one."""
         if not CURSOR_STATES.allows(self.state, event):
             raise IllegalCursorAction(f"{event.value} is not possible while {self.state.value}")

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Read, Unreadable
-from posthouse.engine.ledger.order import Place
+from posthouse.engine.ledger.order import QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.state import State
 from posthouse.engine.machine.facade import MachineFacade
@@ -18,7 +18,7 @@ from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.fetching import Fetching
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.reading import MessageSeekAction
-from posthouse.engine.messages.waiting import Waiting
+from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.opening import Opening
 from posthouse.engine.queues.queue import Queue
@@ -47,7 +47,7 @@ class MessagesFacade:
         machine: MachineFacade,
         opening: Opening,
         reading: Fetching,
-        waiting: Waiting,
+        waiting: WaitingReads,
         moving: Moving,
         sending: Sending,
         admission: Admission,
@@ -118,7 +118,7 @@ class MessagesFacade:
         """Whether a transaction or a reader has the message."""
         return number in self.core.locks
 
-    def first(self, queue: Queue) -> tuple[Place, int] | None:
+    def first(self, queue: Queue) -> tuple[QueuePosition, int] | None:
         """The first message that a reader could receive."""
         return self.reading.first(queue)
 

@@ -14,7 +14,7 @@ from posthouse.engine.ledger.effects import Read, Unreadable
 from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.machine.damage import Damage
-from posthouse.engine.messages.reading import Reading
+from posthouse.engine.messages.reading import MessageReading
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transactions.transaction import Transaction
@@ -28,7 +28,7 @@ _REMEDY = (
 )
 
 
-class Fetching(Reading):
+class Fetching(MessageReading):
     """How messages are seen and leave queues, each with its packet."""
 
     def __init__(self, core: Core, read: ReadPacket, read_many: ReadPackets) -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.ledger import Extra, encode_extra
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import (
     DOOMED_DELETED,
     DOOMED_PURGED,
@@ -18,7 +18,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
-from posthouse.engine.ledger.steps import Allowance, Work
+from posthouse.engine.ledger.steps import Allowance, SteppedWork
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
@@ -44,7 +44,7 @@ _SYSTEM_ROLES = frozenset(
 )
 
 
-class Emptying(Work):
+class Emptying(SteppedWork):
     """A purge, or the messages' part of a deletion: of everything that was there when it began.
 
     It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
@@ -58,7 +58,7 @@ class Emptying(Work):
         self.queue = queue
         self.doom = doom
         self.limit = limit  # the first lookup identifier that is spared
-        self.place: Place = START
+        self.place: QueuePosition = START
 
 
 class Moving:

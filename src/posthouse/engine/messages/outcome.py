@@ -78,7 +78,7 @@ def _is_web(queue: Queue) -> bool:
     return queue.outgoing is not None and queue.outgoing.web
 
 
-class Outcomes:
+class MessageOutcomes:
     """The ends of messages, each with its consequences."""
 
     stream_ended: Callable[[Queue, bytes, Row, int, Change, str], None]  # of streams over HTTP

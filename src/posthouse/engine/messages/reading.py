@@ -5,7 +5,7 @@ from __future__ import annotations
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read
 from posthouse.engine.ledger.ledger import Lock, decode_extra, encode_extra
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import KEPT, Change, Row
 from posthouse.engine.messages.cursor import Cursor, CursorEvent, CursorState
 from posthouse.engine.queues.empty_reads import remedy
@@ -58,7 +58,7 @@ def read_of_row(number: int, row: Row, sender: bytes) -> Read:
     return tuple.__new__(Read, fields)
 
 
-class Reading:
+class MessageReading:
     """How messages are seen and leave queues."""
 
     def __init__(self, core: Core) -> None:
@@ -73,7 +73,7 @@ class Reading:
             return peek and lock.allow_peek and not lock.purged
         return peek or not self.core.claims or not self.core.groups.is_claimed(self.row(number))
 
-    def first(self, queue: Queue, peek: bool = False) -> tuple[Place, int] | None:
+    def first(self, queue: Queue, peek: bool = False) -> tuple[QueuePosition, int] | None:
         """The first available message of the queue, in queue order."""
         if (peek and self.core.peekable_locks) or (queue.claim is not None and not peek):
             return self.seek(queue, START, peek=peek)
@@ -84,15 +84,17 @@ class Reading:
             if entry is None:
                 continue
             if entry[1] not in locks:
-                return Place(priority, entry[0]), entry[1]
+                return QueuePosition(priority, entry[0]), entry[1]
             for lookup_id, number in lane.after(max(lane.floor, 1) - 1):
                 if number not in locks:
                     lane.floor = lookup_id
-                    return Place(priority, lookup_id), number
+                    return QueuePosition(priority, lookup_id), number
                 lane.floor = lookup_id + 1
         return None
 
-    def seek(self, queue: Queue, place: Place, *, peek: bool) -> tuple[Place, int] | None:
+    def seek(
+        self, queue: Queue, place: QueuePosition, *, peek: bool
+    ) -> tuple[QueuePosition, int] | None:
         """Seek Available Message Position (3.1.7.3.2), forward from after a place."""
         available = not (peek and self.core.peekable_locks)
         claim = None if peek else queue.claim
@@ -103,8 +105,8 @@ class Reading:
         return None
 
     def seek_back(
-        self, queue: Queue, place: Place | None, *, peek: bool
-    ) -> tuple[Place, int] | None:
+        self, queue: Queue, place: QueuePosition | None, *, peek: bool
+    ) -> tuple[QueuePosition, int] | None:
         """The same, backward from in front of a place, or from the end."""
         claim = None if peek else queue.claim
         for found, number in queue.state.order.backward(place, without=claim):
@@ -116,7 +118,7 @@ class Reading:
         self, queue: Queue, lookup_id: int, action: MessageSeekAction, *, peek: bool
     ) -> int:
         """Seek Available Message Position With Id (3.1.7.3.3). Returns the message's number."""
-        found: tuple[Place, int] | None
+        found: tuple[QueuePosition, int] | None
         if action is MessageSeekAction.FIRST:
             found = self.first(queue, peek)
         elif action is MessageSeekAction.LAST:
@@ -294,7 +296,7 @@ class Reading:
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None
-    ) -> tuple[Place, int] | None:
+    ) -> tuple[QueuePosition, int] | None:
         """Get Next Message For Dequeue (3.2.7.4)."""
         cursor.require(CursorState.UNREAD, CursorState.READ)
         if cursor.state is CursorState.READ:
@@ -498,7 +500,7 @@ class Reading:
         self,
         queue: Queue,
         descriptor: OpenQueueDescriptor,
-        found: tuple[Place, int] | None,
+        found: tuple[QueuePosition, int] | None,
         timeout_ms: int | None,
         cursor: Cursor | None,
         tag: object,

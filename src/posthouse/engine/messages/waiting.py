@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Read, Wake
-from posthouse.engine.ledger.order import Place
+from posthouse.engine.ledger.order import QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.messages.cursor import Cursor, CursorEvent
 from posthouse.engine.queues.empty_reads import no_message
@@ -24,7 +24,7 @@ from posthouse.model.errors import (
 STALE_MAX = 1024  # deadlines of ended reads that may lie about
 
 
-class Waiting:
+class WaitingReads:
     """WaitingMessageReadOperationCollection of all queues, in arrival order in each."""
 
     def __init__(self, core: Core) -> None:
@@ -112,7 +112,7 @@ class Waiting:
         row = self.core.state.table.get(number)
         if row is None or not self.core.reading.at_hand(queue, number):
             return  # taken, moved or expired since it was announced, or damaged
-        place = Place(row.priority, row.lookup_id)
+        place = QueuePosition(row.priority, row.lookup_id)
         for operation, refusal in self._in_turn(queue, number, place):
             if refusal is not None:
                 self.cancel(operation.order, refusal)
@@ -120,7 +120,7 @@ class Waiting:
                 self._satisfy(operation, number, row, place)
 
     def _in_turn(
-        self, queue: Queue, number: int, place: Place
+        self, queue: Queue, number: int, place: QueuePosition
     ) -> list[tuple[WaitingMessageReadOperation, QueueError | None]]:
         """Whom a message concerns, up to the reader that takes it: served, or refused by now."""
         concerned: list[tuple[WaitingMessageReadOperation, QueueError | None]] = []
@@ -147,7 +147,7 @@ class Waiting:
         return None
 
     def _satisfy(
-        self, operation: WaitingMessageReadOperation, number: int, row: Row, place: Place
+        self, operation: WaitingMessageReadOperation, number: int, row: Row, place: QueuePosition
     ) -> None:
         """Waiting Message Read Satisfied (3.1.7.3.6)."""
         self._forget(operation)
@@ -234,7 +234,7 @@ class Waiting:
         cursor.descriptor.cursors.pop(cursor.handle, None)
 
 
-def _behind(place: Place, other: Place) -> bool:
+def _behind(place: QueuePosition, other: QueuePosition) -> bool:
     """Whether a place comes later in queue order than another."""
     if place.priority != other.priority:
         return place.priority < other.priority

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from posthouse.engine.ledger.order import Stretch
+from posthouse.engine.ledger.order import QueueRange
 from posthouse.engine.pipelines.group import Group
 from posthouse.model.errors import InvalidParameter, SharingViolation
 
@@ -98,4 +98,4 @@ def _check_unread(group: Group, after: int, through: int) -> None:
 def _count(group: Group, after: int, through: int) -> int:
     if through <= after:
         return 0
-    return group.queue.state.order.count_of(Stretch(after, through))
+    return group.queue.state.order.count_of(QueueRange(after, through))

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.order import Stretch
-from posthouse.engine.ledger.steps import Work
+from posthouse.engine.ledger.order import QueueRange
+from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import SharingViolation
 from posthouse.model.group_names import GroupMode
@@ -76,9 +76,9 @@ class Group:
         return max(self.definition.position, self.definition.claim_after)
 
     @property
-    def claim(self) -> Stretch:
+    def claim(self) -> QueueRange:
         """What it keeps from everybody else."""
-        return Stretch(self.begin, self.definition.claimed)
+        return QueueRange(self.begin, self.definition.claimed)
 
     def unclaim(self) -> None:
         """It keeps nothing."""
@@ -108,7 +108,7 @@ def group_key(queue: int, name: str) -> bytes:
     return _QUEUE.pack(queue) + name.encode()
 
 
-class Acknowledging(Work):
+class Acknowledging(SteppedWork):
     """Claimed messages are received, in lookup-identifier order, in as many steps as it takes."""
 
     __slots__ = ("group", "received", "through")

@@ -14,7 +14,7 @@ from collections import Counter, deque
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.incarnations import Incarnations
-from posthouse.engine.ledger.order import START, Stretch
+from posthouse.engine.ledger.order import START, QueueRange
 from posthouse.engine.ledger.records import (
     EXPIRED,
     FLAG_EXPRESS,
@@ -26,7 +26,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
-from posthouse.engine.ledger.steps import Work
+from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.pipelines.claims import ClaimRange, check_stream, claimed_range
 from posthouse.engine.pipelines.group import (
     Acknowledging,
@@ -65,7 +65,7 @@ class Groups:
         self.core = core
         self._incarnations = incarnations
         self._unfinished: deque[Acknowledging] = deque()
-        self._begun: list[Work] = []
+        self._begun: list[SteppedWork] = []
         self._count = 0
         self._created: Counter[bytes] = Counter()  # how many each user has made
         self._step_messages = min(core.settings.step_messages, COMMIT_MESSAGES_MAX)
@@ -376,7 +376,7 @@ class Groups:
 
     def _pass(self, group: Group, work: Acknowledging) -> None:
         definition = group.definition
-        stretch = Stretch(definition.position, work.through)
+        stretch = QueueRange(definition.position, work.through)
         definition.acknowledged += group.queue.state.order.count_of(stretch)
         definition.position = work.through
         self._store(group)
@@ -450,7 +450,7 @@ class Groups:
         work.done, work.error = True, error
         work.group.acknowledging = None
 
-    def take_begun(self) -> list[Work]:
+    def take_begun(self) -> list[SteppedWork]:
         """What was begun since the last call of this and is not done yet."""
         begun, self._begun = self._begun, []
         return begun
@@ -497,7 +497,7 @@ class Groups:
             self._give_back(group.queue, freed)
         return claimed
 
-    def _give_back(self, queue: Queue, freed: Stretch) -> None:
+    def _give_back(self, queue: Queue, freed: QueueRange) -> None:
         """What is available again expires if it is due, or goes to whoever waits for it."""
         core, calendar = self.core, self.core.state.calendar
         for number, second in list(calendar.held.items()):

@@ -43,7 +43,7 @@ class StageKey(NamedTuple):
         return cls(key[: -_KEY.size - 1].decode(), *_KEY.unpack(key[-_KEY.size :]))
 
 
-class Part(msgspec.Struct, array_like=True):
+class StagePart(msgspec.Struct, array_like=True):
     """Messages of a stage numbered in a row, of one queue and priority, in their order."""
 
     queue: int
@@ -60,10 +60,10 @@ class Stage(msgspec.Struct, array_like=True):
     owner: bytes  # SID of whoever wrote it
     messages: int
     size: int
-    parts: list[Part]
+    parts: list[StagePart]
 
 
-class Signature(NamedTuple):
+class BatchSignature(NamedTuple):
     """By what a batch is known beside its number; empty: that is not known.
 
     `content` is what it was made of, `run` the run of a stream that wrote it, with the stream in
@@ -75,7 +75,7 @@ class Signature(NamedTuple):
     writer: str = ""
 
 
-UNSIGNED = Signature()
+UNSIGNED = BatchSignature()
 
 
 class Query(msgspec.Struct, array_like=True):
@@ -89,7 +89,7 @@ class Query(msgspec.Struct, array_like=True):
     run: str = ""
     writer: str = ""
 
-    def is_same(self, other: Signature) -> bool | None:
+    def is_same(self, other: BatchSignature) -> bool | None:
         """Whether a batch of the same number is this one; None: it cannot be told by that.
 
         One write may ask twice. Two writes of one run are two, whatever they write.
@@ -102,20 +102,20 @@ class Query(msgspec.Struct, array_like=True):
             return False
         return False if self.is_of_other_stream(other) else None
 
-    def is_of_other_stream(self, other: Signature) -> bool:
+    def is_of_other_stream(self, other: BatchSignature) -> bool:
         """Whether both runs name their stream, as `stream/run`, and it is not the same one."""
         mine, theirs = self.run.partition("/"), other.run.partition("/")
         return bool(mine[1] and theirs[1]) and mine[0] != theirs[0]
 
 
-class Published(NamedTuple):
+class PublishResult(NamedTuple):
     """What came of a publish."""
 
     messages: int
     already: bool  # this batch was published before
 
 
-class Target(NamedTuple):
+class StageTarget(NamedTuple):
     """A queue that messages of a stage go to."""
 
     queue: int
@@ -143,7 +143,7 @@ class Upload:
     def __init__(self, key: StageKey, caller: Caller) -> None:
         self.key = key
         self.caller = caller
-        self.parts: list[Part] = []
+        self.parts: list[StagePart] = []
         self.opened: dict[int, OpenQueueDescriptor] = {}  # by the number of the queue
         self.messages = self.size = self.asking = 0
         self.ended = False

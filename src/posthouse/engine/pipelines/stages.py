@@ -29,14 +29,14 @@ from posthouse.engine.pipelines.stage import (
     ASKING,
     TRANSACTIONAL,
     UNSIGNED,
-    Part,
-    Published,
+    BatchSignature,
+    PublishResult,
     Query,
-    Signature,
     Stage,
     StagedRun,
     StageKey,
-    Target,
+    StagePart,
+    StageTarget,
     Upload,
     asking,
     decode_query,
@@ -144,7 +144,7 @@ class Stages:
     # -- writing a stage
 
     def begin(
-        self, key: StageKey, caller: Caller, signature: Signature = UNSIGNED
+        self, key: StageKey, caller: Caller, signature: BatchSignature = UNSIGNED
     ) -> Upload | None:
         """Somebody is going to write this stage; None: its batch is published already.
 
@@ -159,7 +159,7 @@ class Stages:
         self.uploads.add(upload)
         return upload
 
-    def _is_published(self, query: str, batch: int, signature: Signature) -> bool:
+    def _is_published(self, query: str, batch: int, signature: BatchSignature) -> bool:
         """Whether this batch is the last one that its query published; refused if it is another.
 
         Spark repeats its last batch only: a lower number is that of a checkpoint begun again.
@@ -204,7 +204,7 @@ class Stages:
                 "is known, or raise [limits] stages_max and stages_per_user.",
             )
 
-    def target(self, upload: Upload, name: str) -> Target:
+    def target(self, upload: Upload, name: str) -> StageTarget:
         """Opens a queue that messages of the stage go to, as for any sender."""
         self._check_open(upload)
         if len(upload.opened) >= TARGETS_MAX:
@@ -223,7 +223,7 @@ class Stages:
         outgoing = queue.outgoing is not None
         if not outgoing:
             _check_protection(queue)
-        return Target(
+        return StageTarget(
             queue.number,
             destination_name(self.core, descriptor),
             outgoing,
@@ -255,7 +255,7 @@ class Stages:
             core.state.arrive_pending(run.number, run.rows)
             core.effects.records += run.records
             self._reserve(run.queue, run.size)
-            upload.parts.append(Part(run.queue, run.number, count, run.size, run.kind))
+            upload.parts.append(StagePart(run.queue, run.number, count, run.size, run.kind))
             upload.messages += count
             upload.size += run.size
 
@@ -298,8 +298,8 @@ class Stages:
         batch: int,
         chosen: list[tuple[int, int]],
         caller: Caller,
-        signature: Signature = UNSIGNED,
-    ) -> Published:
+        signature: BatchSignature = UNSIGNED,
+    ) -> PublishResult:
         """All messages of these stages (partition, attempt) become available, in one commit.
 
         Everything is checked first. A batch that was published before is left as it is.
@@ -315,7 +315,7 @@ class Stages:
                 self._check_again(query, known, keys)
             self._drop_up_to(query, batch, change)
             self.core.commit(change)
-            return Published(known.messages, True)
+            return PublishResult(known.messages, True)
         if known is None:
             self._check_queries(caller.sid)
         stages = self._chosen(keys, caller)
@@ -332,7 +332,7 @@ class Stages:
         self.published_batches += 1
         self.published_messages += messages
         self.core.commit(change)
-        return Published(messages, False)
+        return PublishResult(messages, False)
 
     def _check_again(self, query: str, known: Query, keys: list[StageKey]) -> None:
         """A repeated batch of which only the messages can tell: as many have to be there.
@@ -366,7 +366,7 @@ class Stages:
             raise TooManyAsk(ASKING_MAX)
         return stages
 
-    def _publish(self, part: Part, first: bool, last: bool, change: Change) -> None:
+    def _publish(self, part: StagePart, first: bool, last: bool, change: Change) -> None:
         """Decision 43: the first and the last to a queue are marked, so these go apart.
 
         Those whose time is over go with the others: the next turns end them, some in each.
@@ -406,13 +406,13 @@ class Stages:
         core.settle(run.number, row, KEPT, change)
         core.sending.arrived(queue, range(run.number, run.number + 1), row, b"", change)
 
-    def _asking(self, part: Part) -> bytes:
+    def _asking(self, part: StagePart) -> bytes:
         """A byte for each message: 1 where its arrival has consequences; empty: nowhere."""
         if not part.kind & ASKING:
             return b""
         return asking(self.core.state.table.packed(part.number, part.count))
 
-    def _announce(self, queue: Queue, part: Part) -> None:
+    def _announce(self, queue: Queue, part: StagePart) -> None:
         """No reader that waits takes more than one of them, and none whose time is over."""
         core = self.core
         if queue.outgoing is not None:
@@ -460,7 +460,7 @@ class Stages:
         self._drop_parts(self.stages[key].parts, change)
         self._forget(key, change)
 
-    def _drop_parts(self, parts: Iterable[Part], change: Change) -> None:
+    def _drop_parts(self, parts: Iterable[StagePart], change: Change) -> None:
         for part in parts:
             self.core.drop(part.number, part.count, change)
             self.core.transactions.release(self.core.queues.get(part.queue), part.size)
@@ -567,7 +567,7 @@ class Stages:
         return self.core.now_ms + max(self._due_utc - self.core.utc, 0) * 1000
 
 
-def _difference(known: Query, other: Signature) -> str:
+def _difference(known: Query, other: BatchSignature) -> str:
     if known.content and other.content:
         return "it was made of other offsets"
     if known.is_of_other_stream(other):

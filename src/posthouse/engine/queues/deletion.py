@@ -6,8 +6,8 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import DOOMED_DELETED, Change
 from posthouse.engine.messages.fetching import Fetching
 from posthouse.engine.messages.moving import Moving
-from posthouse.engine.messages.outcome import Outcomes
-from posthouse.engine.messages.waiting import Waiting
+from posthouse.engine.messages.outcome import MessageOutcomes
+from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -25,9 +25,9 @@ class QueueDeletion:
         queues: Queues,
         opening: Opening,
         reading: Fetching,
-        waiting: Waiting,
+        waiting: WaitingReads,
         moving: Moving,
-        outcomes: Outcomes,
+        outcomes: MessageOutcomes,
         groups: Groups,
     ) -> None:
         self.ledger = ledger

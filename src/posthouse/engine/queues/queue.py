@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from posthouse.engine.ledger.order import Place, Stretch
+from posthouse.engine.ledger.order import QueuePosition, QueueRange
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.state import QueueState
 from posthouse.model.names import PathName
@@ -225,7 +225,7 @@ class Queue:
         self.deleted = False
         self.groups: dict[str, Group] = {}
         self.consumer: Group | None = None  # the last group that had its lease or has claims
-        self.claim: Stretch | None = None  # what that keeps from everybody else
+        self.claim: QueueRange | None = None  # what that keeps from everybody else
         self.ceiling_kib = UNLIMITED  # what others than its operator have set
         self.limit = 0
         self.set_limit()
@@ -251,10 +251,10 @@ class Queue:
         """The code page of VT_LPSTR bodies; a journal or subqueue has that of its queue."""
         return (self.parent or self).definition.code_page
 
-    def place_of(self, lookup_id: int) -> tuple[Place | None, int]:
+    def place_of(self, lookup_id: int) -> tuple[QueuePosition | None, int]:
         """Where the message with this identifier stands; number 0 when it is not here."""
         priority, number = self.state.order.number(lookup_id)
-        return (Place(priority, lookup_id), number) if number else (None, 0)
+        return (QueuePosition(priority, lookup_id), number) if number else (None, 0)
 
     def current_number(self, lookup_id: int) -> int:
         """The message with this identifier, also under one it had before a move; 0 when none."""

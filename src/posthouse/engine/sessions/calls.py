@@ -15,7 +15,7 @@ from posthouse.model.errors import InvalidParameter, TransactionSequence
 from posthouse.wire.packet.message import deserialize
 
 
-class OpenQueue(NamedTuple):
+class OpenQueueInfo(NamedTuple):
     """What a client has to know of a queue it has opened."""
 
     destination: str  # the name its packets carry; of a list, that of its first element
@@ -31,12 +31,12 @@ class QueueCount(NamedTuple):
     size: int
 
 
-def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueue:
+def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueueInfo:
     """How messages for an open queue are made."""
     if descriptor.nested:
-        return OpenQueue(destination_name(manager.ledger, descriptor.nested[0]), False, False)
+        return OpenQueueInfo(destination_name(manager.ledger, descriptor.nested[0]), False, False)
     queue = descriptor.target()
-    return OpenQueue(
+    return OpenQueueInfo(
         destination_name(manager.ledger, descriptor),
         queue.definition.transactional,
         queue.outgoing is not None,

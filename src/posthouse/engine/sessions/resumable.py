@@ -54,7 +54,7 @@ class Result(msgspec.Struct, array_like=True):
         return [ordinal for _, first, count in self.runs for ordinal in range(first, first + count)]
 
 
-class Owner(msgspec.Struct, array_like=True):
+class SessionOwner(msgspec.Struct, array_like=True):
     """Whose a name is."""
 
     account: bytes
@@ -62,7 +62,7 @@ class Owner(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_result = msgspec.msgpack.Decoder(Result).decode
-_decode_owner = msgspec.msgpack.Decoder(Owner).decode
+_decode_owner = msgspec.msgpack.Decoder(SessionOwner).decode
 
 
 class NamedSession:
@@ -324,7 +324,7 @@ class ClientSessions:
     def _keep(self, session: NamedSession, result: Result, change: Change) -> None:
         if not session.stored:
             session.stored = True
-            owner = _encode(Owner(session.account))
+            owner = _encode(SessionOwner(session.account))
             self.core.define(TABLE_CLIENT_SESSION, session.name, owner, change)
         self._define(session, result, change)
         self._remember(session, result)

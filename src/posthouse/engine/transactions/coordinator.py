@@ -51,7 +51,7 @@ UNDECIDED, COMMITTED, UNKNOWN = "undecided", "committed", "unknown"
 """What became of a transaction, for those who recover databases."""
 
 
-class Outcomes(NamedTuple):
+class TransactionOutcomes(NamedTuple):
     """What became of transactions, and what a database is still to confirm."""
 
     states: list[str]
@@ -289,7 +289,9 @@ class Coordinator:
     def _may_settle(self, joint: Joint, caller: Caller) -> bool:
         return caller.is_administrator or caller.sid == joint.account
 
-    def outcomes(self, identifiers: Iterable[bytes], resource: str, caller: Caller) -> Outcomes:
+    def outcomes(
+        self, identifiers: Iterable[bytes], resource: str, caller: Caller
+    ) -> TransactionOutcomes:
         """What became of transactions that a database has prepared, and what it is to confirm.
 
         A transaction that is neither open nor decided can never be decided any more.
@@ -302,7 +304,7 @@ class Coordinator:
             for branch, where in joint.branches.items()
             if where == resource
         ]
-        return Outcomes(states, unconfirmed)
+        return TransactionOutcomes(states, unconfirmed)
 
     def _state(self, identifier: bytes) -> str:
         joint = self.joints.get(identifier)

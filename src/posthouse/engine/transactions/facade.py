@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.transactions.collection import Transactions
-from posthouse.engine.transactions.coordinator import Coordinator, Outcomes
+from posthouse.engine.transactions.coordinator import Coordinator, TransactionOutcomes
 from posthouse.engine.transactions.joint import Branch, Joint, JointState, Within, at_once
 from posthouse.engine.transactions.participant import Participant
 from posthouse.engine.transactions.peer_calls import PeerAsks
@@ -135,7 +135,9 @@ class TransactionsFacade:
         """Databases have committed their branches."""
         self.coordinator.confirm(identifier, branches, caller)
 
-    def outcomes(self, identifiers: Iterable[bytes], resource: str, caller: Caller) -> Outcomes:
+    def outcomes(
+        self, identifiers: Iterable[bytes], resource: str, caller: Caller
+    ) -> TransactionOutcomes:
         """What became of transactions that a database has prepared."""
         return self.coordinator.outcomes(identifiers, resource, caller)
 
@@ -201,7 +203,7 @@ class TransactionsFacade:
             return self.participant.commit(sender, identifier)
         return self.participant.abort(sender, identifier)
 
-    def answered(self, ask: Ask, text: str | None) -> None:
+    def answered(self, ask: PeerRequest, text: str | None) -> None:
         """A peer has answered, or not; without an answer it is asked again when that is due."""
         reply = self.asks.reply(ask, text)
         if reply is None:

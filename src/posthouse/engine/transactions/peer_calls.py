@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from posthouse.engine.ledger.effects import Ask
+from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.retries import Retries
 from posthouse.engine.transactions.trusted_peers import Peers
@@ -82,9 +82,9 @@ class PeerAsks:
             core.random_bytes(NONCE_SIZE),
         )
         text = sign_call(call, peer.key)
-        core.effects.asks.append(Ask(peer.guid, peer.url, key.verb, key.transaction, text))
+        core.effects.asks.append(PeerRequest(peer.guid, peer.url, key.verb, key.transaction, text))
 
-    def reply(self, ask: Ask, text: str | None) -> Reply | None:
+    def reply(self, ask: PeerRequest, text: str | None) -> Reply | None:
         """What the peer answered; None where nothing came that it has signed."""
         peer = self.peers.of(ask.peer)
         if peer is None or text is None:

@@ -11,7 +11,7 @@ from posthouse.engine.ledger.rows import DELIVERY, FINAL_ACK
 from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
-from posthouse.engine.transfer.lineages import Claim, Standing, last_of, places_key
+from posthouse.engine.transfer.lineages import SequenceClaim, Standing, last_of, places_key
 from posthouse.engine.transfer.message_history import OTHER, MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message_classes import CLASS_BITS
@@ -152,11 +152,11 @@ class SequencePlace:
             batch.sequences[self.key] = None
 
 
-def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
+def claim_of(queue: Queue, host: str, arrival: Arriving) -> SequenceClaim:
     """What a transactional message says of its place."""
     packet, seen = arrival.packet, arrival.seen
     sequence_id, number, previous = place_seen(packet, seen)
-    return Claim(
+    return SequenceClaim(
         queue,
         seen.source_guid,
         str(Packet(packet, seen).destination_queue),
@@ -168,7 +168,7 @@ def claim_of(queue: Queue, host: str, arrival: Arriving) -> Claim:
     )
 
 
-class Run:
+class ArrivalRun:
     """Messages that are alike: of one source, for one queue, and nothing is asked of any."""
 
     __slots__ = (

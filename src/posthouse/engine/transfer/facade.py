@@ -9,7 +9,7 @@ from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.lineages import TurnedAway
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_queues import Transfer
 from posthouse.engine.transfer.outgoing_sequences import (
     OutgoingTransferInfo,
@@ -95,7 +95,7 @@ class TransferFacade:
         """The sequence of a numbered message."""
         return self.outgoing.sequences.sequence_at(queue, lookup_id)
 
-    def begin_sending(self, queue_number: int, peer: bytes = b"") -> Sender:
+    def begin_sending(self, queue_number: int, peer: bytes = b"") -> OutgoingCursor:
         """A session begins to send the messages of an outgoing queue."""
         return self.outgoing.begin_sending(queue_number, peer)
 

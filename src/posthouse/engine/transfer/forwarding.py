@@ -52,7 +52,7 @@ class Forwarding:
     def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
         self.core = core
         self.resting = Resting(core, directory)
-        self._waiting = Waiting(core)
+        self._waiting = WaitingForwards(core)
 
     def forward(self, batch: ReceivedBatch, arrival: Arriving) -> None:
         """On to its next hop, unopened; only as routing server (decision 15).
@@ -191,7 +191,7 @@ class Resting:
         )
 
 
-class Waiting:
+class WaitingForwards:
     """Transactional messages that came to be passed on and have not left yet.
 
     Their sender sends them again until they hear of them, and each of those copies would be stored.

@@ -57,7 +57,7 @@ class Standing(Enum):
     GAP = "gap"  # something in front of it is missing
 
 
-class Claim(NamedTuple):
+class SequenceClaim(NamedTuple):
     """What a message says of its place."""
 
     queue: Queue
@@ -97,7 +97,7 @@ class TurnedAway(NamedTuple):
         return self.last - self.since >= LASTING_S
 
 
-class Places(MessageHistory):
+class SequenceContents(MessageHistory):
     """Contents by place: a history whose sources are sequences, and whose ordinals are numbers."""
 
     TABLE = TABLE_PLACES
@@ -126,14 +126,14 @@ class Lineages:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.places = Places(core)
+        self.places = SequenceContents(core)
         self._held: Shared[_Key, tuple[Place, int]] = Shared(_host, HELD_MAX)
         # By queue, source, and the two hosts: when two contents claimed one place the last time.
         self.conflicts: Bounded[tuple[int, bytes, str, str], int] = Bounded(TOLD_MAX)
         # What is not accepted, for as long as nothing is: names are cheap, so in memory only.
         self.turned_away: Shared[_Key, TurnedAway] = Shared(_host, HELD_MAX)
 
-    def judge(self, claim: Claim) -> Judgment:
+    def judge(self, claim: SequenceClaim) -> Judgment:
         """How a message stands to what came before it."""
         place = claim.place
         own, others = self.around(
@@ -182,7 +182,7 @@ class Lineages:
         return not known and begun_s > self.core.utc + self.core.settings.binary.sequence_ahead_s
 
     def _had_elsewhere(
-        self, claim: Claim, own: Incoming, others: list[Incoming]
+        self, claim: SequenceClaim, own: Incoming, others: list[Incoming]
     ) -> Incoming | None:
         """The lineage that has a message of an earlier sequence, which its own has not.
 
@@ -193,7 +193,7 @@ class Lineages:
         agreed = [other for other in others if self._has(other, claim)]
         return foremost(agreed) if agreed else None
 
-    def _has(self, lineage: Incoming, claim: Claim) -> bool:
+    def _has(self, lineage: Incoming, claim: SequenceClaim) -> bool:
         """Whether a lineage has accepted this very message."""
         same = self.content(lineage, claim.place) == claim.digest
         return same or _had_before_0_2(lineage, claim.place)
@@ -224,7 +224,7 @@ class Lineages:
         run = self.places.known_of(self._key_of(lineage, place[0])).get(place[1])
         return None if run is None else run.digests[place[1]]
 
-    def _is_held(self, claim: Claim, others: list[Incoming]) -> bool:
+    def _is_held(self, claim: SequenceClaim, others: list[Incoming]) -> bool:
         """Whether another lineage was there before, and what it had is forgotten.
 
         Nothing overtakes a message that is held.
@@ -242,7 +242,7 @@ class Lineages:
         remembered = next(iter(known), lineage.sequence_number + 1)
         return lineage.began < number < remembered
 
-    def _insists(self, claim: Claim) -> bool:
+    def _insists(self, claim: SequenceClaim) -> bool:
         """Whether messages that were held come again, a while later, from the first one on.
 
         By then all that their sender had was looked at, and none of it agreed.
@@ -255,7 +255,7 @@ class Lineages:
         self._held[key] = claim.place, since_ms
         return False
 
-    def _turn_away(self, claim: Claim) -> None:
+    def _turn_away(self, claim: SequenceClaim) -> None:
         """Counts a message that something is missing in front of; each sequence is logged once."""
         key, now = _key(claim), self.core.utc
         old = self.turned_away.get(key)
@@ -276,7 +276,7 @@ class Lineages:
         """A message of the sequence was accepted."""
         _drop(self.turned_away, key)
 
-    def _compare(self, claim: Claim, known: Incoming, content: bytes | None) -> None:
+    def _compare(self, claim: SequenceClaim, known: Incoming, content: bytes | None) -> None:
         """Two machines send in one sequence, or one pretends to be the other."""
         if content in (None, claim.digest):
             return
@@ -295,7 +295,7 @@ class Lineages:
             )
 
 
-def _key(claim: Claim) -> _Key:
+def _key(claim: SequenceClaim) -> _Key:
     return claim.queue.number, claim.source, claim.format_name, claim.host
 
 
@@ -323,7 +323,7 @@ def last_of(lineage: Incoming) -> Place:
     return lineage.sequence_id, lineage.sequence_number
 
 
-def _skips(claim: Claim, others: list[Incoming], ends: list[Incoming]) -> bool:
+def _skips(claim: SequenceClaim, others: list[Incoming], ends: list[Incoming]) -> bool:
     """Whether a host that is new leaves numbers out, of which another may be about to send some.
 
     The previous number is not part of what a message is known by: who has captured one could have
@@ -342,7 +342,7 @@ def _had_before_0_2(lineage: Incoming, place: Place) -> bool:
     return not lineage.accepted and place[0] == lineage.sequence_id and place <= last_of(lineage)
 
 
-def _continues(lineage: Incoming, claim: Claim) -> bool:
+def _continues(lineage: Incoming, claim: SequenceClaim) -> bool:
     """Whether a message follows what a lineage has accepted, in the same sequence."""
     sequence_id, number = claim.place
     same = sequence_id == lineage.sequence_id

@@ -55,7 +55,7 @@ class _Batch(msgspec.Struct, array_like=True):
 _decode = msgspec.msgpack.Decoder(_Batch).decode
 
 
-class Run:
+class HistoryRun:
     """Entries that one batch brought of one source."""
 
     __slots__ = ("at", "batch", "digests", "durable", "host", "ordinals", "source", "time")
@@ -101,8 +101,10 @@ class MessageHistory:
         self.count = 0
         self.listed = 0  # in all runs, with entries that have moved on to newer ones
         self.due_ms: int | None = None  # MessageIDHistory Cleanup Timer
-        self._known: dict[bytes, dict[int, Run]] = {}
-        self._runs: dict[str, deque[Run]] = {}  # by the share of their host, the oldest first
+        self._known: dict[bytes, dict[int, HistoryRun]] = {}
+        self._runs: dict[
+            str, deque[HistoryRun]
+        ] = {}  # by the share of their host, the oldest first
         self._listed: Counter[str] = Counter()  # entries in those
         self._others: Counter[bytes] = Counter()  # by source: how many have a source of their own
         self._told: Bounded[tuple[bytes, str, str], None] = Bounded(TOLD_MAX)
@@ -116,14 +118,16 @@ class MessageHistory:
             batch = _decode(value)
             for group in batch.groups:
                 digests = dict(_entries(group))
-                self._remember(Run(number, batch.time, batch.host, group.source, digests, True))
+                self._remember(
+                    HistoryRun(number, batch.time, batch.host, group.source, digests, True)
+                )
             self._batch = number
         change = Change()
         self._drop_excess(change)
         self.core.commit(change)
         self._start_timer()
 
-    def known_of(self, source: bytes) -> dict[int, Run]:
+    def known_of(self, source: bytes) -> dict[int, HistoryRun]:
         """The entries of one source, by ordinal."""
         return self._known.get(source, {})
 
@@ -149,10 +153,10 @@ class MessageHistory:
         self._batch += 1
         batch, now = self._batch, self.core.utc
         for source, digests in self._told_apart(express, host):
-            self._remember(Run(batch, now, host, source, digests, False))
+            self._remember(HistoryRun(batch, now, host, source, digests, False))
         durable = list(self._told_apart(recoverable, host))
         for source, digests in durable:
-            self._remember(Run(batch, now, host, source, digests, True))
+            self._remember(HistoryRun(batch, now, host, source, digests, True))
         if durable:
             self._define(batch, now, host, durable, change)
         self._drop_excess(change)
@@ -197,7 +201,7 @@ class MessageHistory:
                 "identifier_conflict", source=format_guid(key[0]), address=host, other=first
             )
 
-    def _remember(self, run: Run) -> None:
+    def _remember(self, run: HistoryRun) -> None:
         if run.source not in self._known:
             self._others[_name_of(run.source)] += 1
         known = self._known.setdefault(run.source, {})
@@ -271,7 +275,7 @@ class MessageHistory:
         if not self._runs[share]:
             del self._runs[share], self._listed[share]
 
-    def _forget(self, run: Run, change: Change) -> None:
+    def _forget(self, run: HistoryRun, change: Change) -> None:
         """The last run of a batch takes the definition along."""
         if not run.durable:
             return
@@ -311,7 +315,7 @@ class MessageHistory:
 
     def keep_all(self) -> None:
         """A clean stop keeps express messages, so what is known of them is kept too."""
-        batches: dict[int, list[Run]] = {}
+        batches: dict[int, list[HistoryRun]] = {}
         for runs in self._runs.values():
             for run in runs:
                 batches.setdefault(run.batch, []).append(run)

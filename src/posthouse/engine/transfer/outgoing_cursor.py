@@ -39,7 +39,7 @@ _SEQUENCED = 0  # the priority of transactional messages
 _BATCH = 256  # rows that are looked at together
 
 
-class Places:
+class PositionRange:
     """Where messages of a queue stand that are sent one right after the other."""
 
     __slots__ = ("_last", "_queue", "_sequences", "number", "sequence_id")
@@ -63,7 +63,7 @@ class Places:
         return self.sequence_id, self.number, previous
 
 
-class Sender:
+class OutgoingCursor:
     """The messages of one outgoing queue on their way through one session.
 
     Each is taken once, the highest priority first, then in order of arrival; transactional ones
@@ -229,7 +229,7 @@ class Sender:
             choice.keep(set(core.reading.fetch_sound(choice.numbers)[0]))
         packets, new, finder = core.effects.packets, tuple.__new__, Finder()
         outbound: list[Outbound] = []
-        places = Places(self.transfer.sequences, self.queue)
+        places = PositionRange(self.transfer.sequences, self.queue)
         owner = self._owner()
         for number, row in zip(choice.numbers, choice.rows, strict=True):
             packet, flags = packets[number], row[11]

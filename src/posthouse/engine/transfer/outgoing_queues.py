@@ -22,7 +22,7 @@ from posthouse.engine.queues.queue import (
 )
 from posthouse.engine.transfer.incoming_sequences import IncomingSequences
 from posthouse.engine.transfer.machine_addresses import Machines
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_sequences import (
     SEQUENCE_NUMBER_MAX,
     OutgoingTransferInfo,
@@ -106,7 +106,7 @@ class Transfer(IncomingSequences):
 
     # -- sending
 
-    def begin_sending(self, queue_number: int, peer: bytes = b"") -> Sender:
+    def begin_sending(self, queue_number: int, peer: bytes = b"") -> OutgoingCursor:
         """A session is there for an outgoing queue; one that was there before is not any more.
 
         `peer` is the queue manager that it leads to, which may acknowledge what is sent.
@@ -118,12 +118,12 @@ class Transfer(IncomingSequences):
         if outgoing.sender is not None:
             outgoing.sender.end()
         self.sequences.led_to(queue, peer)
-        outgoing.sender = sender = Sender(self.core, self, queue)
+        outgoing.sender = sender = OutgoingCursor(self.core, self, queue)
         outgoing.last_error, outgoing.retry_time = "", 0
         self.set_state(queue, OutgoingQueueState.CONNECTED)
         return sender
 
-    def sender_ended(self, sender: Sender) -> None:
+    def sender_ended(self, sender: OutgoingCursor) -> None:
         """What a session had sent of a queue waits again."""
         outgoing = self._outgoing_of(sender.queue)
         if outgoing.sender is sender:

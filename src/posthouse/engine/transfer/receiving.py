@@ -30,10 +30,10 @@ from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueTyp
 from posthouse.engine.transfer.allowed_answers import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
     RELAYED,
+    ArrivalRun,
     Arriving,
     ReceivedBatch,
     Refusal,
-    Run,
     SequencePlace,
     is_late,
     late_by,
@@ -501,7 +501,7 @@ class Receiving:
 
     # -- many messages at once
 
-    def _run(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Run | None:
+    def _run(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> ArrivalRun | None:
         """All of these as one run, if nothing tells them apart and nothing speaks against any.
 
         They go to one queue of this machine, come from one source, ask for no answers, and are
@@ -515,7 +515,7 @@ class Receiving:
             return None
         head, (queue, flags) = batch.head, found
         host = self.speakers.lineage(peer, head.source_guid) if head.transaction_at else ""
-        run = Run(queue, host, batch, flags)
+        run = ArrivalRun(queue, host, batch, flags)
         new = run.follows(self.core) if head.transaction_at else run.is_new(self.history)
         return run if new and not run.was_refused(self.history, peer) else None
 
@@ -546,7 +546,7 @@ class Receiving:
         except (RemoteProtocolError, QueueError, Refusal):
             return None
 
-    def _take_run(self, peer: Peer, run: Run) -> Verdict:
+    def _take_run(self, peer: Peer, run: ArrivalRun) -> Verdict:
         """The same as `_take` for each, all at once."""
         core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
         core.sending.accept(queue, run.batch, run.flags, None, b"", "", change, run.host)
@@ -561,7 +561,7 @@ class Receiving:
         core.commit(change)
         return Verdict(len(run.packets), sequences)
 
-    def _move_on(self, peer: Peer, run: Run, change: Change) -> None:
+    def _move_on(self, peer: Peer, run: ArrivalRun, change: Change) -> None:
         """The sequence of a run is where its last message is."""
         transfer, source, host = self.core.transfer, run.looks[0].source_guid, run.host
         sequence_id, numbers = run.sequence_id, run.numbers

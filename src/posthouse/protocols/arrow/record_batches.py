@@ -29,7 +29,7 @@ from posthouse.protocols.arrow.columns import chosen as chosen
 from posthouse.protocols.arrow.constant_columns import Apart
 from posthouse.protocols.arrow.headers import Cutter, Headers, is_same, read_headers
 from posthouse.protocols.arrow.pieces import Pieces
-from posthouse.protocols.arrow.values import Same, Usual, Values
+from posthouse.protocols.arrow.values import QueueColumns, Same, Usual
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.store.bulk import Ints, Pinned, Records
 from posthouse.wire.packet.message import deserialize
@@ -60,7 +60,7 @@ class Gatherer:
         self._queue_manager = queue_manager
         self._templates: dict[tuple[bytes, ...], _Template] = {}
         self._alike = Alike()
-        self._values = Values(queue, queue_manager)
+        self._values = QueueColumns(queue, queue_manager)
         self._pieces = Pieces(self._schema)
 
     def schema(self) -> bytes:

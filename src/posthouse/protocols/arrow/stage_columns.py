@@ -191,7 +191,7 @@ def _coded(column: pa.Array) -> tuple[Any, list[Any]]:
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), values
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows that are sent the same way, in their order."""
 
     how: How
@@ -199,7 +199,7 @@ class Group(NamedTuple):
     places: Any  # which rows of the stage they are
 
 
-def grouped(batch: pa.RecordBatch, queue: str, base: int) -> list[Group]:
+def grouped(batch: pa.RecordBatch, queue: str, base: int) -> list[RowGroup]:
     """The rows of a batch by how they are sent; `base` is the place of its first row."""
     combined, parts = np.zeros(len(batch), np.int64), list[tuple[Any, list[Any]]]()
     for name, read in _SHARED.items():
@@ -208,7 +208,7 @@ def grouped(batch: pa.RecordBatch, queue: str, base: int) -> list[Group]:
         if codes is not None:
             _, combined = np.unique(combined * len(values) + codes, return_inverse=True)
     places = np.arange(base, base + len(batch))
-    groups = list[Group]()
+    groups = list[RowGroup]()
     count = int(combined.max()) + 1 if len(batch) else 0
     order = np.argsort(combined, kind="stable")
     bounds = np.searchsorted(combined[order], np.arange(count + 1))
@@ -217,7 +217,7 @@ def grouped(batch: pa.RecordBatch, queue: str, base: int) -> list[Group]:
         first = int(chosen[0])
         how = How(*[v[0] if c is None else v[int(c[first])] for c, v in parts])
         rows = batch if count == 1 else batch.take(pa.array(chosen))
-        groups.append(Group(how, rows, places[chosen]))
+        groups.append(RowGroup(how, rows, places[chosen]))
     return groups
 
 
@@ -243,10 +243,10 @@ def _shared_values(
 # -- values of their own
 
 
-class Values:
+class GroupColumns:
     """The other columns of a group."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: RowGroup) -> None:
         self._rows = group.rows
         self._places = group.places
         self._names = frozenset(group.rows.schema.names)

@@ -25,7 +25,7 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.messages.admission import INFINITE
-from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, Target
+from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, StageTarget
 from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
@@ -35,7 +35,7 @@ from posthouse.model.message import (
     validate,
 )
 from posthouse.model.message_values import JOURNAL_NEGATIVE, JOURNAL_POSITIVE
-from posthouse.protocols.arrow.stage_columns import How, Values
+from posthouse.protocols.arrow.stage_columns import GroupColumns, How
 from posthouse.protocols.handlers.message_json import format_name
 from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, SENT_TIME_AT, SOURCE_GUID_AT
@@ -79,12 +79,12 @@ class Lengths(NamedTuple):
         return self.label + self.extension + self.body
 
 
-def is_transactional(target: Target, how: How) -> bool:
+def is_transactional(target: StageTarget, how: How) -> bool:
     """A queue of this machine decides itself; of others only the sender knows."""
     return how.transactional if target.outgoing else target.transactional
 
 
-def template(maker: Maker, target: Target, how: How) -> Message:
+def template(maker: Maker, target: StageTarget, how: How) -> Message:
     """A message with all that those of a group share; QueueError for what cannot be one."""
     message = Message(
         priority=how.priority,
@@ -113,7 +113,7 @@ def template(maker: Maker, target: Target, how: How) -> Message:
     return message
 
 
-def row_of(maker: Maker, target: Target, how: How, message: Message) -> Row:
+def row_of(maker: Maker, target: StageTarget, how: How, message: Message) -> Row:
     """The row that messages of a group share."""
     expires, transactional = NEVER, is_transactional(target, how)
     if message.time_to_be_received != INFINITE:
@@ -132,7 +132,7 @@ def row_of(maker: Maker, target: Target, how: How, message: Message) -> Row:
     )
 
 
-def kind_of(target: Target, row: Row) -> int:
+def kind_of(target: StageTarget, row: Row) -> int:
     """What a publish has to look at."""
     kind = TRANSACTIONAL if row.flags & FLAG_TRANSACTIONAL else 0
     return kind | (
@@ -141,7 +141,7 @@ def kind_of(target: Target, row: Row) -> int:
 
 
 def made(
-    maker: Maker, target: Target, how: How, values: Values, numbers: Any, ordinals: Any
+    maker: Maker, target: StageTarget, how: How, values: GroupColumns, numbers: Any, ordinals: Any
 ) -> StagedRun:
     """The records of a group of rows, with a number and an ordinal for each."""
     message = template(maker, target, how)
@@ -188,7 +188,7 @@ def _lengths(parts: list[bytes]) -> Any:
 
 
 def _fronts(
-    message: Message, values: Values, lengths: Lengths, ordinals: Any, identifiers: Any
+    message: Message, values: GroupColumns, lengths: Lengths, ordinals: Any, identifiers: Any
 ) -> tuple[list[bytes], Any]:
     """Everything in front of the label, for each message; and the sizes of the packets."""
     parts = construct(message)

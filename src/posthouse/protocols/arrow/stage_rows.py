@@ -13,9 +13,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from posthouse.engine.pipelines.stage import StagedRun, Target
+from posthouse.engine.pipelines.stage import StagedRun, StageTarget
 from posthouse.model.errors import QueueError
-from posthouse.protocols.arrow.stage_columns import Group, How, Values, check_schema, grouped
+from posthouse.protocols.arrow.stage_columns import (
+    GroupColumns,
+    How,
+    RowGroup,
+    check_schema,
+    grouped,
+)
 from posthouse.protocols.arrow.stage_packets import Maker, is_transactional, made, merged
 from posthouse.protocols.handlers.refusals import BadRequest, BadRow
 
@@ -45,10 +51,10 @@ def read_batch(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return batch
 
 
-class Portion:
+class RowPortion:
     """Rows that are appended together."""
 
-    def __init__(self, groups: list[Group]) -> None:
+    def __init__(self, groups: list[RowGroup]) -> None:
         self._groups = groups
 
     @property
@@ -77,7 +83,7 @@ class Portion:
         return BadRow(error, min(rows), column)
 
     def runs(
-        self, maker: Maker, targets: dict[str, Target], number: int, ordinals: list[int]
+        self, maker: Maker, targets: dict[str, StageTarget], number: int, ordinals: list[int]
     ) -> list[StagedRun]:
         """The records of all rows: one run for each lane, in the order of its rows."""
         runs, at, numbered = list[StagedRun](), 0, np.array(ordinals, "<u4")
@@ -88,9 +94,9 @@ class Portion:
             at = end
         return runs
 
-    def _lanes(self, targets: dict[str, Target]) -> list[list[Group]]:
+    def _lanes(self, targets: dict[str, StageTarget]) -> list[list[RowGroup]]:
         """Groups by what has an order: a queue, and there each priority for itself."""
-        lanes = dict[tuple[int, bool, int], list[Group]]()
+        lanes = dict[tuple[int, bool, int], list[RowGroup]]()
         for group in sorted(self._groups, key=lambda group: int(group.places[0])):
             how, target = group.how, targets[group.how.destination]
             transactional = is_transactional(target, how)
@@ -100,7 +106,7 @@ class Portion:
 
 
 def _lane_run(
-    maker: Maker, targets: dict[str, Target], lane: list[Group], numbers: Any, ordinals: Any
+    maker: Maker, targets: dict[str, StageTarget], lane: list[RowGroup], numbers: Any, ordinals: Any
 ) -> StagedRun:
     """Rows of a lane that are sent in several ways are numbered by their places."""
     if len(lane) == 1:
@@ -115,9 +121,9 @@ def _lane_run(
 
 
 def _run(
-    maker: Maker, targets: dict[str, Target], group: Group, numbers: Any, ordinals: Any
+    maker: Maker, targets: dict[str, StageTarget], group: RowGroup, numbers: Any, ordinals: Any
 ) -> StagedRun:
-    how, values = group.how, Values(group)
+    how, values = group.how, GroupColumns(group)
     target = targets[how.destination]
     try:
         if target.outgoing and values.identifiers() is not None:
@@ -134,10 +140,10 @@ def _blamed(how: How) -> str:
     return "admin_queue" if how.acknowledge else "destination"
 
 
-def portions(batch: pa.RecordBatch, queue: str, base: int) -> Iterator[Portion]:
+def portions(batch: pa.RecordBatch, queue: str, base: int) -> Iterator[RowPortion]:
     """A batch in pieces; `base` is the place of its first row in the stage."""
     rows = len(batch)
     size = max(batch.nbytes, 1)
     step = max(min(PORTION_ROWS, rows * PORTION_BYTES // size), 1)
     for at in range(0, rows, step):
-        yield Portion(grouped(batch.slice(at, step), queue, base + at))
+        yield RowPortion(grouped(batch.slice(at, step), queue, base + at))

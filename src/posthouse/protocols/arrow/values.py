@@ -92,10 +92,10 @@ class Same(NamedTuple):
     kind: Any
 
 
-Made = Callable[["Values", Usual], Any]  # an array, or what is the same in every row
+Made = Callable[["QueueColumns", Usual], Any]  # an array, or what is the same in every row
 
 
-class Values:
+class QueueColumns:
     """Makes the columns of a queue. Keeps copies of what is in every row."""
 
     def __init__(self, queue: str, queue_manager: str) -> None:
@@ -313,33 +313,33 @@ def _times(seconds: Any) -> Any:
 
 
 _MADE: Final[dict[str, Made]] = {
-    "queue_manager": Values.queue_manager,
-    "queue": Values.queue,
+    "queue_manager": QueueColumns.queue_manager,
+    "queue": QueueColumns.queue,
     "lookup_id": lambda values, usual: pa.array(usual.rows["lookup_id"].astype(np.int64)),
-    "id": Values.id,
-    "label": Values.label,
-    "body": Values.body,
+    "id": QueueColumns.id,
+    "label": QueueColumns.label,
+    "body": QueueColumns.body,
     "body_size": lambda values, usual: pa.array(
         usual.headers.arrival["body_size"].astype(np.int64)
     ),
-    "body_text": Values.body_text,
+    "body_text": QueueColumns.body_text,
     "priority": _row_numbers("priority", np.int32),
-    "class": Values.class_name,
+    "class": QueueColumns.class_name,
     "class_code": _row_numbers("message_class", np.int32),
-    "delivery": Values.delivery,
-    "correlation_id": Values.correlation_id,
+    "delivery": QueueColumns.delivery,
+    "correlation_id": QueueColumns.correlation_id,
     "sent_time": lambda values, usual: _times(usual.headers.front["sent_time"]),
     "arrived_time": lambda values, usual: _times(usual.rows["arrived"]),
     "app_specific": lambda values, usual: _numbers(
         usual.headers.properties["application_tag"], np.int64
     ),
-    "time_to_be_received": Values.time_to_be_received,
+    "time_to_be_received": QueueColumns.time_to_be_received,
     "authenticated": lambda values, usual: _numbers(
         (usual.flags & FLAG_AUTHENTICATED) != 0, np.bool_
     ),
-    "sender": Values.sender,
-    "extension": Values.extension,
-    "transaction": Values.transaction,
+    "sender": QueueColumns.sender,
+    "extension": QueueColumns.extension,
+    "transaction": QueueColumns.transaction,
     "abort_count": _row_numbers("aborts", np.int32),
     "move_count": _row_numbers("moves", np.int32),
 }

@@ -10,9 +10,9 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.settings import host_key
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.binary.link import Link
-from posthouse.protocols.binary.link_states import LinkEvent
-from posthouse.protocols.binary.network import Network
+from posthouse.protocols.binary.link import BinaryLink
+from posthouse.protocols.binary.link_states import BinaryLinkEvent
+from posthouse.protocols.binary.network import BinaryNetwork
 from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.resolving import (
     Candidate,
@@ -22,7 +22,7 @@ from posthouse.protocols.binary.resolving import (
     candidates,
     next_hops,
 )
-from posthouse.protocols.binary.session import Session, Transport
+from posthouse.protocols.binary.session import BinarySession, BinaryTransport
 from posthouse.protocols.reports import Reports
 
 _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
@@ -31,12 +31,14 @@ _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has s
 class Outcome(Protocol):
     """Who is told how it went."""
 
-    def connected(self, link: Link, hop: NextHop, transport: Transport) -> Session:
+    def connected(
+        self, link: BinaryLink, hop: NextHop, transport: BinaryTransport
+    ) -> BinarySession:
         """The connection is there."""
         ...
 
     def failed(
-        self, link: Link, status: ConnectionStatus, words: str, state: OutgoingQueueState
+        self, link: BinaryLink, status: ConnectionStatus, words: str, state: OutgoingQueueState
     ) -> None:
         """There is none, and the state that the queues have for that."""
         ...
@@ -48,7 +50,7 @@ class Establishing:
     def __init__(
         self,
         reports: Reports,
-        network: Network,
+        network: BinaryNetwork,
         pinger: Pinger,
         outcome: Outcome,
         *,
@@ -62,7 +64,7 @@ class Establishing:
         self._direct_attempts = direct_attempts
         self._caller_of = caller_of
 
-    def resolve(self, link: Link, *, by_timer: bool) -> None:
+    def resolve(self, link: BinaryLink, *, by_timer: bool) -> None:
         """Resolve Host Address (3.1.5.2.1), afresh with every attempt that begins here."""
         destination = link.destination
         assert destination is not None
@@ -83,17 +85,17 @@ class Establishing:
         else:
             self._resolve_next(link, link.attempt, found, by_timer, "")
 
-    def _begin(self, link: Link) -> None:
+    def _begin(self, link: BinaryLink) -> None:
         link.attempt += 1
-        link.happened(LinkEvent.BEGIN)
+        link.happened(BinaryLinkEvent.BEGIN)
         link.retry_at_ms = None
 
-    def _unresolved(self, link: Link, fault: Unresolved) -> None:
+    def _unresolved(self, link: BinaryLink, fault: Unresolved) -> None:
         link.has_no_way, state = True, OutgoingQueueState.NEED_VALIDATION
         self._outcome.failed(link, fault.status, fault.words, state)
 
     def _resolve_next(
-        self, link: Link, attempt: int, left: list[Candidate], by_timer: bool, fault: str
+        self, link: BinaryLink, attempt: int, left: list[Candidate], by_timer: bool, fault: str
     ) -> None:
         """One candidate after the other, until the addresses of all are known."""
         while left:
@@ -111,7 +113,7 @@ class Establishing:
 
     def _resolved(
         self,
-        link: Link,
+        link: BinaryLink,
         attempt: int,
         candidate: Candidate,
         left: list[Candidate],
@@ -124,32 +126,32 @@ class Establishing:
             words = fault or f"{candidate.host} has no address"
             self._resolve_next(link, attempt, left, by_timer, words)
 
-    def _reachable(self, link: Link, by_timer: bool) -> None:
+    def _reachable(self, link: BinaryLink, by_timer: bool) -> None:
         link.has_no_way = False
         link.addresses = frozenset(host_key(hop.address) for hop in link.hops)
         link.places = frozenset((hop.guid, host_key(hop.address)) for hop in link.hops)
         self._reports.next_hops(link.queues, link.hops)
         self._ping_or_connect(link, by_timer=by_timer)
 
-    def next_hop(self, link: Link) -> None:
+    def next_hop(self, link: BinaryLink) -> None:
         """3.1.6.1: the next one in the list, without resolving anything."""
         assert link.has_further_hop
         self._begin(link)
         link.at += 1
         self._ping_or_connect(link, by_timer=True)
 
-    def _ping_or_connect(self, link: Link, *, by_timer: bool) -> None:
+    def _ping_or_connect(self, link: BinaryLink, *, by_timer: bool) -> None:
         """Ping Mechanism (3.1.5.2.2); a retry never pings."""
         hop = link.hop
         assert hop is not None
         link.pinged = self._pinger.goes_first and not by_timer
         if link.pinged:
-            link.happened(LinkEvent.PING)
+            link.happened(BinaryLinkEvent.PING)
             self._pinger.ask(hop.address, partial(self._pinged, link, link.attempt, hop))
         else:
             self._connect(link, hop)
 
-    def _pinged(self, link: Link, attempt: int, hop: NextHop, accepts: bool) -> None:
+    def _pinged(self, link: BinaryLink, attempt: int, hop: NextHop, accepts: bool) -> None:
         if link.attempt != attempt:
             return
         if accepts:
@@ -159,9 +161,9 @@ class Establishing:
         state = OutgoingQueueState.DISCONNECTED
         self._outcome.failed(link, ConnectionStatus.PING_FAILURE, words, state)
 
-    def _connect(self, link: Link, hop: NextHop) -> None:
+    def _connect(self, link: BinaryLink, hop: NextHop) -> None:
         """2.1.1; what follows is Sending an EstablishConnection Request Packet (3.1.5.2.3)."""
-        link.happened(LinkEvent.CONNECT)
+        link.happened(BinaryLinkEvent.CONNECT)
         self._reports.state(link.queues, OutgoingQueueState.WAITING)
         attempt = _Connecting(self._outcome, link, hop)
         self._network.connect(hop.address, hop.port, attempt)
@@ -170,7 +172,7 @@ class Establishing:
 class _Connecting:
     """An attempt of a link, as the network knows it."""
 
-    def __init__(self, outcome: Outcome, link: Link, hop: NextHop) -> None:
+    def __init__(self, outcome: Outcome, link: BinaryLink, hop: NextHop) -> None:
         self._outcome = outcome
         self._link = link
         self._hop = hop
@@ -183,7 +185,7 @@ class _Connecting:
         over, self._over = self._over, True
         return not over and self._link.attempt == self._attempt
 
-    def connected(self, transport: Transport) -> Session | None:
+    def connected(self, transport: BinaryTransport) -> BinarySession | None:
         """The connection is there."""
         if not self._matters:
             return None

@@ -13,7 +13,7 @@ from posthouse.protocols.desk import Answer, Desk
 from posthouse.wire.packet.glance import Glance
 
 
-class Portion(NamedTuple):
+class PacketPortion(NamedTuple):
     """Packets of a chunk, and what was seen of them."""
 
     packets: list[bytes]
@@ -21,7 +21,7 @@ class Portion(NamedTuple):
     size: int
 
 
-class Receiver(Protocol):
+class IntakeSession(Protocol):
     """The session that the messages came on."""
 
     peer: Peer
@@ -51,23 +51,23 @@ class Intake:
     def __init__(self, desk: Desk) -> None:
         self.held_until = NEVER
         self._desk = desk
-        self._held: list[Portion] = []
-        self._left: list[Portion] = []
+        self._held: list[PacketPortion] = []
+        self._left: list[PacketPortion] = []
 
-    def take(self, receiver: Receiver, portion: Portion) -> None:
+    def take(self, receiver: IntakeSession, portion: PacketPortion) -> None:
         """One more portion."""
         if self.held_until == NEVER:
             self._give(receiver, portion)
         else:
             self._held.append(portion)
 
-    def release(self, receiver: Receiver) -> None:
+    def release(self, receiver: IntakeSession) -> None:
         """What has waited is handed in, in its order."""
         self.held_until, held, self._held = NEVER, self._held, []
         for portion in held if receiver.is_open else ():
             self._give(receiver, portion)
 
-    def _give(self, receiver: Receiver, portion: Portion) -> None:
+    def _give(self, receiver: IntakeSession, portion: PacketPortion) -> None:
         if self._left:
             self._left.append(portion)
             return
@@ -88,9 +88,9 @@ class Intake:
             taken = verdicts[0].dealt_with
             left = sum(map(len, packets[taken:]))
             size -= left
-            self._left.append(Portion(packets[taken:], looks[taken:], left))
+            self._left.append(PacketPortion(packets[taken:], looks[taken:], left))
 
-    def _go_on(self, receiver: Receiver) -> None:
+    def _go_on(self, receiver: IntakeSession) -> None:
         left, self._left = self._left, []
         for portion in left if receiver.is_open else ():
             self._give(receiver, portion)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from posthouse.engine.transfer.protocol_interface import Peer
 
 if TYPE_CHECKING:
-    from posthouse.protocols.binary.session import Session
+    from posthouse.protocols.binary.session import BinarySession
 
 
 class Role(Enum):
@@ -19,12 +19,12 @@ class Role(Enum):
     ACCEPTOR = "acceptor"
 
 
-class Transport(Protocol):
+class BinaryTransport(Protocol):
     """The connection under a session. After `close` nothing is called but `close`."""
 
     @property
     def writable(self) -> bool:
-        """False while too much waits to be sent; whoever ends that calls `Session.pump`."""
+        """False while too much waits to be sent; whoever ends that calls `BinarySession.pump`."""
         ...
 
     def send(self, parts: list[bytes]) -> None:
@@ -32,11 +32,11 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes after what was sent. May be called twice; `Session.lost` may follow or not."""
+        """Closes after what was sent. May be called twice; `BinarySession.lost` may follow."""
         ...
 
     def pause(self) -> None:
-        """Stops reading; what was read already may still be handed to `Session.receive`."""
+        """Stops reading; what was read already may still be handed to `BinarySession.receive`."""
         ...
 
     def resume(self) -> None:
@@ -44,7 +44,7 @@ class Transport(Protocol):
         ...
 
     def relieved(self) -> None:
-        """Fewer bytes wait for the engine: `Session.unsynced_bytes` has gone down."""
+        """Fewer bytes wait for the engine: `BinarySession.unsynced_bytes` has gone down."""
         ...
 
     def later(self, work: Callable[[], None]) -> None:
@@ -52,34 +52,36 @@ class Transport(Protocol):
         ...
 
 
-class Host(Protocol):
+class SessionHost(Protocol):
     """Who owns the sessions: the protocol's half of the queue manager."""
 
-    def rearm(self, session: Session) -> None:
-        """`Session.next_deadline_ms` is earlier than it was; `Session.tick` is due then."""
+    def rearm(self, session: BinarySession) -> None:
+        """`BinarySession.next_deadline_ms` is earlier than before; `tick` is due then."""
         ...
 
-    def admits(self, session: Session) -> bool:
+    def admits(self, session: BinarySession) -> bool:
         """Asked by an acceptor that knows its `remote_guid`: whether limits allow the session."""
         ...
 
-    def established(self, session: Session) -> None:
+    def established(self, session: BinarySession) -> None:
         """EstablishPacketReceived: an initiator has its first answer, 3.1.5.3.2."""
         ...
 
-    def opened(self, session: Session) -> None:
+    def opened(self, session: BinarySession) -> None:
         """The session is OPEN; queues may be attached from here on, and also before."""
         ...
 
-    def closed(self, session: Session, reason: str) -> None:
+    def closed(self, session: BinarySession, reason: str) -> None:
         """The session is CLOSED, whoever closed it. Told once, and last."""
         ...
 
-    def peer_of(self, session: Session) -> Peer:
+    def peer_of(self, session: BinarySession) -> Peer:
         """Asked once, behind `opened`: how the engine knows the other side."""
         ...
 
-    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+    def sequences_touched(
+        self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
+    ) -> None:
         """Transactional messages of these (queue, source) are safe: order acks are due."""
         ...
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from posthouse.engine.settings import host_key
-from posthouse.protocols.binary.link_states import LINK_STATES, LinkEvent
-from posthouse.protocols.binary.link_states import LinkState as LinkState
+from posthouse.protocols.binary.link_states import LINK_STATES, BinaryLinkEvent
+from posthouse.protocols.binary.link_states import BinaryLinkState as BinaryLinkState
 from posthouse.protocols.binary.resolving import Candidate, Destination, NextHop, as_address
-from posthouse.protocols.binary.session import Session
+from posthouse.protocols.binary.session import BinarySession
 
 
-class Link:
+class BinaryLink:
     """One destination, any number of outgoing queues, and at most one session, opened by us."""
 
     def __init__(
-        self, key: object, destination: Destination | None, due: Callable[[Link], None]
+        self, key: object, destination: Destination | None, due: Callable[[BinaryLink], None]
     ) -> None:
         self.key = key
         self.destination = destination  # None: the directory could not tell
         self.state = LINK_STATES.first
         self.queues: dict[int, None] = {}
         self.served: set[int] = set()  # those that were on its session, if only for a while
-        self.session: Session | None = None
+        self.session: BinarySession | None = None
         self.hops: list[NextHop] = []  # NextHopCollection
         self.at = 0  # NextHopIndexer
         self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
@@ -41,7 +41,7 @@ class Link:
         self.rests_since: int | None = None
         self._due = due
 
-    def happened(self, event: LinkEvent) -> None:
+    def happened(self, event: BinaryLinkEvent) -> None:
         """One transition of the table."""
         self.state = LINK_STATES.after(self.state, event)
 
@@ -65,7 +65,7 @@ class Link:
     @property
     def is_resting(self) -> bool:
         """Whether its peer is well, and nothing was left to send when it began to wait."""
-        return self.state is LinkState.WAITING_RECONNECT and self.rests_since is not None
+        return self.state is BinaryLinkState.WAITING_RECONNECT and self.rests_since is not None
 
     def has_tried(self, candidates: Iterable[Candidate]) -> bool:
         """Whether all of these were among those to try the last time."""
@@ -87,4 +87,4 @@ class Link:
 
     def next_deadline_ms(self) -> int | None:
         """When it connects again."""
-        return self.retry_at_ms if self.state is LinkState.WAITING_RECONNECT else None
+        return self.retry_at_ms if self.state is BinaryLinkState.WAITING_RECONNECT else None

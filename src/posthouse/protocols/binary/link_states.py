@@ -8,7 +8,7 @@ from typing import Final
 from posthouse.model.transitions import Row, StateMachine
 
 
-class LinkState(Enum):
+class BinaryLinkState(Enum):
     """How far a link has come (3.1.5.2)."""
 
     IDLE = "idle"
@@ -20,7 +20,7 @@ class LinkState(Enum):
     WAITING_RECONNECT = "waiting to reconnect"
 
 
-class LinkEvent(Enum):
+class BinaryLinkEvent(Enum):
     """What happens to a link."""
 
     BEGIN = "begin"
@@ -32,9 +32,17 @@ class LinkEvent(Enum):
     END = "end"
 
 
-_IDLE, _RESOLVING, _PINGING = LinkState.IDLE, LinkState.RESOLVING, LinkState.PINGING
-_CONNECTING, _OPENING, _OPEN = LinkState.CONNECTING, LinkState.OPENING, LinkState.OPEN
-_WAITING = LinkState.WAITING_RECONNECT
+_IDLE, _RESOLVING, _PINGING = (
+    BinaryLinkState.IDLE,
+    BinaryLinkState.RESOLVING,
+    BinaryLinkState.PINGING,
+)
+_CONNECTING, _OPENING, _OPEN = (
+    BinaryLinkState.CONNECTING,
+    BinaryLinkState.OPENING,
+    BinaryLinkState.OPEN,
+)
+_WAITING = BinaryLinkState.WAITING_RECONNECT
 
 LINK_STATES: Final = StateMachine(
     "binary link",
@@ -42,20 +50,25 @@ LINK_STATES: Final = StateMachine(
     [
         Row(
             (_IDLE, _WAITING),
-            LinkEvent.BEGIN,
+            BinaryLinkEvent.BEGIN,
             _RESOLVING,
             "3.1.5.2.1: messages wait; the timer, an operator, the directory or the peer calls",
         ),
-        Row((_RESOLVING,), LinkEvent.PING, _PINGING, "3.1.5.2.2: not for a retry"),
-        Row((_RESOLVING, _PINGING), LinkEvent.CONNECT, _CONNECTING, "2.1.1: a next hop is known"),
-        Row((_CONNECTING,), LinkEvent.CONNECTED, _OPENING, "3.1.5.2.3: the session begins"),
-        Row((_OPENING,), LinkEvent.OPENED, _OPEN, "3.1.5.4.2: the queues are Connected"),
+        Row((_RESOLVING,), BinaryLinkEvent.PING, _PINGING, "3.1.5.2.2: not for a retry"),
         Row(
-            tuple(LinkState),
-            LinkEvent.WAIT,
+            (_RESOLVING, _PINGING),
+            BinaryLinkEvent.CONNECT,
+            _CONNECTING,
+            "2.1.1: a next hop is known",
+        ),
+        Row((_CONNECTING,), BinaryLinkEvent.CONNECTED, _OPENING, "3.1.5.2.3: the session begins"),
+        Row((_OPENING,), BinaryLinkEvent.OPENED, _OPEN, "3.1.5.4.2: the queues are Connected"),
+        Row(
+            tuple(BinaryLinkState),
+            BinaryLinkEvent.WAIT,
             _WAITING,
             "3.1.5.9: it failed or closed and messages are left, or only answers are awaited",
         ),
-        Row(tuple(LinkState), LinkEvent.END, _IDLE, "3.1.5.9: no queue needs it"),
+        Row(tuple(BinaryLinkState), BinaryLinkEvent.END, _IDLE, "3.1.5.9: no queue needs it"),
     ],
 )

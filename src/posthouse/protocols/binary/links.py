@@ -17,9 +17,9 @@ from posthouse.model.names import parse_format_name
 from posthouse.model.next_hops import NextHop as HopText
 from posthouse.protocols.binary.caller_links import CallerLinks
 from posthouse.protocols.binary.establishing import Establishing
-from posthouse.protocols.binary.link import Link
-from posthouse.protocols.binary.link_states import LinkEvent, LinkState
-from posthouse.protocols.binary.network import Network
+from posthouse.protocols.binary.link import BinaryLink
+from posthouse.protocols.binary.link_states import BinaryLinkEvent, BinaryLinkState
+from posthouse.protocols.binary.network import BinaryNetwork
 from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.resolving import (
     Destination,
@@ -32,7 +32,7 @@ from posthouse.protocols.binary.resolving import (
     resolvable,
     routed_or_none,
 )
-from posthouse.protocols.binary.session import Session, Transport
+from posthouse.protocols.binary.session import BinarySession, BinaryTransport
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.reports import Reports
@@ -42,20 +42,20 @@ _STATE = OutgoingQueueState
 _DOUBLINGS_MAX = 32
 _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
 
-MakeSession = Callable[[Link, Transport, NextHop], Session]
+MakeSession = Callable[[BinaryLink, BinaryTransport, NextHop], BinarySession]
 Tell = Callable[..., None]
-Carrier = Callable[[bytes, int], Session | None]
+Carrier = Callable[[bytes, int], BinarySession | None]
 """The open session on which what is owed to a queue manager travels, for an outgoing queue."""
 
 
-class Links:
+class BinaryLinks:
     """The links, and the outgoing queues on them or on sessions that were there anyway."""
 
     def __init__(
         self,
         desk: Desk,
         settings: BinarySettings,
-        network: Network,
+        network: BinaryNetwork,
         now: Callable[[], int],
         *,
         timers: Timers,
@@ -81,22 +81,22 @@ class Links:
             direct_attempts=settings.direct_attempts,
             caller_of=lambda guid: self.callers.get(guid, ""),
         )
-        self._links: dict[object, Link] = {}
-        self._of_queue: dict[int, Link] = {}
+        self._links: dict[object, BinaryLink] = {}
+        self._of_queue: dict[int, BinaryLink] = {}
         # By GUIDs and addresses of the far end; in order, so that simulations repeat themselves.
-        self._by_peer: dict[bytes | str, dict[Link, None]] = {}
+        self._by_peer: dict[bytes | str, dict[BinaryLink, None]] = {}
         self._routes_seen = 0, 0  # versions of the directory, when routes were looked at last
         self._callers = CallerLinks(self._reports, self.callers, settings.links_per_caller)
-        self._carried: dict[int, Session] = {}
-        self._cargo: dict[Session, set[int]] = {}
+        self._carried: dict[int, BinarySession] = {}
+        self._cargo: dict[BinarySession, set[int]] = {}
 
     # -- which queue is where
 
-    def all(self) -> list[Link]:
+    def all(self) -> list[BinaryLink]:
         """Every link, to look at."""
         return list(self._links.values())
 
-    def link_of(self, number: int) -> Link | None:
+    def link_of(self, number: int) -> BinaryLink | None:
         """The link that an outgoing queue is on."""
         return self._of_queue.get(number)
 
@@ -118,18 +118,18 @@ class Links:
         elif link is not None and (self._is_due(queue, link) or self._has_new(queue, link)):
             self.retry_now(number)
 
-    def _is_due(self, queue: Queue, link: Link) -> bool:
+    def _is_due(self, queue: Queue, link: BinaryLink) -> bool:
         """An operator may have brought the time of the next attempt forward."""
         assert queue.outgoing is not None
         due = 0 < queue.outgoing.retry_time <= self.desk.manager.machine.utc
-        return due and link.state is LinkState.WAITING_RECONNECT
+        return due and link.state is BinaryLinkState.WAITING_RECONNECT
 
-    def _has_new(self, queue: Queue, link: Link) -> bool:
+    def _has_new(self, queue: Queue, link: BinaryLink) -> bool:
         """Whether messages came while all others only wait for answers."""
         mark, order = link.rests_since, queue.state.order
         return mark is not None and any(order.lane(p).some_after(mark, 1)[0] for p in order.used)
 
-    def session_of(self, number: int) -> Session | None:
+    def session_of(self, number: int) -> BinarySession | None:
         """The session that has the messages of an outgoing queue, open or not."""
         link = self._of_queue.get(number)
         return self._carried.get(number) or (None if link is None else link.session)
@@ -175,7 +175,7 @@ class Links:
             link = self._enter(queue.number, found.key, found)
         else:
             link = self._enter(queue.number, queue.definition.format_name, None)
-        if link.state is LinkState.IDLE:
+        if link.state is BinaryLinkState.IDLE:
             self._begin(link, by_timer=False)
         elif link.session is not None:
             self._reports.state([queue.number], _state_on(link))
@@ -193,13 +193,13 @@ class Links:
         self._reports.retry([number], None, "it waits for its queue manager to open a session")
         self._callers.wait(number, guid)
 
-    def _tell_pause(self, number: int, link: Link) -> None:
+    def _tell_pause(self, number: int, link: BinaryLink) -> None:
         """A queue waits as the others of its link do."""
-        if link.state is LinkState.WAITING_RECONNECT and link.retry_at_ms is not None:
+        if link.state is BinaryLinkState.WAITING_RECONNECT and link.retry_at_ms is not None:
             pause_ms = max(link.retry_at_ms - self._now(), 0)
             self._reports.retry([number], pause_ms, link.last_error)
 
-    def _session_towards(self, destination: Destination, number: int) -> Session | None:
+    def _session_towards(self, destination: Destination, number: int) -> BinarySession | None:
         """A session that is there anyway: with the queue manager itself, or with a next hop."""
         guid = destination.guid
         session = self._carrier(guid, number)
@@ -213,17 +213,17 @@ class Links:
         name, host = queue.definition.format_name, self._bound_host(queue)
         return self._reports.ask(lambda manager: resolvable(manager, name, host), _STOPPED)
 
-    def _enter(self, number: int, key: object, destination: Destination | None) -> Link:
+    def _enter(self, number: int, key: object, destination: Destination | None) -> BinaryLink:
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = Link(key, destination, self._retry_due)
+            link = self._links[key] = BinaryLink(key, destination, self._retry_due)
         if self._of_queue.get(number) is not link:
             self._leave(number)
         self._of_queue[number] = link
         link.queues[number] = None
         return link
 
-    def _attach(self, link: Link, number: int, session: Session) -> None:
+    def _attach(self, link: BinaryLink, number: int, session: BinarySession) -> None:
         link.served.add(number)
         session.attach(number)
 
@@ -242,17 +242,17 @@ class Links:
             if not link.queues:
                 self._drop(link)
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: BinaryLink) -> None:
         """No queue needs the link any more. A session that is open ends when it has been idle."""
         if link.session is None:
             link.attempt += 1
-            link.happened(LinkEvent.END)
+            link.happened(BinaryLinkEvent.END)
             self._timers.forget(link)
             self._links.pop(link.key, None)
             self._callers.left(link.key)
             self._forget_peers(link)
 
-    def _know_peers(self, link: Link) -> None:
+    def _know_peers(self, link: BinaryLink) -> None:
         """Whoever calls under this GUID or from these addresses is probably there again."""
         self._forget_peers(link)
         link.peers = {*link.addresses}
@@ -261,7 +261,7 @@ class Links:
         for peer in link.peers:
             self._by_peer.setdefault(peer, {})[link] = None
 
-    def _forget_peers(self, link: Link) -> None:
+    def _forget_peers(self, link: BinaryLink) -> None:
         for peer in link.peers:
             del self._by_peer[peer][link]
             if not self._by_peer[peer]:
@@ -287,26 +287,26 @@ class Links:
                 self._leave(number)
                 self.look(number)
         for link in self.all():
-            waited = link.state is LinkState.WAITING_RECONNECT
+            waited = link.state is BinaryLinkState.WAITING_RECONNECT
             if not self._turn_back(link) and waited and self._has_new_way(link):
                 self._begin(link, by_timer=True)
 
-    def _turn_back(self, link: Link) -> bool:
+    def _turn_back(self, link: BinaryLink) -> bool:
         """Ends a session that leads elsewhere than its messages go by now; True: there was one."""
         old = link.session
         if old is None or not any(self._is_astray(number, old) for number in link.queues):
             return False
         old.leave("the directory has another way by now")
-        if link.state is LinkState.WAITING_RECONNECT:
+        if link.state is BinaryLinkState.WAITING_RECONNECT:
             self._begin(link, by_timer=True)
         return True
 
-    def look_at_way(self, link: Link) -> None:
+    def look_at_way(self, link: BinaryLink) -> None:
         """A session is open to where the directory has led; perhaps that changed meanwhile."""
         if link.routes_seen != self._routes_seen:
             self._turn_back(link)
 
-    def _has_new_way(self, link: Link) -> bool:
+    def _has_new_way(self, link: BinaryLink) -> bool:
         """Whether there is somebody to try that there was not when the timer began."""
         destination = link.destination
         if destination is None:
@@ -317,7 +317,7 @@ class Links:
         found = self._reports.ask(lambda m: candidates_or_none(m, destination.guid), [])
         return bool(found) and (link.has_no_way or not link.has_tried(found))
 
-    def _is_astray(self, number: int, session: Session) -> bool:
+    def _is_astray(self, number: int, session: BinarySession) -> bool:
         """Whether a session leads neither to the machine that a queue is on, nor towards it.
 
         One to where that machine, or the hop, has been before leads nowhere.
@@ -336,7 +336,7 @@ class Links:
 
     # -- sessions that are there anyway (decision 40)
 
-    def _carry(self, number: int, session: Session) -> None:
+    def _carry(self, number: int, session: BinarySession) -> None:
         self._leave(number)
         self._carried[number] = session
         self._cargo.setdefault(session, set()).add(number)
@@ -344,7 +344,7 @@ class Links:
         self._reports.next_hops([number], [HopText.of_ip(session.remote_address)])
         session.attach(number)
 
-    def peer_came(self, guid: bytes, address: str, sessions: list[Session]) -> None:
+    def peer_came(self, guid: bytes, address: str, sessions: list[BinarySession]) -> None:
         """A session with a queue manager is open: what waits for it needs no timer any more.
 
         What travels on an older one moves to the new one, for the older may be dead.
@@ -360,10 +360,10 @@ class Links:
                 self._carry(number, session)
         known = self._by_peer.get(guid, {}) | self._by_peer.get(host_key(address), {})
         for link in [*links, *known]:
-            if link.state is LinkState.WAITING_RECONNECT:
+            if link.state is BinaryLinkState.WAITING_RECONNECT:
                 self._begin(link, by_timer=True)
 
-    def session_ended(self, session: Session) -> None:
+    def session_ended(self, session: BinarySession) -> None:
         """What travelled on a session because it was there looks for another way."""
         for number in self._cargo.pop(session, ()):
             del self._carried[number]
@@ -392,13 +392,13 @@ class Links:
             self._wait(link, self.settings.final_ack_look_ms, "", rests=True)
         return True
 
-    def cargo_of(self, session: Session) -> set[int]:
+    def cargo_of(self, session: BinarySession) -> set[int]:
         """The outgoing queues that travel on a session because it is there."""
         return self._cargo.get(session, set())
 
     # -- connecting
 
-    def _begin(self, link: Link, *, by_timer: bool) -> None:
+    def _begin(self, link: BinaryLink, *, by_timer: bool) -> None:
         """Establish a Protocol Session (3.1.5.2) from its beginning."""
         self._move_strays(link)
         if by_timer:
@@ -416,7 +416,7 @@ class Links:
         assert isinstance(found, Unresolved)
         self.failed(link, found.status, found.words, _STATE.NEED_VALIDATION)
 
-    def _move_strays(self, link: Link) -> None:
+    def _move_strays(self, link: BinaryLink) -> None:
         """The directory may tell by now where a name leads, or lead it elsewhere."""
         for number in list(link.queues):
             queue = self._queue(number)
@@ -429,7 +429,7 @@ class Links:
                 self._leave(number)
                 self._join(queue)
 
-    def _share_session(self, link: Link) -> None:
+    def _share_session(self, link: BinaryLink) -> None:
         """Another link may have reached the same next hop: one session serves all of them."""
         destination = link.destination
         if destination is None or destination.is_direct:
@@ -439,9 +439,11 @@ class Links:
             if session is not None:
                 self._carry(number, session)
 
-    def connected(self, link: Link, hop: NextHop, transport: Transport) -> Session:
+    def connected(
+        self, link: BinaryLink, hop: NextHop, transport: BinaryTransport
+    ) -> BinarySession:
         """Sending an EstablishConnection Request Packet (3.1.5.2.3)."""
-        link.happened(LinkEvent.CONNECTED)
+        link.happened(BinaryLinkEvent.CONNECTED)
         link.session = session = self._make_session(link, transport, hop)
         for number in link.queues:
             self._attach(link, number, session)
@@ -449,15 +451,15 @@ class Links:
         self._reports.history(link.queues, ConnectionStatus.IN_PROCESS, link.hop)
         return session
 
-    def greeted(self, link: Link) -> None:
+    def greeted(self, link: BinaryLink) -> None:
         """The peer has answered (3.1.5.3.2)."""
         self._reports.history(link.queues, ConnectionStatus.ESTABLISH_PACKET_RECEIVED, link.hop)
 
-    def opened(self, link: Link, guid: bytes) -> None:
+    def opened(self, link: BinaryLink, guid: bytes) -> None:
         """The session is OPEN (3.1.5.4.2): NextHops is the hop in use, and the queues connected."""
         hop = link.hop
         assert hop is not None
-        link.happened(LinkEvent.OPENED)
+        link.happened(BinaryLinkEvent.OPENED)
         link.opened_at_ms = self._now()
         link.last_error = ""
         link.guid = guid
@@ -474,13 +476,13 @@ class Links:
         self._reports.state(link.queues, _STATE.CONNECTED)
 
     def closed(
-        self, link: Link, status: ConnectionStatus, reason: str, *, idle: bool = False
+        self, link: BinaryLink, status: ConnectionStatus, reason: str, *, idle: bool = False
     ) -> None:
         """Closing a Session (3.1.5.9): if messages wait, it is opened again after a while.
 
         `idle`: nothing was left to send or to hear of.
         """
-        was_open = link.state is LinkState.OPEN
+        was_open = link.state is BinaryLinkState.OPEN
         link.session = None
         link.served.clear()
         self._reports.state(link.queues, _STATE.DISCONNECTING)
@@ -498,7 +500,7 @@ class Links:
             self._wait_or_end(link, reason)
 
     def failed(
-        self, link: Link, status: ConnectionStatus, words: str, state: OutgoingQueueState
+        self, link: BinaryLink, status: ConnectionStatus, words: str, state: OutgoingQueueState
     ) -> None:
         """3.1.5.2: each failure is in the history; the timer states when to go on."""
         self._reports.state(link.queues, state)
@@ -510,7 +512,7 @@ class Links:
 
     # -- the Session Retry Connect Timer (3.1.2.3)
 
-    def _wait_or_end(self, link: Link, words: str) -> None:
+    def _wait_or_end(self, link: BinaryLink, words: str) -> None:
         link.attempt += 1
         queues = self._senders(link)
         if any(map(self._needs_session, queues)):
@@ -523,7 +525,7 @@ class Links:
         else:
             self._end(link)
 
-    def _rest(self, link: Link) -> None:
+    def _rest(self, link: BinaryLink) -> None:
         """Everything was sent, and its order is not acknowledged: the session was of no use.
 
         Whoever is to bring the acknowledgments may need its place with the peer (`sessions_max`),
@@ -534,22 +536,22 @@ class Links:
         pause_ms = self.settings.cleanup_routing_ms if router else self.settings.cleanup_ms
         self._wait(link, pause_ms, "what was sent is not acknowledged yet", rests=True)
 
-    def _wait(self, link: Link, pause_ms: int, words: str, *, rests: bool = False) -> None:
+    def _wait(self, link: BinaryLink, pause_ms: int, words: str, *, rests: bool = False) -> None:
         link.rests_since = self.desk.manager.machine.next_lookup_id - 1 if rests else None
         link.last_error = words
-        link.happened(LinkEvent.WAIT)
+        link.happened(BinaryLinkEvent.WAIT)
         link.retry_at_ms = self._now() + pause_ms
         self._timers.arm(link)
         self._know_peers(link)
         self._reports.retry(link.queues, pause_ms, link.last_error)
 
-    def _pause_before_next(self, link: Link) -> int:
+    def _pause_before_next(self, link: BinaryLink) -> int:
         if link.has_further_hop:
             return self.settings.next_hop_ms
         link.failures += 1
         return self._pause_ms(link.failures)
 
-    def _senders(self, link: Link) -> list[Queue]:
+    def _senders(self, link: BinaryLink) -> list[Queue]:
         found = [queue for number in link.queues if (queue := self._queue(number)) is not None]
         return [queue for queue in found if self._may_send(queue)]
 
@@ -559,16 +561,16 @@ class Links:
         most = max(self.settings.retry_connect_max_ms, first)
         return min(first << min(failures - 1, _DOUBLINGS_MAX), most)
 
-    def _end(self, link: Link) -> None:
+    def _end(self, link: BinaryLink) -> None:
         """No messages wait: nothing is left to do, for this link and its queues."""
         for number in list(link.queues):
             self._leave(number)
         self._drop(link)
 
-    def _retry_due(self, link: Link) -> None:
+    def _retry_due(self, link: BinaryLink) -> None:
         """Session Retry Connect Timer Event (3.1.6.1)."""
         due = link.retry_at_ms is not None and link.retry_at_ms <= self._now()
-        if link.state is not LinkState.WAITING_RECONNECT or not due:
+        if link.state is not BinaryLinkState.WAITING_RECONNECT or not due:
             return
         if not any(map(self._has_reason, self._senders(link))):
             self._end(link)
@@ -580,7 +582,7 @@ class Links:
     def retry_now(self, number: int) -> bool:
         """An operator asks: connects without waiting for the timer. False: nothing waits."""
         link = self._of_queue.get(number)
-        if link is not None and link.state is LinkState.WAITING_RECONNECT:
+        if link is not None and link.state is BinaryLinkState.WAITING_RECONNECT:
             self._begin(link, by_timer=True)
         elif link is None:
             self.look(number)
@@ -594,5 +596,5 @@ class Links:
                 self._end(link)
 
 
-def _state_on(link: Link) -> OutgoingQueueState:
-    return _STATE.CONNECTED if link.state is LinkState.OPEN else _STATE.WAITING
+def _state_on(link: BinaryLink) -> OutgoingQueueState:
+    return _STATE.CONNECTED if link.state is BinaryLinkState.OPEN else _STATE.WAITING

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.binary.session import Session, Transport
+from posthouse.protocols.binary.session import BinarySession, BinaryTransport
 from posthouse.protocols.transport import Resolved
 
 
-class Attempt(Protocol):
+class BinaryAttempt(Protocol):
     """Who waits for a connection; exactly one of the two is called, once."""
 
-    def connected(self, transport: Transport) -> Session | None:
+    def connected(self, transport: BinaryTransport) -> BinarySession | None:
         """The session that gets the bytes; None: nobody wants the connection any more."""
         ...
 
@@ -21,14 +21,14 @@ class Attempt(Protocol):
         ...
 
 
-class Network(Protocol):
+class BinaryNetwork(Protocol):
     """Calls return at once; what they ask for is told later, never from inside the call."""
 
     def resolve(self, host: str, done: Resolved) -> None:
         """Looks a host name up afresh."""
         ...
 
-    def connect(self, address: str, port: int, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
         """Opens a connection (2.1.1); gives up after `connect_timeout_ms`."""
         ...
 

@@ -16,7 +16,7 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
 from posthouse.model.bounded import Bounded
 from posthouse.model.names import PrivateName, parse_format_name
-from posthouse.protocols.binary.network import Network
+from posthouse.protocols.binary.network import BinaryNetwork
 from posthouse.protocols.binary.resolving import as_address, entered_places, is_elsewhere
 from posthouse.protocols.desk import Desk
 
@@ -30,7 +30,9 @@ _Key = tuple[bytes, tuple[str, ...]]
 class Whereabouts:
     """Where the machines of the directory are, as far as can be told."""
 
-    def __init__(self, desk: Desk, network: Network, is_hop: Callable[[bytes, str], bool]) -> None:
+    def __init__(
+        self, desk: Desk, network: BinaryNetwork, is_hop: Callable[[bytes, str], bool]
+    ) -> None:
         self._desk = desk
         self._network = network
         self._is_hop = is_hop

@@ -20,9 +20,9 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import DirectName, PrivateName, parse_format_name
 from posthouse.protocols.binary.close_reasons import OWN_GUID, SILENT
-from posthouse.protocols.binary.link import Link
-from posthouse.protocols.binary.links import Links
-from posthouse.protocols.binary.network import Network
+from posthouse.protocols.binary.link import BinaryLink
+from posthouse.protocols.binary.links import BinaryLinks
+from posthouse.protocols.binary.network import BinaryNetwork
 from posthouse.protocols.binary.order_acks import OrderAckTimers
 from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS, Whereabouts
 from posthouse.protocols.binary.ping import Pinger
@@ -33,7 +33,7 @@ from posthouse.protocols.binary.resolving import (
     reached_at,
     resolvable,
 )
-from posthouse.protocols.binary.session import Role, Session, Transport
+from posthouse.protocols.binary.session import BinarySession, BinaryTransport, Role
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.timers import Timers
@@ -42,7 +42,7 @@ CLONES_MAX = 100
 CALLERS_MAX = 10_000  # addresses of queue managers that have called, for the time after
 
 
-class Figures(NamedTuple):
+class BinaryFigures(NamedTuple):
     """What the metrics show of the protocol."""
 
     sessions: dict[tuple[str, str], int]  # by role and state
@@ -61,7 +61,7 @@ class BinaryProtocol:
         self,
         desk: Desk,
         settings: BinarySettings,
-        network: Network,
+        network: BinaryNetwork,
         now: Callable[[], int],
         ping: PingSettings | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class BinaryProtocol:
             ping,
             self.timers.arm,
         )
-        self.links = Links(
+        self.links = BinaryLinks(
             desk,
             settings,
             network,
@@ -92,19 +92,21 @@ class BinaryProtocol:
             tell=lambda name, **details: self.on_event(Event(name, details)),
         )
         self._whereabouts = Whereabouts(desk, network, self.links.is_hop)
-        self.sessions: dict[Session, Link | None] = {}  # None: others opened it
+        self.sessions: dict[BinarySession, BinaryLink | None] = {}  # None: others opened it
         self.refusals: Counter[str] = Counter()
         self._order_acks = _OrderAcks(self)
         self._sharing = _Sharing(self)
-        self._by_guid: dict[bytes, list[Session]] = {}  # the open ones, in the order of opening
-        self._admitted: set[Session] = set()  # of those that others opened
+        self._by_guid: dict[
+            bytes, list[BinarySession]
+        ] = {}  # the open ones, in the order of opening
+        self._admitted: set[BinarySession] = set()  # of those that others opened
         self._opened: Counter[str] = Counter()
         self._ended = [0] * len(_COUNTS)
         self._ack_from = frozenset(map(host_key, settings.ack_from))
         # Addresses that have claimed to be this queue manager; each is in the log once.
         self._clones: Bounded[str, None] = Bounded(CLONES_MAX)
-        self._kept: set[Session] = set()  # whose address the engine has been told
-        self._senders: dict[bytes, Session] = {}  # who sent in a sequence last, by its GUID
+        self._kept: set[BinarySession] = set()  # whose address the engine has been told
+        self._senders: dict[bytes, BinarySession] = {}  # who sent in a sequence last, by its GUID
         desk.manager.transfer.follow_connections(self._by_guid.__contains__)
 
     # -- from the engine
@@ -138,7 +140,7 @@ class BinaryProtocol:
 
     # -- from the network
 
-    def accept(self, transport: Transport, address: str) -> Session:
+    def accept(self, transport: BinaryTransport, address: str) -> BinarySession:
         """A connection that somebody opened to us (3.1.5.10)."""
         session = self._new_session(transport, Role.ACCEPTOR, address, None)
         session.connected()
@@ -164,13 +166,13 @@ class BinaryProtocol:
 
     def _new_session(
         self,
-        transport: Transport,
+        transport: BinaryTransport,
         role: Role,
         address: str,
-        link: Link | None,
+        link: BinaryLink | None,
         server_guid: bytes = NULL_GUID,
-    ) -> Session:
-        session = Session(
+    ) -> BinarySession:
+        session = BinarySession(
             self.desk,
             self.settings,
             transport,
@@ -187,7 +189,9 @@ class BinaryProtocol:
         self.sessions[session] = link
         return session
 
-    def _initiate(self, link: Link, transport: Transport, hop: NextHop) -> Session:
+    def _initiate(
+        self, link: BinaryLink, transport: BinaryTransport, hop: NextHop
+    ) -> BinarySession:
         return self._new_session(transport, Role.INITIATOR, hop.address, link, hop.guid)
 
     @property
@@ -196,24 +200,24 @@ class BinaryProtocol:
         online = self.desk.manager.transfer.connection_active and not self.stopping
         return online and len(self._admitted) < self.settings.sessions_max
 
-    def rearm(self, session: Session) -> None:
+    def rearm(self, session: BinarySession) -> None:
         """A session has something to do earlier than it thought."""
         self.timers.arm(session)
 
-    def admits(self, session: Session) -> bool:
+    def admits(self, session: BinarySession) -> bool:
         """Decision 74: whether the limits allow a session that others open."""
         if not self._has_room:
             return False
         self._admitted.add(session)
         return True
 
-    def established(self, session: Session) -> None:
+    def established(self, session: BinarySession) -> None:
         """An initiator has its first answer."""
         link = self.sessions[session]
         if link is not None:
             self.links.greeted(link)
 
-    def opened(self, session: Session) -> None:
+    def opened(self, session: BinarySession) -> None:
         """A session is OPEN, and known by the GUID at its other end (decision 40)."""
         guid, link = session.remote_guid, self.sessions[session]
         self._opened[session.role.value] += 1
@@ -231,7 +235,7 @@ class BinaryProtocol:
         if link is not None:
             self.links.look_at_way(link)
 
-    def _tell(self, name: str, session: Session, **more: object) -> None:
+    def _tell(self, name: str, session: BinarySession, **more: object) -> None:
         peer, address = format_guid(session.remote_guid), session.remote_address
         details = {"role": session.role.value, "peer": peer, "address": address}
         self.on_event(Event(name, details | more))
@@ -243,7 +247,7 @@ class BinaryProtocol:
         if len(callers) > CALLERS_MAX:
             del callers[next(iter(callers))]
 
-    def closed(self, session: Session, reason: str) -> None:
+    def closed(self, session: BinarySession, reason: str) -> None:
         """A session is gone; its link may open another."""
         link = self.sessions.pop(session)
         if session.was_open:
@@ -264,7 +268,7 @@ class BinaryProtocol:
             self.links.closed(link, status, reason, idle=session.was_idle)
         self.links.session_ended(session)
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: BinarySession) -> None:
         self.timers.forget(session)
         self._kept.discard(session)
         self._admitted.discard(session)
@@ -279,7 +283,7 @@ class BinaryProtocol:
             if not same:
                 del self._by_guid[session.remote_guid]
 
-    def sessions_with(self, guid: bytes) -> list[Session]:
+    def sessions_with(self, guid: bytes) -> list[BinarySession]:
         """The open sessions with a queue manager, in the order of their opening."""
         return list(self._by_guid.get(guid, ()))
 
@@ -292,7 +296,7 @@ class BinaryProtocol:
     def _bound_host(self, queue: Queue) -> str:
         return self._whereabouts.bound_host(queue, partial(self.links.look, queue.number))
 
-    def _carrier(self, guid: bytes, number: int) -> Session | None:
+    def _carrier(self, guid: bytes, number: int) -> BinarySession | None:
         """Decision 40: the session for what is owed to a queue manager.
 
         One that we opened, else one from the address that is believed to be its own; of several
@@ -312,7 +316,7 @@ class BinaryProtocol:
         here = [session for session in found if host_key(session.remote_address) == address]
         return here[-1] if here else None
 
-    def _is_its_own(self, guid: bytes, session: Session) -> bool:
+    def _is_its_own(self, guid: bytes, session: BinarySession) -> bool:
         """Whether we opened it, and nothing is known that speaks against the GUID.
 
         A machine of the directory is where that says: who was called by another name may lie.
@@ -326,7 +330,7 @@ class BinaryProtocol:
         reached, port = manager.transfer.address_of(guid) or ("", None)
         return port is None or host_key(reached) == host_key(address)
 
-    def _believed_address(self, guid: bytes, number: int, found: list[Session]) -> str:
+    def _believed_address(self, guid: bytes, number: int, found: list[BinarySession]) -> str:
         """Anybody can claim a GUID. Where we have reached the machine ourselves counts most.
 
         Else acknowledgments of order go to who sent the messages, and the rest to who came first,
@@ -348,7 +352,7 @@ class BinaryProtocol:
             return host_key(there[-1].remote_address) if there else ""
         return first if sender is None else host_key(sender.remote_address)
 
-    def peer_of(self, session: Session) -> Peer:
+    def peer_of(self, session: BinarySession) -> Peer:
         """The other end, as the engine knows it; the session has this, so this has no session."""
         known = ref(session)
 
@@ -362,7 +366,7 @@ class BinaryProtocol:
 
         return Peer(session.remote_guid, session.remote_address, may_acknowledge, may_pass_on)
 
-    def _may_acknowledge(self, session: Session, number: int) -> bool:
+    def _may_acknowledge(self, session: BinarySession, number: int) -> bool:
         """Decision 24: on the session to that destination, or from where its name leads."""
         own = self.sessions.get(session)
         if own is not None and number in own.served:
@@ -376,7 +380,7 @@ class BinaryProtocol:
             return False
         return self._is_who_it_says(session)
 
-    def _may_pass_on(self, session: Session, source: bytes) -> bool:
+    def _may_pass_on(self, session: BinarySession, source: bytes) -> bool:
         """Whether we hand on acknowledgments that a machine has written, if they come from here.
 
         Those behind us believe us as their router (decision 24), so we believe nobody else than
@@ -387,7 +391,7 @@ class BinaryProtocol:
         guid = session.remote_guid
         return (guid == source or self._is_router(guid)) and self._is_who_it_says(session)
 
-    def _is_who_it_says(self, session: Session) -> bool:
+    def _is_who_it_says(self, session: BinarySession) -> bool:
         guid, address = session.remote_guid, session.remote_address
         there = self._whereabouts.is_there(guid, address)
         if not there and self._whereabouts.is_unsure(guid):
@@ -416,7 +420,7 @@ class BinaryProtocol:
         guid = manager.transfer.info(queue).peer if found.is_direct else found.guid
         return guid if manager.transfer.knows_machine(guid) else b""
 
-    def _leads_to(self, number: int, session: Session) -> bool:
+    def _leads_to(self, number: int, session: BinarySession) -> bool:
         """Whether the name of an outgoing queue leads to the other end of a session.
 
         Nobody says a final acknowledgment twice, so this has an answer too while the queue has no
@@ -439,7 +443,9 @@ class BinaryProtocol:
 
     # -- order acknowledgments
 
-    def sequences_touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+    def sequences_touched(
+        self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
+    ) -> None:
         """Transactional messages are safe: their order acks are due after a while.
 
         Acknowledgments that are owed when the sender has gone need to know where it was.
@@ -453,7 +459,9 @@ class BinaryProtocol:
             if self.desk.manager.transfer.address_of(guid) is None:  # anybody can claim a GUID
                 self.desk.decide(lambda m: m.transfer.reached(guid, address, None), _nothing)
 
-    def _note_sender(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+    def _note_sender(
+        self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
+    ) -> None:
         """Their acknowledgments go where they came from, whoever else claims the GUID."""
         guid = session.remote_guid
         if self._senders.get(guid) is not session and guid in [source for _, source in sequences]:
@@ -462,7 +470,7 @@ class BinaryProtocol:
 
     # -- what people see
 
-    def figures(self) -> Figures:
+    def figures(self) -> BinaryFigures:
         """The state of everything, and what has been so far."""
         counts = list(self._ended)
         sessions: Counter[tuple[str, str]] = Counter()
@@ -471,7 +479,7 @@ class BinaryProtocol:
             for at, name in enumerate(_COUNTS):
                 counts[at] += getattr(session, name)
         links = Counter(link.state.value for link in self.links.all())
-        return Figures(
+        return BinaryFigures(
             dict(sessions),
             dict(links),
             dict(self._opened),
@@ -493,14 +501,14 @@ class _OrderAcks:
         self._protocol = protocol
         self._timers = OrderAckTimers(protocol.settings)
 
-    def touched(self, session: Session, sequences: tuple[tuple[int, bytes], ...]) -> None:
+    def touched(self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]) -> None:
         """Each host has its own timers: who claims the GUID of another delays none of its."""
         host = session.peer.host
         named = [(queue, source, host) for queue, source in sequences]
         self._timers.touched(session, named, self._protocol.now())
         self._protocol.timers.arm(self)
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: BinarySession) -> None:
         self._timers.forget(session)
 
     def next_deadline_ms(self) -> int | None:

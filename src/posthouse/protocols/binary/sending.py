@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
@@ -18,7 +18,7 @@ NO_LIMIT = -(1 << 62)  # below every dispatch priority
 FETCHED_MAX_BYTES = 256 << 10  # taken ahead of the window for one session
 
 
-class SendingQueue:
+class BinarySendingQueue:
     """One outgoing queue on one session, with its Transactional Ack Wait Timer."""
 
     __slots__ = (
@@ -35,7 +35,7 @@ class SendingQueue:
 
     def __init__(self, number: int, resend_ms: tuple[int, ...]) -> None:
         self.number = number
-        self.sender: Sender | None = None  # begun with the first take
+        self.sender: OutgoingCursor | None = None  # begun with the first take
         self.attached = True
         self.begins_anew = False  # what was taken and not sent has to be taken again
         self.in_flight = 0  # taken, and not acknowledged on this session
@@ -49,7 +49,7 @@ class SendingQueue:
         """ResendInterval."""
         return self._resend_ms[self.resend_index]
 
-    def begin(self, manager: QueueManager, peer: bytes = b"") -> Sender:
+    def begin(self, manager: QueueManager, peer: bytes = b"") -> OutgoingCursor:
         """A new session begins with a new sender."""
         self.begins_anew = False
         self.sender = manager.transfer.begin_sending(self.number, peer)
@@ -136,7 +136,7 @@ class SendingQueue:
             sender.end()
 
 
-def _last_ack_of(sender: Sender) -> tuple[int, int]:
+def _last_ack_of(sender: OutgoingCursor) -> tuple[int, int]:
     info = sender.transfer.info(sender.queue)
     return info.last_ack_id, info.last_ack_number
 
@@ -145,16 +145,16 @@ def _any_transactional(messages: list[Outbound]) -> bool:
     return True in [message[3] for message in messages]
 
 
-class Taken(NamedTuple):
+class TakenMessages(NamedTuple):
     """What one queue gave to be sent."""
 
-    queue: SendingQueue
+    queue: BinarySendingQueue
     messages: list[Outbound]
     packets: list[bytes]
 
-    def part(self, which: slice) -> Taken:
+    def part(self, which: slice) -> TakenMessages:
         """Some of them."""
-        return Taken(self.queue, self.messages[which], self.packets[which])
+        return TakenMessages(self.queue, self.messages[which], self.packets[which])
 
 
 class Fetched:
@@ -167,7 +167,7 @@ class Fetched:
     __slots__ = ("_batches", "_mean_bytes", "bytes", "count")
 
     def __init__(self) -> None:
-        self._batches: deque[Taken] = deque()
+        self._batches: deque[TakenMessages] = deque()
         self._mean_bytes = FETCHED_MAX_BYTES  # of a message; none is taken ahead at first
         self.count = 0
         self.bytes = 0
@@ -176,7 +176,7 @@ class Fetched:
         """How many more should be here."""
         return min(window, FETCHED_MAX_BYTES // (self._mean_bytes + 1)) - self.count
 
-    def add(self, batch: Taken) -> None:
+    def add(self, batch: TakenMessages) -> None:
         """These were taken."""
         size = sum(map(len, batch.packets))
         self._batches.append(batch)
@@ -184,7 +184,7 @@ class Fetched:
         self.count += len(batch.packets)
         self.bytes += size
 
-    def give(self, room: int) -> Iterator[Taken]:
+    def give(self, room: int) -> Iterator[TakenMessages]:
         """Up to this many, in their order; what belongs to an ended queue is left out."""
         while room > 0 and self._batches:
             batch = self._batches.popleft()
@@ -197,7 +197,7 @@ class Fetched:
                 room -= len(batch.packets)
                 yield batch
 
-    def drop(self, queue: SendingQueue) -> int:
+    def drop(self, queue: BinarySendingQueue) -> int:
         """Those of one queue are not sent; returns how many there were."""
         before, batches = self.count, list(self._batches)
         self._batches.clear()
@@ -214,16 +214,16 @@ class _Levels:
     __slots__ = ("_of", "_order", "_queues")
 
     def __init__(self) -> None:
-        self._queues: dict[int, dict[SendingQueue, None]] = {}
+        self._queues: dict[int, dict[BinarySendingQueue, None]] = {}
         self._order: list[int] = []  # the levels that there are, the lowest first
-        self._of: dict[SendingQueue, int] = {}
+        self._of: dict[BinarySendingQueue, int] = {}
 
     @property
     def highest(self) -> int | None:
         """The level whose turn it is."""
         return self._order[-1] if self._order else None
 
-    def add(self, queue: SendingQueue, level: int) -> None:
+    def add(self, queue: BinarySendingQueue, level: int) -> None:
         """Puts a queue at the end of a level."""
         if level not in self._queues:
             self._queues[level] = {}
@@ -231,20 +231,20 @@ class _Levels:
         self._queues[level][queue] = None
         self._of[queue] = level
 
-    def raise_to(self, queue: SendingQueue, level: int) -> None:
+    def raise_to(self, queue: BinarySendingQueue, level: int) -> None:
         """Moves a queue up; one that stands there already, or higher, keeps its turn."""
         now = self._of.get(queue)
         if now is None or now < level:
             self.remove(queue)
             self.add(queue, level)
 
-    def pop(self) -> SendingQueue:
+    def pop(self) -> BinarySendingQueue:
         """Takes out the first queue of the highest level."""
         queue = next(iter(self._queues[self._order[-1]]))
         self.remove(queue)
         return queue
 
-    def remove(self, queue: SendingQueue) -> None:
+    def remove(self, queue: BinarySendingQueue) -> None:
         """Takes a queue out, if it is here."""
         level = self._of.pop(queue, None)
         if level is None:
@@ -270,8 +270,8 @@ class SendingQueues:
     def __init__(self, settings: BinarySettings) -> None:
         self._resend_ms = settings.resend_ms
         self.peer = b""  # who gets them, once that is known
-        self._queues: dict[int, SendingQueue] = {}
-        self._told: dict[int, SendingQueue] = {}  # may have something new: not sorted in yet
+        self._queues: dict[int, BinarySendingQueue] = {}
+        self._told: dict[int, BinarySendingQueue] = {}  # may have something new: not sorted in yet
         self._levels = _Levels()
 
     @property
@@ -291,7 +291,7 @@ class SendingQueues:
         """This queue has, or may have, messages that go out on this session."""
         queue = self._queues.get(number)
         if queue is None:
-            queue = self._queues[number] = SendingQueue(number, self._resend_ms)
+            queue = self._queues[number] = BinarySendingQueue(number, self._resend_ms)
         queue.attached = True
         self._told[number] = queue
 
@@ -310,9 +310,11 @@ class SendingQueues:
         queue.give_back(fetched.drop(queue))
         return not queue.in_flight
 
-    def take(self, manager: QueueManager, count: int, bytes_max: int, now_ms: int) -> list[Taken]:
+    def take(
+        self, manager: QueueManager, count: int, bytes_max: int, now_ms: int
+    ) -> list[TakenMessages]:
         """Up to `count` messages; of equals, the queue that gave last comes last next time."""
-        taken: list[Taken] = []
+        taken: list[TakenMessages] = []
         self._sort_in(manager)
         levels = self._levels
         while count > 0 and bytes_max > 0 and (level := levels.highest) is not None:
@@ -327,7 +329,7 @@ class SendingQueues:
             if not messages:
                 continue
             packets = [message[1] for message in messages]
-            taken.append(Taken(queue, messages, packets))
+            taken.append(TakenMessages(queue, messages, packets))
             if left is not None and left >= lowest:
                 break  # there was no room for its next message, which nothing overtakes
             count -= len(messages)
@@ -346,7 +348,7 @@ class SendingQueues:
                 self._levels.raise_to(queue, found.definition.base_priority + used[-1])
         self._told.clear()
 
-    def _is_begun(self, queue: SendingQueue, manager: QueueManager) -> bool:
+    def _is_begun(self, queue: BinarySendingQueue, manager: QueueManager) -> bool:
         """Whether the queue is still there to be sent from."""
         try:
             if queue.sender is None or queue.begins_anew or not queue.sender.live:
@@ -356,7 +358,7 @@ class SendingQueues:
             del self._queues[queue.number]
             return False
 
-    def acknowledged(self, numbers: dict[SendingQueue, list[int]]) -> None:
+    def acknowledged(self, numbers: dict[BinarySendingQueue, list[int]]) -> None:
         """A SessionHeader took these out of flight."""
         for queue, acknowledged in numbers.items():
             queue.in_flight -= len(acknowledged)

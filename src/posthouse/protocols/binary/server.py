@@ -11,26 +11,26 @@ from typing import Any, cast
 from posthouse.net.connections import Admission, Connections
 from posthouse.net.listening import Listener
 from posthouse.net.sockets import bound_sockets, shown_address
-from posthouse.protocols.binary.network import Attempt
+from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
-from posthouse.protocols.binary.session import Session
+from posthouse.protocols.binary.session import BinarySession
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.streams import Stream, StreamNode, monotonic_ms
 
 
-class Connection(Stream):
+class BinaryConnection(Stream):
     """One TCP connection: the `Transport` of its session."""
 
     def __init__(
-        self, node: BinaryNode, admission: Admission | None, attempt: Attempt | None
+        self, node: BinaryNode, admission: Admission | None, attempt: BinaryAttempt | None
     ) -> None:
         super().__init__(node, admission, attempt)
         self._protocol = node.protocol
         self._attempt = attempt
 
-    def begin(self, address: str) -> Session | None:
+    def begin(self, address: str) -> BinarySession | None:
         """The session that gets the bytes."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
@@ -41,7 +41,7 @@ class Connection(Stream):
     @property
     def is_proven(self) -> bool:
         """Whether the handshake is over."""
-        return isinstance(self._owner, Session) and self._owner.is_open
+        return isinstance(self._owner, BinarySession) and self._owner.is_open
 
 
 class BinaryNode(StreamNode):
@@ -65,9 +65,9 @@ class BinaryNode(StreamNode):
 
     # -- Network
 
-    def connect(self, address: str, port: int, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, attempt: BinaryAttempt) -> None:
         """Connects within `connect_timeout_ms`."""
-        make, open_it = partial(Connection, self, None, attempt), self._loop.create_connection
+        make, open_it = partial(BinaryConnection, self, None, attempt), self._loop.create_connection
         where = f"{address} port {port}"
         self.run(self.connected(where, partial(open_it, make, address, port), attempt))
 
@@ -120,7 +120,7 @@ class BinaryServer:
         """Listens, then connects for what waits; returns `address:port`."""
         node = self._node
         self._listener = Listener(
-            lambda admission: Connection(node, admission, None),
+            lambda admission: BinaryConnection(node, admission, None),
             node.connections,
             node.protocol.refused,
         )

@@ -26,12 +26,12 @@ from posthouse.protocols.binary.close_reasons import (
     reason_of,
 )
 from posthouse.protocols.binary.handshake import Terms
-from posthouse.protocols.binary.intake import Intake, Portion
-from posthouse.protocols.binary.interfaces import Host as Host
+from posthouse.protocols.binary.intake import Intake, PacketPortion
+from posthouse.protocols.binary.interfaces import BinaryTransport as BinaryTransport
 from posthouse.protocols.binary.interfaces import Role as Role
-from posthouse.protocols.binary.interfaces import Transport as Transport
+from posthouse.protocols.binary.interfaces import SessionHost as SessionHost
 from posthouse.protocols.binary.packet_scan import look_at, recoverable_in
-from posthouse.protocols.binary.sending import NEVER, Fetched, SendingQueue, SendingQueues
+from posthouse.protocols.binary.sending import NEVER, BinarySendingQueue, Fetched, SendingQueues
 from posthouse.protocols.binary.session_states import SESSION_STATES, SessionEvent
 from posthouse.protocols.binary.session_states import SessionState as SessionState
 from posthouse.protocols.binary.settings import BinarySettings
@@ -53,15 +53,15 @@ from posthouse.wire.packet.patch import BASE_FLAGS_AT, drop_session_header
 UNUSUAL = INTERNAL | SESSION  # both in the low byte of the flags of a BaseHeader
 
 
-class Session:
+class BinarySession:
     """The state of a session, [MS-MQQB] 3.1.1.3.1, in either role."""
 
     def __init__(
         self,
         desk: Desk,
         settings: BinarySettings,
-        transport: Transport,
-        host: Host,
+        transport: BinaryTransport,
+        host: SessionHost,
         *,
         role: Role,
         own_guid: bytes,
@@ -83,7 +83,7 @@ class Session:
         self.was_idle = False  # nothing went on when it ended, whichever end had waited enough
         self.close_reason = ""
 
-        self.sent: SentCounts[SendingQueue] = SentCounts()
+        self.sent: SentCounts[BinarySendingQueue] = SentCounts()
         self.received = ReceivedCounts()
         self.queues = SendingQueues(settings)
         self.packets_in = self.packets_out = self.bytes_in = self.bytes_out = 0
@@ -91,7 +91,7 @@ class Session:
 
         self._splitter = PacketSplitter()
         self.peer = Peer(server_guid, peer_address)
-        self._acknowledged: dict[SendingQueue, list[int]] = {}  # not yet told to the engine
+        self._acknowledged: dict[BinarySendingQueue, list[int]] = {}  # not yet told to the engine
         self._active_ms = self._opened_ms = -1  # SessionActive: when it was so last
         self._received_ack = False  # ReceivedAck
         self._fetched = Fetched()
@@ -352,7 +352,7 @@ class Session:
             return
         size = sum(map(len, batch))
         self.unsynced_bytes += size
-        self._intake.take(self, Portion(batch, looks, size))
+        self._intake.take(self, PacketPortion(batch, looks, size))
         if self._reading and self.unsynced_bytes > self._settings.receive_ahead:
             self._reading = False
             self._transport.pause()

@@ -22,7 +22,7 @@ ID_SIZE: Final = 16
 LABEL: Final = "api"
 
 
-class Opened(NamedTuple):
+class CallerStation(NamedTuple):
     """A station and whose it is."""
 
     station: Station
@@ -34,7 +34,7 @@ class StationBook:
     """Stations that stay, by identifiers that cannot be guessed."""
 
     def __init__(self) -> None:
-        self._opened: dict[str, Opened] = {}
+        self._opened: dict[str, CallerStation] = {}
 
     def open(self, manager: QueueManager, context: Context) -> tuple[str, Station]:
         """A new station on which nobody is logged in yet."""
@@ -47,7 +47,7 @@ class StationBook:
             LABEL, context.address, owner=context.association, lease_ms=lease_ms
         )
         key = manager.machine.random_bytes(ID_SIZE).hex()
-        self._opened[key] = Opened(station, context.caller.sid, context.association)
+        self._opened[key] = CallerStation(station, context.caller.sid, context.association)
         return key, station
 
     def find(self, manager: QueueManager, context: Context, key: str) -> Station:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.formats.decoded import Decoded
 from posthouse.formats.detect import decode
@@ -23,7 +23,7 @@ from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context
 from posthouse.protocols.handlers.conversation import Steps, at_once
 from posthouse.protocols.handlers.message_json import readable
-from posthouse.protocols.handlers.scanning import Found, Scan
+from posthouse.protocols.handlers.scanning import Scan, ScannedMessage
 
 PAGE_SCANNED: Final = 5_000  # messages that one request looks at
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Failed(NamedTuple):
     """A message, and what it shows of its failure."""
 
-    found: Found
+    found: ScannedMessage
     message: Message
     decoded: Decoded
     failure: Failure
@@ -62,7 +62,7 @@ class Failed(NamedTuple):
         return self.failure.key(f"{self.reason} {self.message_type}", similar=similar)
 
 
-def failed_of(found: Found) -> Failed:
+def failed_of(found: ScannedMessage) -> Failed:
     """Looks into a message."""
     message = readable(found.packet)
     decoded = decode(
@@ -87,7 +87,7 @@ class FailedPages:
         place, self._ceiling = START, 0
         if after is not None:
             priority, lookup_id, self._ceiling = map(int, after.split("-"))
-            place = Place(priority, lookup_id)
+            place = QueuePosition(priority, lookup_id)
         self._context = context
         self._scan = Scan(context, queue, place=place, access=access, wanted=self._is_old)
         self.scanned = 0
@@ -108,7 +108,7 @@ class FailedPages:
         place = self._scan.place
         return f"{place.priority}-{place.lookup_id}-{self._ceiling}"
 
-    def step(self) -> Steps[list[Found]]:
+    def step(self) -> Steps[list[ScannedMessage]]:
         """Some more messages."""
         if not self._ceiling:
             self._ceiling = yield from at_once(lambda manager: manager.returning.next_lookup_id())
@@ -126,6 +126,6 @@ def beside_the_loop(context: Context, work: Callable[[], T]) -> Steps[T]:
     return value
 
 
-def is_meant(found: Found, where: Filter | None) -> bool:
+def is_meant(found: ScannedMessage, where: Filter | None) -> bool:
     """Whether a filter matches a message."""
     return where is None or where.matches(found.json())

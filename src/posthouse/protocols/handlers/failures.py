@@ -23,7 +23,7 @@ from posthouse.protocols.handlers.failed_messages import (
     is_meant,
 )
 from posthouse.protocols.handlers.message_json import clean
-from posthouse.protocols.handlers.scanning import Found
+from posthouse.protocols.handlers.scanning import ScannedMessage
 
 _SHOWN_MAX: Final = 1000  # characters of an exception message
 
@@ -52,7 +52,7 @@ def _grouped(context: Context, params: FailuresParams, where: Filter | None) -> 
     return total
 
 
-def _groups_of(batch: list[Found], where: Filter | None, similar: bool) -> FailuresJson:
+def _groups_of(batch: list[ScannedMessage], where: Filter | None, similar: bool) -> FailuresJson:
     groups: dict[str, FailureGroupJson] = {}
     for found in batch:
         if is_meant(found, where):

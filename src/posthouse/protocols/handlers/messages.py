@@ -24,7 +24,7 @@ from posthouse.api.types import (
     ShowMessageParams,
 )
 from posthouse.engine.ledger.effects import Read
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -45,9 +45,9 @@ from posthouse.protocols.handlers.scanning import (
     JSON_FACTOR,
     SCAN_MAX,
     STEP_BYTES,
-    Found,
     Page,
     Scan,
+    ScannedMessage,
     peekable_queues,
     search,
 )
@@ -65,7 +65,7 @@ def list_messages(
     place = START
     if not isinstance(params.after, UnsetType):
         priority, lookup_id = map(int, params.after.split("-"))
-        place = Place(priority, lookup_id)
+        place = QueuePosition(priority, lookup_id)
     scan, where = Scan(context, params.queue, place=place), _filter(params.where)
     decoding = Decoding() if params.decode else None
     if where is None and decoding is None:
@@ -155,7 +155,7 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
     begin, place, decoding = 0, START, Decoding() if params.decode else None
     if not isinstance(params.after, UnsetType):
         begin, priority, lookup_id = map(int, params.after.split("-"))
-        place = Place(priority, lookup_id)
+        place = QueuePosition(priority, lookup_id)
     queues = yield from looked_at(lambda manager: peekable_queues(manager, context, begin))
     for number, name in queues:
         scan = Scan(context, name, place=place if number == begin else START)
@@ -198,22 +198,22 @@ def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
     return places
 
 
-def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[Found]]:
+def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[ScannedMessage]]:
     def has_ordinal(row: Row) -> bool:
         return row.ordinal == ordinal
 
-    scan, found = Scan(context, queue, wanted=has_ordinal, locked=True), list[Found]()
+    scan, found = Scan(context, queue, wanted=has_ordinal, locked=True), list[ScannedMessage]()
     while not scan.done:
         found += yield from scan.step()
         scan.given_back()
     return found
 
 
-def _is_locked(found: Found) -> Steps[bool]:
+def _is_locked(found: ScannedMessage) -> Steps[bool]:
     return looked_at(lambda manager: manager.messages.is_locked(found.read.number))
 
 
-def _place(found: Found, locked: bool) -> PlaceJson:
+def _place(found: ScannedMessage, locked: bool) -> PlaceJson:
     read, entry = found.read, _MEANING.get(found.read.message_class)
     return PlaceJson(
         queue=found.queue,

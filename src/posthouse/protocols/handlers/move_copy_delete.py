@@ -40,7 +40,13 @@ from posthouse.protocols.handlers.dry_runs import Trial, targets
 from posthouse.protocols.handlers.message_json import copy_of
 from posthouse.protocols.handlers.messages import send_one
 from posthouse.protocols.handlers.refusals import error_body
-from posthouse.protocols.handlers.scanning import STEP_BYTES, STEP_MESSAGES, Found, Scan, examined
+from posthouse.protocols.handlers.scanning import (
+    STEP_BYTES,
+    STEP_MESSAGES,
+    Scan,
+    ScannedMessage,
+    examined,
+)
 
 Access = QueueAccessType
 GONE = (MessageNotFound, MessageAlreadyReceived)
@@ -82,7 +88,7 @@ class Tally:
 class _Choice(Protocol):
     """Messages chosen, a batch at a time."""
 
-    def next(self, tally: Tally) -> Steps[list[Found] | None]:
+    def next(self, tally: Tally) -> Steps[list[ScannedMessage] | None]:
         """The next ones; None when there are no more."""
 
 
@@ -97,7 +103,7 @@ class _ByFilter:
     def _is_old(self, row: Row) -> bool:
         return row.lookup_id < self._ceiling
 
-    def next(self, tally: Tally) -> Steps[list[Found] | None]:
+    def next(self, tally: Tally) -> Steps[list[ScannedMessage] | None]:
         if self._scan.done:
             return None
         if not self._ceiling:
@@ -120,7 +126,7 @@ class ByIds:
         self._left = list(dict.fromkeys(lookup_ids))
         self._missing = 0
 
-    def next(self, tally: Tally) -> Steps[list[Found] | None]:
+    def next(self, tally: Tally) -> Steps[list[ScannedMessage] | None]:
         """The next ones; None when there are no more."""
         if not self._left:
             return None
@@ -129,7 +135,7 @@ class ByIds:
         tally.gone, self._missing = tally.gone + self._missing, 0
         tally.matched += len(reads)
         pairs = zip(reads, answer.packets, strict=True)
-        return [Found(read, packet, self._queue) for read, packet in pairs]
+        return [ScannedMessage(read, packet, self._queue) for read, packet in pairs]
 
     def _look(self, manager: QueueManager) -> list[Read]:
         reads, size = list[Read](), 0
@@ -169,7 +175,7 @@ def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
 # -- acting
 
 
-class Work:
+class StepQueues:
     """The queues that one step has open."""
 
     def __init__(self, manager: QueueManager, context: Context, source: str) -> None:
@@ -186,13 +192,13 @@ class Work:
             self._open[name, access] = descriptor
         return descriptor
 
-    def require(self, found: Found) -> None:
+    def require(self, found: ScannedMessage) -> None:
         """The message is still there, and nobody has it."""
         self.manager.messages.seek_by_lookup_id(
             self.source.target(), found.read.lookup_id, MessageSeekAction.CURRENT, peek=False
         )
 
-    def delete(self, found: Found) -> None:
+    def delete(self, found: ScannedMessage) -> None:
         """The message is received, and shown to nobody."""
         self.manager.messages.read_message_by_lookup_identifier(
             self.source, found.read.lookup_id, peek=False
@@ -204,7 +210,7 @@ class Work:
             self.manager.queues.close_queue(descriptor)
 
 
-Act = Callable[[Work, Found, Message], None]
+Act = Callable[[StepQueues, ScannedMessage, Message], None]
 
 
 Target = tuple[str, QueueAccessType]
@@ -245,7 +251,7 @@ def _bulk_steps(
     if body.dry_run and target is not None:
         yield from at_once(lambda manager: targets(manager, *target, context.caller))
     while (batch := (yield from _next(choice, tally))) is not None:
-        work = list[tuple[Found, Message]]()
+        work = list[tuple[ScannedMessage, Message]]()
         for found in batch:
             try:
                 work.append((found, copy_of(found.packet) if sends else Message()))
@@ -265,7 +271,7 @@ def _bulk_steps(
     return tally.result()
 
 
-def _next(choice: _Choice, tally: Tally) -> Steps[list[Found] | None]:
+def _next(choice: _Choice, tally: Tally) -> Steps[list[ScannedMessage] | None]:
     try:
         return (yield from choice.next(tally))
     except QueueError as error:  # the queue was deleted meanwhile, or its rights have changed
@@ -279,12 +285,12 @@ def _acted(
     context: Context,
     queue: str,
     act: Act,
-    batch: list[tuple[Found, Message]],
+    batch: list[tuple[ScannedMessage, Message]],
     target: Target | None,
     takes: bool,
 ) -> Steps[list[QueueError | None]]:
     def step(manager: QueueManager) -> list[QueueError | None]:
-        work = Work(manager, context, queue)
+        work = StepQueues(manager, context, queue)
         try:
             if takes:  # before anything is sent that could not be removed then
                 manager.groups.check_receiver(work.source.target())
@@ -297,7 +303,9 @@ def _acted(
     return (yield from at_once(step))
 
 
-def _outcome(work: Work, act: Act, found: Found, message: Message) -> QueueError | None:
+def _outcome(
+    work: StepQueues, act: Act, found: ScannedMessage, message: Message
+) -> QueueError | None:
     try:
         act(work, found, message)
     except QueueError as error:
@@ -305,7 +313,7 @@ def _outcome(work: Work, act: Act, found: Found, message: Message) -> QueueError
     return None
 
 
-def _send_again(work: Work, found: Found, message: Message, name: str) -> None:
+def _send_again(work: StepQueues, found: ScannedMessage, message: Message, name: str) -> None:
     """Sends and removes in one record."""
     target = work.queue(name, Access.SEND)
     work.manager.returning.send_again(work.source, found.read.lookup_id, target, message)
@@ -328,13 +336,13 @@ def delete_messages(context: Context, params: QueueParams, body: SelectBody) -> 
 def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
     """Moves messages to another queue of this machine; they stay the same messages."""
 
-    def move(work: Work, found: Found, message: Message) -> None:
+    def move(work: StepQueues, found: ScannedMessage, message: Message) -> None:
         target = work.queue(body.to, Access.MOVE)
         work.manager.messages.move_message(work.source, found.read.lookup_id, target)
 
     trial = Trial()
 
-    def dry(work: Work, found: Found, message: Message) -> None:
+    def dry(work: StepQueues, found: ScannedMessage, message: Message) -> None:
         trial.move(work.manager, work.source, found.read.lookup_id, body.to)
 
     return _bulk(context, params.queue, body, move, dry=dry, target=(body.to, Access.MOVE))
@@ -343,13 +351,13 @@ def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
 def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
     """Sends copies of messages to any queue; the copies are new messages."""
 
-    def copy(work: Work, found: Found, message: Message) -> None:
+    def copy(work: StepQueues, found: ScannedMessage, message: Message) -> None:
         target = work.queue(body.to, Access.SEND)
         send_one(work.manager, target, message, is_transactional(target, message))
 
     trial = Trial()
 
-    def dry(work: Work, found: Found, message: Message) -> None:
+    def dry(work: StepQueues, found: ScannedMessage, message: Message) -> None:
         trial.send(work.manager, body.to, context.caller, message)
 
     target = body.to, Access.SEND
@@ -359,13 +367,13 @@ def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> 
 def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
     """Sends messages again, dead letters for one, and removes them from where they are."""
 
-    def resend(work: Work, found: Found, message: Message) -> None:
+    def resend(work: StepQueues, found: ScannedMessage, message: Message) -> None:
         name = body.to or message.destination_queue_format_name
         _send_again(work, found, message, name)
 
     trial = Trial()
 
-    def dry(work: Work, found: Found, message: Message) -> None:
+    def dry(work: StepQueues, found: ScannedMessage, message: Message) -> None:
         work.require(found)
         name = body.to or message.destination_queue_format_name
         trial.send(work.manager, name, context.caller, message)

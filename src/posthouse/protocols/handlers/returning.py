@@ -40,9 +40,9 @@ from posthouse.protocols.handlers.failed_messages import (
     is_meant,
 )
 from posthouse.protocols.handlers.message_json import copy_of
-from posthouse.protocols.handlers.move_copy_delete import GONE, ByIds, Tally, Work
+from posthouse.protocols.handlers.move_copy_delete import GONE, ByIds, StepQueues, Tally
 from posthouse.protocols.handlers.refusals import error_body
-from posthouse.protocols.handlers.scanning import Found
+from posthouse.protocols.handlers.scanning import ScannedMessage
 
 TURN_MESSAGES: Final = 100  # that go in one turn: each may be made and sent as a new message
 # Refusals that hold for every other message to the same queue, too.
@@ -62,7 +62,7 @@ _UNKNOWN: Final = QueueNotFound(
 class _Candidate(NamedTuple):
     """A message to return: a copy to send, and the address in its headers."""
 
-    found: Found
+    found: ScannedMessage
     copy: Message | QueueError
     address: str
 
@@ -120,14 +120,14 @@ class _Return:
         self._result.gone += tally.gone
         self._result.scanned = tally.matched
 
-    def _batch(self, batch: list[Found]) -> Steps[None]:
+    def _batch(self, batch: list[ScannedMessage]) -> Steps[None]:
         chosen = yield from beside_the_loop(self._context, lambda: self._chosen(batch))
         self._result.matched += len(chosen)
         for at in range(0, len(chosen), TURN_MESSAGES):
             yield from at_once(partial(self._act, chosen=chosen[at : at + TURN_MESSAGES]))
             self._context.services.pace.looked()  # that turn was this work's own
 
-    def _chosen(self, batch: list[Found]) -> list[_Candidate]:
+    def _chosen(self, batch: list[ScannedMessage]) -> list[_Candidate]:
         """Those that are meant, each with what is needed to send it."""
         group, chosen = self._body.group, list[_Candidate]()
         for found in batch:
@@ -141,14 +141,14 @@ class _Return:
     # -- acting, inside a turn
 
     def _act(self, manager: QueueManager, chosen: list[_Candidate]) -> None:
-        work = Work(manager, self._context, self._queue)
+        work = StepQueues(manager, self._context, self._queue)
         try:
             for candidate in chosen:
                 self._return(work, candidate)
         finally:
             work.close()
 
-    def _return(self, work: Work, candidate: _Candidate) -> None:
+    def _return(self, work: StepQueues, candidate: _Candidate) -> None:
         target = ""
         try:
             target = self._target(work, candidate)
@@ -172,11 +172,11 @@ class _Return:
                 "Make room there, and return the messages again.",
             )
 
-    def _target(self, work: Work, candidate: _Candidate) -> str:
+    def _target(self, work: StepQueues, candidate: _Candidate) -> str:
         """The name of the queue that a message goes back to."""
         return work.manager.returning.name_of(self._body.to or self._source_of(work, candidate))
 
-    def _source_of(self, work: Work, candidate: _Candidate) -> str:
+    def _source_of(self, work: StepQueues, candidate: _Candidate) -> str:
         returning = work.manager.returning
         queue, number, row = returning.available(work.source, candidate.found.read.lookup_id)
         if name := returning.failed_in(queue, number):
@@ -187,7 +187,7 @@ class _Return:
             raise _UNKNOWN
         return queue_of_address(candidate.address)
 
-    def _send(self, work: Work, candidate: _Candidate, target: str) -> None:
+    def _send(self, work: StepQueues, candidate: _Candidate, target: str) -> None:
         if isinstance(candidate.copy, QueueError):
             raise candidate.copy
         manager, lookup_id = work.manager, candidate.found.read.lookup_id
@@ -210,7 +210,7 @@ class _Return:
         self._rows[key].done += done
 
 
-def _copy(found: Found) -> Message | QueueError:
+def _copy(found: ScannedMessage) -> Message | QueueError:
     try:
         return copy_of(found.packet)
     except RemoteProtocolError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from posthouse.engine.ledger.effects import Read
-from posthouse.engine.ledger.order import START, Place
+from posthouse.engine.ledger.order import START, QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole
@@ -33,10 +33,10 @@ JSON_FACTOR: Final = 4  # of the memory that a message takes until its JSON is s
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
 
 Wanted = Callable[[Row], bool]
-Chosen = tuple[Place, int, Row]
+Chosen = tuple[QueuePosition, int, Row]
 
 
-class Found(NamedTuple):
+class ScannedMessage(NamedTuple):
     """A message that a scan came by."""
 
     read: Read
@@ -45,9 +45,9 @@ class Found(NamedTuple):
     code_page: str = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> QueuePosition:
         """Where it stands in its queue."""
-        return Place(self.read.priority, self.read.lookup_id)
+        return QueuePosition(self.read.priority, self.read.lookup_id)
 
     def json(self) -> MessageJson:
         """The message as JSON."""
@@ -62,7 +62,7 @@ class Scan:
         context: Context,
         queue: str,
         *,
-        place: Place = START,
+        place: QueuePosition = START,
         access: QueueAccessType = QueueAccessType.PEEK,
         wanted: Wanted | None = None,
         locked: bool = False,
@@ -77,7 +77,7 @@ class Scan:
         self.room = 0  # bytes on the account for the last step
         self._code_page = ""
 
-    def step(self, count: int = STEP_MESSAGES) -> Steps[list[Found]]:
+    def step(self, count: int = STEP_MESSAGES) -> Steps[list[ScannedMessage]]:
         """Up to `count` messages more; fewer than there are when they are large.
 
         Before they are fetched there has to be memory for all that is made of them; it is on the
@@ -91,7 +91,7 @@ class Scan:
             answer = yield Decide(lambda manager: self._look(manager, count, size))
         assert isinstance(answer.value, list)
         batch = [
-            Found(read, packet, self.queue, self._code_page)
+            ScannedMessage(read, packet, self.queue, self._code_page)
             for read, packet in zip(answer.value, answer.packets, strict=True)
         ]
         self.kept(room := JSON_FACTOR * sum(len(found.packet) for found in batch))
@@ -135,7 +135,7 @@ class Scan:
 
     def _chosen(
         self, manager: QueueManager, queue: Queue, count: int
-    ) -> tuple[list[Chosen], Place, bool]:
+    ) -> tuple[list[Chosen], QueuePosition, bool]:
         """The next messages, where that ends, and whether it is the end of the queue."""
         messages, chosen, size, last = manager.messages, list[Chosen](), 0, self.place
         for looked, (place, number) in enumerate(queue.state.order.forward(self.place)):
@@ -152,8 +152,8 @@ class Scan:
 
 
 def _within(
-    chosen: list[Chosen], room: int, place: Place, done: bool
-) -> tuple[list[Chosen], Place, bool]:
+    chosen: list[Chosen], room: int, place: QueuePosition, done: bool
+) -> tuple[list[Chosen], QueuePosition, bool]:
     """Others may have come meanwhile: what there is room for of these, but one of any size."""
     for at, (_, _, row) in enumerate(chosen):
         room -= row.size
@@ -163,7 +163,10 @@ def _within(
 
 
 def examined(
-    context: Context, batch: list[Found], where: Filter | None, decoding: Decoding | None = None
+    context: Context,
+    batch: list[ScannedMessage],
+    where: Filter | None,
+    decoding: Decoding | None = None,
 ) -> Steps[list[MessageJson | None]]:
     """The messages that a filter matches, None for others; with `decoding` perhaps fewer.
 
@@ -172,7 +175,7 @@ def examined(
     """
 
     def examine() -> list[MessageJson | None]:
-        messages = map(Found.json, batch)
+        messages = map(ScannedMessage.json, batch)
         matching = (one if where is None or where.matches(one) else None for one in messages)
         return list(matching if decoding is None else decoding.decoded(matching))
 
@@ -193,7 +196,7 @@ class Page(NamedTuple):
     """What a search found, and where it stopped: None at the end."""
 
     messages: list[MessageJson]
-    stopped: Place | None
+    stopped: QueuePosition | None
     scanned: int
     size: int
 
@@ -227,7 +230,7 @@ def search(
 
 
 def _fetched(
-    scan: Scan, batch: list[Found], where: Filter | None, decoding: Decoding | None
+    scan: Scan, batch: list[ScannedMessage], where: Filter | None, decoding: Decoding | None
 ) -> Steps[list[MessageJson | None]]:
     """Those that match, with the memory that they take as JSON on the account."""
     try:

@@ -20,7 +20,13 @@ from posthouse.api.stages import (
 )
 from posthouse.api.types import Done, Nothing
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.pipelines.stage import Signature, StagedRun, StageKey, Target, Upload
+from posthouse.engine.pipelines.stage import (
+    BatchSignature,
+    StagedRun,
+    StageKey,
+    StageTarget,
+    Upload,
+)
 from posthouse.model.errors import QueueError
 from posthouse.model.message_json import time_text
 from posthouse.protocols.arrow.ipc_frames import Content, Frame
@@ -56,7 +62,7 @@ def put_stage(context: Context, params: StageParams, body: Nothing) -> Steps[Sta
         raise Unavailable("a stream of Arrow's goes over HTTP", "Send it with PUT, over HTTP.")
     rows = _rows_module()
     key = StageKey(params.query, params.batch, params.partition, params.attempt)
-    signature = Signature(params.content, params.run, params.writer)
+    signature = BatchSignature(params.content, params.run, params.writer)
     upload = yield from at_once(lambda m: m.stages.begin(key, context.caller, signature))
     if upload is None:
         while (yield inflow.next()).value is not None:
@@ -83,7 +89,7 @@ class _Staging:
         self._upload = upload
         self._queue = queue
         self._schema: Any = None
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, StageTarget] = {}
         self._checked: set[str] = set()
         self._read = 0  # rows
         # The same for all attempts at a batch, which is one transaction to whoever receives it.
@@ -186,7 +192,7 @@ def publish_batch(
     it. The last batch published by this query may come again: `already` done. A lower number, or
     another content or another write under the same number, is refused: nothing of it is published.
     """
-    signature = Signature(body.content, body.run, body.writer)
+    signature = BatchSignature(body.content, body.run, body.writer)
     done = manager.stages.publish(body.query, body.batch, body.stages, context.caller, signature)
     return PublishedJson(messages=done.messages, already=done.already)
 

@@ -25,7 +25,7 @@ from posthouse.protocols.handlers.refusals import (
     status_of,
 )
 from posthouse.protocols.http import page as plain_page
-from posthouse.protocols.http.gate import Headers, Identity
+from posthouse.protocols.http.gate import ApiIdentity, Headers
 from posthouse.protocols.metrics import exposition as metrics
 
 JSON: Final = "application/json"
@@ -128,7 +128,7 @@ class Pages:
         """Whether the engine can still be asked."""
         return self._healthy()
 
-    def show(self, path: str, method: str, identity: Identity) -> HttpAnswer:
+    def show(self, path: str, method: str, identity: ApiIdentity) -> HttpAnswer:
         """One of the paths that a browser opens."""
         _check_method(path, method)
         if path == OPENAPI:
@@ -136,7 +136,7 @@ class Pages:
         text = plain_page.page(self._manager, identity.caller, self._version)
         return HttpAnswer(200, text.encode(), "text/html; charset=utf-8", plain_page.HEADERS)
 
-    def scrape(self, method: str, identity: Identity) -> Iterator[bytes]:
+    def scrape(self, method: str, identity: ApiIdentity) -> Iterator[bytes]:
         """The metrics, piece by piece."""
         _check_method(METRICS, method)
         if not identity.caller.is_administrator or identity.caller.scopes is not None:

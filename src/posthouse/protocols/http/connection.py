@@ -22,9 +22,9 @@ from posthouse.protocols.http.answers import plain_response, refusal
 from posthouse.protocols.http.gate import (
     SESSION_LINE,
     SWITCHING,
+    ApiIdentity,
     HeaderTooLarge,
-    Identity,
-    Login,
+    PasswordLogin,
     upgrade_headers,
 )
 from posthouse.protocols.http.rooms import Rooms
@@ -62,7 +62,7 @@ _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
 Call = tuple[Conversation[Any], Rooms]
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """One connection: undecided, then HTTP or a client session. All read into one buffer."""
 
     def __init__(self, door: AdminDoor, admission: Admission) -> None:
@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self.idle_since = 0.0
         self._address = ""
         self._head = bytearray()
-        self._identity: Identity | None = None
+        self._identity: ApiIdentity | None = None
         self._holder: Holder | None = None
         self._answers: Holder | None = None  # what was fetched for the client: it waits by itself
         self._calls: dict[object, Call] = {}  # of the API, under way
@@ -291,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._open_session(identity, rest)
 
-    async def _log_in(self, login: Login, rest: bytes) -> None:
+    async def _log_in(self, login: PasswordLogin, rest: bytes) -> None:
         """The same for a password, which takes its time."""
         try:
             identity = await self.admin.passwords.identify(login, self._address)
@@ -305,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
             self._open_session(identity, rest)
             self._pause(self.session is not None and self.session.paused)
 
-    def _open_session(self, identity: Identity, rest: bytes) -> None:
+    def _open_session(self, identity: ApiIdentity, rest: bytes) -> None:
         self.transport.write(SWITCHING)
         self._identity = identity
         self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)

@@ -28,7 +28,7 @@ _ALWAYS_OURS: Final = frozenset({"localhost", "localhost.localdomain"})
 Headers = MultiMapping[str]
 
 
-class Identity(NamedTuple):
+class ApiIdentity(NamedTuple):
     """Who asks: the caller, how far they reach, and the token that they showed."""
 
     caller: Caller
@@ -37,7 +37,7 @@ class Identity(NamedTuple):
     expires_s: int | None = None
 
 
-class Login(NamedTuple):
+class PasswordLogin(NamedTuple):
     """A user name and a password, not checked yet."""
 
     user: str
@@ -47,7 +47,7 @@ class Login(NamedTuple):
 class Gate:
     """Who may come in. Over the control socket that is the administrator, proved by their uid."""
 
-    def __init__(self, tokens: Tokens, hosts: frozenset[str], local: Identity | None = None):
+    def __init__(self, tokens: Tokens, hosts: frozenset[str], local: ApiIdentity | None = None):
         self._tokens = tokens
         self._hosts = frozenset(map(str.lower, hosts)) | _ALWAYS_OURS
         self._local = local
@@ -85,7 +85,7 @@ class Gate:
             return name in self._hosts
         return True
 
-    def login_of(self, headers: Headers) -> Login | None:
+    def login_of(self, headers: Headers) -> PasswordLogin | None:
         """The user name and password of a request that has some; a token is none."""
         values = headers.getall("Authorization", [])
         if self._local is not None or len(values) != 1:
@@ -94,9 +94,9 @@ class Gate:
         user, colon, password = _decoded(credentials).partition(":")
         if scheme.lower() != "basic" or not colon or split_token(password) is not None:
             return None
-        return Login(user, password)
+        return PasswordLogin(user, password)
 
-    def identify(self, headers: Headers, now_s: int, *, browsed: bool = False) -> Identity:
+    def identify(self, headers: Headers, now_s: int, *, browsed: bool = False) -> ApiIdentity:
         """Who shows their token. Browsers may send it as a password, for what they only look at."""
         if self._local is not None:
             return self._local
@@ -115,7 +115,7 @@ class Gate:
         except AccessDenied as error:
             raise WrongToken(error.cause, error.remedy) from None
         token = granted.token
-        return Identity(granted.caller, granted.role, token.id, token.expires_s)
+        return ApiIdentity(granted.caller, granted.role, token.id, token.expires_s)
 
 
 def host_name(host: str) -> str:

@@ -24,7 +24,7 @@ from posthouse.model.bounded import Bounded
 from posthouse.model.errors import IllegalUser
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers.refusals import TooManyLogins, Unauthorized
-from posthouse.protocols.http.gate import Identity, Login
+from posthouse.protocols.http.gate import ApiIdentity, PasswordLogin
 from posthouse.security.accounts import (
     NO_PASSWORD,
     Account,
@@ -83,7 +83,7 @@ class PasswordLogins:
         self._key = os.urandom(32)  # of what is remembered: no password is kept
         self._threads = ThreadPoolExecutor(THREADS, "passwords")  # none starts before it is needed
 
-    async def identify(self, login: Login, address: str) -> Identity:
+    async def identify(self, login: PasswordLogin, address: str) -> ApiIdentity:
         """Who this is; raises Unauthorized, or TooManyLogins without looking at the password."""
         network, mark = network_of(address), self._mark(login)
         verifier = self._verifier(login.user)
@@ -101,7 +101,7 @@ class PasswordLogins:
         self._known[mark] = _Known(verifier, self._now_ms() + REMEMBERED_MS)
         return self._identity(login.user)
 
-    async def _check(self, login: Login, address: str, verifier: ScryptVerifier) -> bool:
+    async def _check(self, login: PasswordLogin, address: str, verifier: ScryptVerifier) -> bool:
         """Whether the password is right; takes a place until its thread has ended."""
         network = network_of(address)
         with self._checked(network):
@@ -113,7 +113,7 @@ class PasswordLogins:
             self._failed(login.user, address, network)
         return right
 
-    def _mark(self, login: Login) -> bytes:
+    def _mark(self, login: PasswordLogin) -> bytes:
         text = f"{user_key(login.user)}\0{login.password}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, text, hashlib.sha256)
 
@@ -128,10 +128,10 @@ class PasswordLogins:
         account = self._account(user)
         return NO_PASSWORD if account is None or account.http is None else account.http
 
-    def _identity(self, user: str) -> Identity:
+    def _identity(self, user: str) -> ApiIdentity:
         account = self._account(user)
         assert account is not None  # its verifier was looked at in the same step
-        return Identity(self._accounts.caller(account.name), ROLE, password_id(account.name))
+        return ApiIdentity(self._accounts.caller(account.name), ROLE, password_id(account.name))
 
     def _check_pace(self, user: str, network: str) -> None:
         """By the name as it was given: whether there is such a user shows in nothing."""

@@ -28,7 +28,7 @@ from posthouse.protocols.http.answers import (
     check_content,
     refusal,
 )
-from posthouse.protocols.http.gate import Gate, Identity
+from posthouse.protocols.http.gate import ApiIdentity, Gate
 from posthouse.protocols.http.passwords import PasswordLogins
 from posthouse.protocols.http.request_streams import PORTIONS_MAX, UPLOAD_BYTES, Incoming
 from posthouse.protocols.http.rooms import Rooms
@@ -41,7 +41,7 @@ SENT_COPIES: Final = 2  # of an answer: aiohttp joins it with its header for the
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
 
-class Pending:
+class PendingRequests:
     """Requests of the API under way, by the tokens that were shown for them."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class HttpFace:
         traffic: Traffic,
         *,
         memory: MemoryAccount,
-        pending: Pending,
+        pending: PendingRequests,
         body_size_max: int,
         body_timeout_s: float,
         identified: Callable[[web.BaseRequest], None],
@@ -154,7 +154,7 @@ class HttpFace:
             self._api.desk.manager.machine.refused(error)
             return refusal(without_frames(error), browsed=browsed)
 
-    async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> Identity:
+    async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> ApiIdentity:
         """Who asks, by a token or by a password."""
         login = self._gate.login_of(request.headers)
         if login is None:
@@ -164,7 +164,7 @@ class HttpFace:
         self._identified(request)
         return identity
 
-    async def _by_token(self, request: web.BaseRequest, *, browsed: bool) -> Identity:
+    async def _by_token(self, request: web.BaseRequest, *, browsed: bool) -> ApiIdentity:
         try:
             return self._gate.identify(request.headers, int(time.time()), browsed=browsed)
         except WrongToken:
@@ -208,7 +208,7 @@ class HttpFace:
         return HttpAnswer(200, answer.value.encode("ascii"), "text/plain")
 
     async def _api_answer(
-        self, request: web.BaseRequest, path: str, identity: Identity
+        self, request: web.BaseRequest, path: str, identity: ApiIdentity
     ) -> HttpAnswer | web.StreamResponse:
         """The API's answer; both bodies are on the account for memory until it is written."""
         holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
@@ -292,7 +292,7 @@ class HttpFace:
 
     async def _ask(
         self,
-        identity: Identity,
+        identity: ApiIdentity,
         method: str,
         target: str,
         body: bytes,
@@ -325,7 +325,7 @@ class HttpFace:
 
 
 @contextmanager
-def _until(identity: Identity, conversation: Conversation[Any]) -> Iterator[None]:
+def _until(identity: ApiIdentity, conversation: Conversation[Any]) -> Iterator[None]:
     """What waits or looks ends when the token does."""
     if identity.expires_s is None:
         yield

@@ -28,10 +28,10 @@ from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.http.answers import Pages
-from posthouse.protocols.http.connection import HEADER_MAX, Connection
+from posthouse.protocols.http.connection import HEADER_MAX, HttpConnection
 from posthouse.protocols.http.gate import (
+    ApiIdentity,
     Gate,
-    Identity,
 )
 from posthouse.protocols.http.outside import (
     Backup,
@@ -42,7 +42,7 @@ from posthouse.protocols.http.outside import (
     paused,
 )
 from posthouse.protocols.http.passwords import PasswordLogins, monotonic_ms
-from posthouse.protocols.http.requests import HttpFace, Pending, RequestHandler
+from posthouse.protocols.http.requests import HttpFace, PendingRequests, RequestHandler
 from posthouse.protocols.http.settings import AdminSettings
 from posthouse.protocols.http.wrong_tokens import WrongTokens
 from posthouse.protocols.memory import (
@@ -106,7 +106,7 @@ class Admin:
         self.passwords = PasswordLogins(manager.accounts, login_refused)
         self.wrong_tokens = WrongTokens(login_refused, monotonic_ms)
         self.traffic = Traffic()
-        self.pending = Pending()
+        self.pending = PendingRequests()
         self.rates = Rates()
         pace = Pace(limits.bulk_read_share)
         self.services = Services(
@@ -130,7 +130,7 @@ class Admin:
             manager, self.traffic, version, sync_times, binary, remote_read, more_metrics
         )
         self.pages = Pages(manager, metrics, version, healthy)
-        self.sessions: dict[str, set[Connection]] = {}
+        self.sessions: dict[str, set[HttpConnection]] = {}
         self._sampling: asyncio.TimerHandle | None = None
         self._users = 0
 
@@ -176,8 +176,8 @@ class AdminDoor(ABC):
         self.connections = connections or Connections()
         self.gate = gate
         self.stopping = False
-        self.open: set[Connection] = set()
-        self.handlers: dict[Any, Connection] = {}
+        self.open: set[HttpConnection] = set()
+        self.handlers: dict[Any, HttpConnection] = {}
         self.face = HttpFace(
             admin.api,
             gate,
@@ -263,7 +263,7 @@ class AdminDoor(ABC):
         await asyncio.sleep(0)
         self.admin.leave()
 
-    def _working(self, connection: Connection) -> bool:
+    def _working(self, connection: HttpConnection) -> bool:
         session = connection.session
         return bool(connection.busy) or (session is not None and bool(session.requests))
 
@@ -292,7 +292,7 @@ class AdminServer(AdminDoor):
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         self._listener = Listener(
-            lambda admission: Connection(self, admission),
+            lambda admission: HttpConnection(self, admission),
             self.connections,
             self.refused,
             tls=self._tls,
@@ -310,7 +310,7 @@ class ControlSocket(AdminDoor):
     name = "control"
 
     def __init__(self, admin: Admin, connections: Connections | None = None) -> None:
-        local = Identity(Caller.administrator(), Role.ADMINISTER)
+        local = ApiIdentity(Caller.administrator(), Role.ADMINISTER)
         super().__init__(admin, connections, Gate(admin.tokens, admin.hosts, local))
         self._path: Path | None = None
 
@@ -336,7 +336,7 @@ class ControlSocket(AdminDoor):
         finally:
             os.umask(mask)
         self._listener = Listener(
-            lambda admission: Connection(self, admission), self.connections, self.refused
+            lambda admission: HttpConnection(self, admission), self.connections, self.refused
         )
         self._listener.start_on([bound])
         self.admin.enter()

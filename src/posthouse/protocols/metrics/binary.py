@@ -15,7 +15,7 @@ _TRAFFIC: Final = {
 }
 
 
-class BinaryFigures(Protocol):
+class BinarySample(Protocol):
     """What the protocol says of itself; another door's type, so only its form is known here."""
 
     @property
@@ -47,10 +47,10 @@ class BinaryFigures(Protocol):
         """Pings of others that got an answer."""
 
 
-AskFigures = Callable[[], BinaryFigures]
+AskFigures = Callable[[], BinarySample]
 
 
-def binary_metrics(figures: BinaryFigures) -> Iterator[Metric]:
+def binary_metrics(figures: BinarySample) -> Iterator[Metric]:
     """Every family of the protocol."""
     yield _sessions(figures)
     links = GaugeMetricFamily(
@@ -70,7 +70,7 @@ def binary_metrics(figures: BinaryFigures) -> Iterator[Metric]:
     yield _counter("pings", "Pings sent, and pings of others answered.", "kind", pings)
 
 
-def _sessions(figures: BinaryFigures) -> Metric:
+def _sessions(figures: BinarySample) -> Metric:
     family = GaugeMetricFamily(
         "posthouse_binary_sessions",
         "Sessions with other queue managers.",

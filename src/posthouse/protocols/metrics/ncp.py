@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
-class NcpFigures(Protocol):
+class NcpSample(Protocol):
     """What the endpoint says of itself; another door's type, so only its form is known here."""
 
     @property
@@ -44,7 +44,7 @@ class NcpFigures(Protocol):
         """Connections and datagrams turned away, by reason."""
 
 
-AskFigures = Callable[[], NcpFigures]
+AskFigures = Callable[[], NcpSample]
 _GAUGES: Final = {
     "connections": "Service connections of NetWare clients.",
     "logged_in": "Service connections on which somebody has logged in.",
@@ -56,7 +56,7 @@ _COUNTERS: Final = {
 }
 
 
-def ncp_metrics(figures: NcpFigures) -> Iterator[Metric]:
+def ncp_metrics(figures: NcpSample) -> Iterator[Metric]:
     """Every family of the protocol."""
     for name, about in _GAUGES.items():
         yield GaugeMetricFamily(f"posthouse_ncp_{name}", about, getattr(figures, name))

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
-class PgmFigures(Protocol):
+class PgmSample(Protocol):
     """What PGM says of itself; another door's type, so only its form is known here."""
 
     @property
@@ -39,7 +39,7 @@ _GAUGES: Final = {
 }
 
 
-def pgm_metrics(figures: PgmFigures) -> Iterator[Metric]:
+def pgm_metrics(figures: PgmSample) -> Iterator[Metric]:
     """Every family of the protocol."""
     for name, about in _GAUGES.items():
         yield GaugeMetricFamily(f"posthouse_pgm_{name}", about, getattr(figures, name))

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
-class RemoteReadFigures(Protocol):
+class RemoteReadSample(Protocol):
     """What the endpoints say of themselves; another door's type, so only its form is known here."""
 
     @property
@@ -52,7 +52,7 @@ class RemoteReadFigures(Protocol):
         """Connections turned away or broken off, by reason."""
 
 
-AskFigures = Callable[[], RemoteReadFigures]
+AskFigures = Callable[[], RemoteReadSample]
 _GAUGES: Final = {
     "connections": "Connections of RPC clients.",
     "clients": "Remote readers that have a queue open or a transaction begun.",
@@ -62,7 +62,7 @@ _GAUGES: Final = {
 }
 
 
-def remote_read_metrics(figures: RemoteReadFigures) -> Iterator[Metric]:
+def remote_read_metrics(figures: RemoteReadSample) -> Iterator[Metric]:
     """Every family of the protocol."""
     for name, about in _GAUGES.items():
         yield GaugeMetricFamily(f"posthouse_rpc_{name}", about, getattr(figures, name))

@@ -13,7 +13,7 @@ _TRAFFIC: Final = {
 }
 
 
-class SrmpFigures(Protocol):
+class SrmpSample(Protocol):
     """What the protocol says of itself; another door's type, so only its form is known here."""
 
     @property
@@ -41,7 +41,7 @@ class SrmpFigures(Protocol):
         """`bytes_in` and so on."""
 
 
-def srmp_metrics(figures: SrmpFigures) -> Iterator[Metric]:
+def srmp_metrics(figures: SrmpSample) -> Iterator[Metric]:
     """Every family of the protocol."""
     open_now = GaugeMetricFamily("posthouse_srmp_connections", "Open HTTP connections of others.")
     open_now.add_metric([], figures.connections)

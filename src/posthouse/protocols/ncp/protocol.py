@@ -18,7 +18,7 @@ from posthouse.protocols.ncp.handler import Handlers, by_engine
 from posthouse.protocols.ncp.login import LOGIN_HANDLERS
 from posthouse.protocols.ncp.session import ServiceConnection
 from posthouse.protocols.ncp.settings import NcpSettings
-from posthouse.protocols.ncp.streams import StreamSession, Transport
+from posthouse.protocols.ncp.streams import NcpTransport, StreamSession
 from posthouse.protocols.timers import Timers
 from posthouse.wire.ncp.calls import NcpCall
 from posthouse.wire.ncp.functions import CALLS
@@ -81,7 +81,7 @@ class NcpProtocol:
 
     # -- transports
 
-    def accept(self, transport: Transport, address: str) -> StreamSession:
+    def accept(self, transport: NcpTransport, address: str) -> StreamSession:
         """A TCP connection."""
         return StreamSession(self, transport, address)
 

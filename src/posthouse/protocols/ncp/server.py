@@ -32,7 +32,7 @@ PORT_TRIES: Final = 32  # for one that is free on TCP and UDP
 _COUNTED: Final = (RECEIVE, UNSYNCED, SEND)
 
 
-class Connection(asyncio.BufferedProtocol):
+class NcpConnection(asyncio.BufferedProtocol):
     """One TCP connection: the `Transport` of its session. All read into the node's one buffer."""
 
     def __init__(self, node: NcpNode, admission: Admission) -> None:
@@ -186,7 +186,7 @@ class NcpNode:
         self.now = now
         self.stopping = False
         self.held_max = settings.request_max + READ_BUFFER  # of requests not looked at
-        self.open: set[Connection] = set()
+        self.open: set[NcpConnection] = set()
         self.ports: list[_Port] = []
         self.buffer = memoryview(bytearray(READ_BUFFER))
         self.small_buffer = self.buffer[:SMALL_REQUEST]
@@ -253,7 +253,9 @@ class NcpServer:
         loop = asyncio.get_running_loop()
         node = self._node
         listener = Listener(
-            lambda admission: Connection(node, admission), node.connections, node.protocol.refused
+            lambda admission: NcpConnection(node, admission),
+            node.connections,
+            node.protocol.refused,
         )
         address = listener.start(host, port)
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from posthouse.protocols.ncp.protocol import NcpProtocol
 
 
-class Transport(Protocol):
+class NcpTransport(Protocol):
     """The TCP connection under a session."""
 
     @property
@@ -43,7 +43,7 @@ class Transport(Protocol):
 class StreamSession:
     """One TCP connection of a client."""
 
-    def __init__(self, protocol: NcpProtocol, transport: Transport, address: str) -> None:
+    def __init__(self, protocol: NcpProtocol, transport: NcpTransport, address: str) -> None:
         self._protocol = protocol
         self._transport = transport
         self._address = address

@@ -9,7 +9,7 @@ from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import MulticastName
-from posthouse.protocols.pgm.session import Place
+from posthouse.protocols.pgm.session import MulticastPlace
 from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.srmp.envelope import read_envelope
@@ -17,14 +17,14 @@ from posthouse.wire.srmp.parts import read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 
 
-def write_message(place: Place, packet: bytes) -> bytes:
+def write_message(place: MulticastPlace, packet: bytes) -> bytes:
     """A message as an application data unit, with a head as if it went over HTTP (note 2)."""
     context = SrmpContext(receipts_to="", destination=MulticastName(*place))
     request = srmp_of(packet, glance(packet), context)
     return write_unit(str(place), request.fields, request.payload)
 
 
-def take_in(place: Place, source: str, unit: bytes) -> Callable[[QueueManager], object]:
+def take_in(place: MulticastPlace, source: str, unit: bytes) -> Callable[[QueueManager], object]:
     """A unit, read; RemoteProtocolError if it is not an SRMP message."""
     head, content_type, payload = read_unit(unit)
     parts = read_parts(content_type, payload)

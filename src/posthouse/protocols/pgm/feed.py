@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import HELD, Queue
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE, NACK_MESSAGE_TOO_LARGE
 from posthouse.protocols.desk import Answer, Desk
-from posthouse.protocols.pgm.session import Place
+from posthouse.protocols.pgm.session import MulticastPlace
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import Source
 
@@ -20,11 +20,11 @@ TAKEN_MAX = 64  # messages fetched at once
 TAKEN_BYTES = 256 << 10
 LOW_BYTES = 128 << 10  # below this, more is fetched
 
-Write = Callable[[Place, bytes], bytes]
+Write = Callable[[MulticastPlace, bytes], bytes]
 """A message as an application data unit."""
 
 
-class Taken(NamedTuple):
+class TakenPackets(NamedTuple):
     """What one take gave."""
 
     messages: list[Outbound]
@@ -53,7 +53,7 @@ class Feed:
     def __init__(
         self,
         number: int,
-        place: Place,
+        place: MulticastPlace,
         desk: Desk,
         settings: PgmSettings,
         sources: Sources,
@@ -71,7 +71,7 @@ class Feed:
         self._sources = sources
         self._write = write
         self._now = now
-        self._sender: Sender | None = None
+        self._sender: OutgoingCursor | None = None
         self._taking = False
         self._held = False  # on hold, offline or at its end: nothing new is begun
 
@@ -114,17 +114,22 @@ class Feed:
         except ServiceNotAvailable:
             self._taking = False
 
-    def _take(self, manager: QueueManager) -> Taken:
+    def _take(self, manager: QueueManager) -> TakenPackets:
         if self._sender is None or not self._sender.live:
             self._sender = manager.transfer.begin_sending(self.number)
         messages = self._sender.take(TAKEN_MAX, TAKEN_BYTES)
-        return Taken(messages, self._sender.waiting)
+        return TakenPackets(messages, self._sender.waiting)
 
     def _taken(self, answer: Answer) -> None:
         """What was taken is as durable as it has to be, so it may go out."""
         self._taking = False
         taken, source = answer.value, self.source
-        if not isinstance(taken, Taken) or source is None or source.is_finishing or self._held:
+        if (
+            not isinstance(taken, TakenPackets)
+            or source is None
+            or source.is_finishing
+            or self._held
+        ):
             self._end_sender()
             return
         for message in taken.messages:

@@ -16,10 +16,10 @@ from posthouse.model.properties import parse_multicast_address
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.pgm.feed import Feed, Write
 from posthouse.protocols.pgm.network import PgmNetwork
-from posthouse.protocols.pgm.receiver import Chance, Receiver
-from posthouse.protocols.pgm.session import Place, Reception, Timed
+from posthouse.protocols.pgm.receiver import Chance, PgmReceiver
+from posthouse.protocols.pgm.session import MulticastPlace, PgmTimer, Reception
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.source import Session, Source
+from posthouse.protocols.pgm.source import PgmSession, Source
 from posthouse.protocols.pgm.window import Kept
 from posthouse.protocols.reports import Reports
 from posthouse.protocols.timers import Timers
@@ -28,7 +28,7 @@ from posthouse.wire.pgm.packets import Tsi, read_pgm
 PORTS = 1, 0xFFFF  # of our sessions
 _DOUBLINGS_MAX = 32
 
-TakeIn = Callable[[Place, str, bytes], Callable[[QueueManager], object]]
+TakeIn = Callable[[MulticastPlace, str, bytes], Callable[[QueueManager], object]]
 """Reads an application data unit of a source, and gives the call that has the engine take it in."""
 
 
@@ -73,7 +73,7 @@ class PgmProtocol:
         self._write = write
         self._take_in = take_in
         self._reports = Reports(desk)
-        self._timed: dict[Source, Timed] = {}
+        self._timed: dict[Source, PgmTimer] = {}
         self._owner: dict[Source, Feed] = {}
         self._joining = _Joining(self._join_due)
         self._joined: set[str] = set()
@@ -112,7 +112,7 @@ class PgmProtocol:
                 return
             feed = self.feeds[number] = Feed(
                 number,
-                Place(name.address, name.port),
+                MulticastPlace(name.address, name.port),
                 self.desk,
                 self.settings,
                 self,
@@ -143,11 +143,11 @@ class PgmProtocol:
         for group in sorted(groups - self._joined):
             self._join(group)
 
-    def _wanted(self) -> set[Place]:
-        found: set[Place] = set()
+    def _wanted(self) -> set[MulticastPlace]:
+        found: set[MulticastPlace] = set()
         for address in self.desk.manager.queues.multicast_addresses():
             name = parse_multicast_address(address)
-            found.add(Place(name.address, name.port))
+            found.add(MulticastPlace(name.address, name.port))
         return found
 
     def _join(self, group: str) -> None:
@@ -179,7 +179,7 @@ class PgmProtocol:
             self._not_opened(feed, str(error.strerror or error))
             return None
         feed.failures, feed.retry_at_ms = 0, None
-        session = Session(self._new_tsi(), *feed.place, address)
+        session = PgmSession(self._new_tsi(), *feed.place, address)
         source = Source(
             session,
             self.settings,
@@ -191,7 +191,9 @@ class PgmProtocol:
         )
         self.sources[session.tsi] = source
         self._owner[source] = feed
-        self._timed[source] = Timed(lambda: self._tick(source), lambda: self._deadline_ms(source))
+        self._timed[source] = PgmTimer(
+            lambda: self._tick(source), lambda: self._deadline_ms(source)
+        )
         self.counts["sources"] += 1
         self._reports.next_hops([feed.number], [feed.place])
         self._reports.history([feed.number], ConnectionStatus.ESTABLISHED, feed.place)
@@ -285,7 +287,7 @@ class PgmProtocol:
 
     # -- Audience
 
-    def unit_came(self, place: Place, source: str, unit: bytes) -> None:
+    def unit_came(self, place: MulticastPlace, source: str, unit: bytes) -> None:
         """3.1.5: a message for each queue that has this address; nobody gets an answer."""
         size = len(unit)
         try:
@@ -307,7 +309,7 @@ class PgmProtocol:
         if answer.error is not None:
             self.counts["units_refused"] += 1
 
-    def packets_lost(self, place: Place, receiver: Receiver, count: int) -> None:
+    def packets_lost(self, place: MulticastPlace, receiver: PgmReceiver, count: int) -> None:
         """Unrecoverable data loss is told, not hidden (RFC 3208 6.3)."""
         self.tell(
             "multicast_lost",

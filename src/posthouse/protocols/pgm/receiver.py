@@ -57,20 +57,20 @@ class Holding:
 class Listener(Protocol):
     """Who a receiver works for."""
 
-    def deliver(self, receiver: Receiver, unit: bytes) -> None:
+    def deliver(self, receiver: PgmReceiver, unit: bytes) -> None:
         """The next application data unit."""
         ...
 
-    def lost(self, receiver: Receiver, count: int) -> None:
+    def lost(self, receiver: PgmReceiver, count: int) -> None:
         """This many packets will never come (6.3: unrecoverable data loss)."""
         ...
 
-    def send_nak(self, receiver: Receiver, sequences: tuple[int, ...]) -> None:
+    def send_nak(self, receiver: PgmReceiver, sequences: tuple[int, ...]) -> None:
         """Asks the path address for repairs, and tells the group."""
         ...
 
 
-class Receiver:
+class PgmReceiver:
     """One session of a source, as seen from here. The time comes with every call."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from posthouse.protocols.pgm.receiver import Chance, Holding, Receiver
+from posthouse.protocols.pgm.receiver import Chance, Holding, PgmReceiver
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.timers import Timers
 from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, SPM, PgmPacket, Tsi, pack_nak
@@ -15,7 +15,7 @@ _OF_SOURCES = frozenset({SPM, ODATA, RDATA, NCF})
 _BEGINS = frozenset({SPM, ODATA, RDATA})
 
 
-class Place(NamedTuple):
+class MulticastPlace(NamedTuple):
     """Where messages are multicast to: a group and a port (2.1.2)."""
 
     group: str
@@ -28,11 +28,11 @@ class Place(NamedTuple):
 class Audience(Protocol):
     """Who hears what receivers have to say."""
 
-    def unit_came(self, place: Place, source: str, unit: bytes) -> None:
+    def unit_came(self, place: MulticastPlace, source: str, unit: bytes) -> None:
         """An application data unit, in its source's order."""
         ...
 
-    def packets_lost(self, place: Place, receiver: Receiver, count: int) -> None:
+    def packets_lost(self, place: MulticastPlace, receiver: PgmReceiver, count: int) -> None:
         """This many packets of a source will never come."""
         ...
 
@@ -41,7 +41,7 @@ class Audience(Protocol):
         ...
 
 
-class Timed:
+class PgmTimer:
     """A source or a receiver among the timers."""
 
     __slots__ = ("_deadline", "_tick")
@@ -77,24 +77,24 @@ class Reception:
         self._timers = timers
         self._chance = chance
         self._now = now
-        self._places: dict[Place, dict[Tsi, Receiver]] = {}
-        self._of: dict[Receiver, tuple[Place, Timed]] = {}
+        self._places: dict[MulticastPlace, dict[Tsi, PgmReceiver]] = {}
+        self._of: dict[PgmReceiver, tuple[MulticastPlace, PgmTimer]] = {}
 
     @property
-    def places(self) -> set[Place]:
+    def places(self) -> set[MulticastPlace]:
         """Where is listened."""
         return set(self._places)
 
     @property
-    def receivers(self) -> list[Receiver]:
+    def receivers(self) -> list[PgmReceiver]:
         """The sessions, those that have ended too as long as their sources speak."""
         return list(self._of)
 
-    def listen(self, place: Place) -> None:
+    def listen(self, place: MulticastPlace) -> None:
         """Sessions to this place are taken up."""
         self._places.setdefault(place, {})
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: MulticastPlace) -> None:
         """Nobody listens there any more."""
         for receiver in list(self._places.get(place, {}).values()):
             receiver.forget()
@@ -103,7 +103,7 @@ class Reception:
 
     def receive(self, group: str, packet: PgmPacket, sender: str) -> None:
         """A packet that was sent to a group."""
-        place, kind = Place(group, packet.port), packet.header.type
+        place, kind = MulticastPlace(group, packet.port), packet.header.type
         sessions = self._places.get(place)
         if sessions is None or (kind not in _OF_SOURCES and kind != NAK):
             self.counts["ignored"] += 1
@@ -119,14 +119,14 @@ class Reception:
             receiver.receive(packet, self._now())
             self._timers.arm(self._of[receiver][1])
 
-    def _take_up(self, place: Place, tsi: Tsi, sender: str) -> Receiver | None:
+    def _take_up(self, place: MulticastPlace, tsi: Tsi, sender: str) -> PgmReceiver | None:
         if len(self._of) >= self.settings.sessions_max and not self._make_room(sender):
             self.counts["sessions_refused"] += 1
             return None
         self.counts["sessions"] += 1
         now_ms = self._now()
-        receiver = Receiver(tsi, sender, self.settings, self, self._chance, self.holding, now_ms)
-        timed = Timed(lambda: self._tick(receiver), lambda: self._deadline_ms(receiver))
+        receiver = PgmReceiver(tsi, sender, self.settings, self, self._chance, self.holding, now_ms)
+        timed = PgmTimer(lambda: self._tick(receiver), lambda: self._deadline_ms(receiver))
         self._places[place][tsi] = receiver
         self._of[receiver] = place, timed
         return receiver
@@ -148,7 +148,7 @@ class Reception:
         self._drop(given_up)
         return True
 
-    def _drop(self, receiver: Receiver) -> None:
+    def _drop(self, receiver: PgmReceiver) -> None:
         place, timed = self._of.pop(receiver)
         self._timers.forget(timed)
         self._places[place].pop(receiver.tsi, None)
@@ -156,14 +156,14 @@ class Reception:
 
     # -- time
 
-    def _deadline_ms(self, receiver: Receiver) -> int | None:
+    def _deadline_ms(self, receiver: PgmReceiver) -> int | None:
         if receiver not in self._of:
             return None
         silent_at = receiver.heard_ms + self.settings.silence_ms
         due = receiver.next_deadline_ms()
         return silent_at if due is None else min(due, silent_at)
 
-    def _tick(self, receiver: Receiver) -> None:
+    def _tick(self, receiver: PgmReceiver) -> None:
         now_ms = self._now()
         if receiver not in self._of:
             return
@@ -175,15 +175,15 @@ class Reception:
 
     # -- Listener
 
-    def deliver(self, receiver: Receiver, unit: bytes) -> None:
+    def deliver(self, receiver: PgmReceiver, unit: bytes) -> None:
         """The next unit of a session."""
         self._audience.unit_came(self._of[receiver][0], receiver.source, unit)
 
-    def lost(self, receiver: Receiver, count: int) -> None:
+    def lost(self, receiver: PgmReceiver, count: int) -> None:
         """Unrecoverable loss is told."""
         self._audience.packets_lost(self._of[receiver][0], receiver, count)
 
-    def send_nak(self, receiver: Receiver, sequences: tuple[int, ...]) -> None:
+    def send_nak(self, receiver: PgmReceiver, sequences: tuple[int, ...]) -> None:
         """6.3: to the last PGM hop on the way to the source."""
         place = self._of[receiver][0]
         packet = pack_nak(

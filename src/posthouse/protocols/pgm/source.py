@@ -33,7 +33,7 @@ SPM_SIZE = 48  # with options
 NEVER = 1 << 62
 
 
-class Session(NamedTuple):
+class PgmSession(NamedTuple):
     """Who sends whereto."""
 
     tsi: Tsi
@@ -42,7 +42,7 @@ class Session(NamedTuple):
     address: str  # the source's own, unicast
 
 
-class Unit(NamedTuple):
+class DataUnit(NamedTuple):
     """An application data unit and what its owner knows it by."""
 
     token: Hashable
@@ -57,7 +57,7 @@ class Source:
 
     def __init__(
         self,
-        session: Session,
+        session: PgmSession,
         settings: PgmSettings,
         multicast: Callable[[int, bytes], None],
         sent: Callable[[list[Hashable]], None],
@@ -78,7 +78,7 @@ class Source:
         self._bucket = TokenBucket(
             settings.rate, settings.bucket_ms, settings.packet_bytes + DATA_OVERHEAD, now_ms
         )
-        self._units: deque[Unit] = deque()
+        self._units: deque[DataUnit] = deque()
         self._offset = 0  # into the first of them
         self._first = first_sequence  # the number that it began with
         self._repairs: dict[int, int] = {}  # number: when it is due
@@ -100,7 +100,7 @@ class Source:
         """One more unit to send, after all others; none is longer than `unit_bytes`."""
         assert 0 < len(data) <= self.settings.unit_bytes
         assert not self._finishing
-        self._units.append(Unit(token, data))
+        self._units.append(DataUnit(token, data))
         self.last_unit_ms = now_ms
 
     def withdraw(self) -> list[Hashable]:

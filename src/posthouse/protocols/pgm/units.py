@@ -11,7 +11,7 @@ BOUNDARY_MAX = 70  # RFC 2046 5.1.1
 _END = b"\r\n\r\n"
 
 
-class Unit(NamedTuple):
+class ReceivedUnit(NamedTuple):
     """A received unit, split; the content type is what the payload itself shows."""
 
     head: bytes
@@ -32,7 +32,7 @@ def write_unit(target: str, fields: list[tuple[str, str]], payload: bytes) -> by
     return "\r\n".join(lines).encode("utf-8") + _END + payload
 
 
-def read_unit(unit: bytes) -> Unit:
+def read_unit(unit: bytes) -> ReceivedUnit:
     """Skips the head: nothing is decided by it (note 2 of [MC-MQSRM]).
 
     The boundary of the parts is the one that the payload begins with.
@@ -41,7 +41,7 @@ def read_unit(unit: bytes) -> Unit:
     if end < 0:
         raise MalformedPacket("a multicast message without the end of its HTTP head")
     head, payload = unit[: end + len(_END)], unit[end + len(_END) :]
-    return Unit(head, _content_type(payload), payload)
+    return ReceivedUnit(head, _content_type(payload), payload)
 
 
 def _content_type(payload: bytes) -> str:

@@ -20,10 +20,10 @@ from posthouse.protocols.queue_format import name_of
 from posthouse.protocols.remote_read.stubs import (
     METHODS,
     OpenedQueueForMove,
-    OpenQueue,
+    OpenQueueRequest,
     Opnum,
 )
-from posthouse.protocols.remote_read.stubs import OpenedQueue as Opened
+from posthouse.protocols.remote_read.stubs import OpenQueueResponse as Opened
 from posthouse.protocols.rpc_callers import caller_of
 from posthouse.rpc import statuses
 from posthouse.rpc.association import Group
@@ -52,7 +52,7 @@ def ignore(answer: Answer) -> None:
     """Nobody waits for this answer."""
 
 
-class OpenedQueue:
+class QueueContext:
     """What a queue's context handle stands for."""
 
     __slots__ = ("client", "descriptor", "handle", "kept", "pending", "remote", "waits")
@@ -167,7 +167,7 @@ class OpeningCall:
 
     __slots__ = ("_access", "_call", "_client", "_name", "_share", "due_ms", "queue")
 
-    def __init__(self, client: Client, call: Call, request: OpenQueue) -> None:
+    def __init__(self, client: Client, call: Call, request: OpenQueueRequest) -> None:
         """Raises InvalidParameter for anything that is none, before a queue is looked for."""
         move = call.opnum == Opnum.OPEN_QUEUE_FOR_MOVE
         access = _move_access(request.access) if move else _ACCESS.get(request.access)
@@ -181,7 +181,7 @@ class OpeningCall:
         self._name = name_of(request.queue_format)
         self._access = access
         self._share = share
-        self.queue: OpenedQueue | None = None
+        self.queue: QueueContext | None = None
         self.due_ms = 0  # of its call timeout
 
     def decide(self, manager: QueueManager) -> None:
@@ -194,7 +194,7 @@ class OpeningCall:
             share=self._share,
             association=group,
         )
-        queue = OpenedQueue(self._client, descriptor)
+        queue = QueueContext(self._client, descriptor)
         try:
             queue.handle = group.open(queue, queue.rundown, call.identity)
         except Fault:

@@ -11,21 +11,21 @@ from posthouse.engine.transfer.remote_reads import return_message
 from posthouse.model.errors import InsufficientResources, InvalidParameter
 
 if TYPE_CHECKING:
-    from posthouse.protocols.remote_read.opened import OpenedQueue
+    from posthouse.protocols.remote_read.opened import QueueContext
 
 STALE_MAX: Final = 1024  # stopped timers that may lie about between running ones
 
 
-class Timed(Protocol):
+class CallTimer(Protocol):
     """What has such a timer: when it is due, or 0 while it does not run."""
 
     due_ms: int
 
 
-T = TypeVar("T", bound=Timed)
+T = TypeVar("T", bound=CallTimer)
 
 
-class Timers(Generic[T]):
+class CallTimers(Generic[T]):
     """Timers that all run equally long, so that they are due in the order they were started in.
 
     `wake` hears of the first one's time, and after `take_due` of the next one's.
@@ -87,7 +87,7 @@ class PendingRequestEntry:
 
     __slots__ = ("due_ms", "lookup_id", "queue", "request_id", "time_stamp")
 
-    def __init__(self, queue: OpenedQueue, request_id: int, now_ms: int) -> None:
+    def __init__(self, queue: QueueContext, request_id: int, now_ms: int) -> None:
         self.queue = queue
         self.request_id = request_id
         self.lookup_id = 0  # until a message was read for it
@@ -111,7 +111,7 @@ class PendingRequestTable:
     def __init__(self, cleanup_ms: int, per_handle_max: int, wake: Callable[[int], None]) -> None:
         self.count = 0
         self.per_handle_max = per_handle_max
-        self.timers: Timers[PendingRequestEntry] = Timers(cleanup_ms, wake)
+        self.timers: CallTimers[PendingRequestEntry] = CallTimers(cleanup_ms, wake)
 
     def add(self, entry: PendingRequestEntry) -> None:
         """Takes an entry in; its request identifier is not free again before it is removed."""
@@ -141,7 +141,7 @@ class PendingRequestTable:
         self.timers.stop(entry)
         return True
 
-    def remove_all(self, queue: OpenedQueue) -> list[PendingRequestEntry]:
+    def remove_all(self, queue: QueueContext) -> list[PendingRequestEntry]:
         """The entries of a handle that is closed or run down."""
         entries = list(queue.pending.values())
         for entry in entries:

@@ -22,11 +22,11 @@ from posthouse.model.errors import (
 from posthouse.protocols.desk import Answer, Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.actions import action_of
-from posthouse.protocols.remote_read.opened import Client, OpenedQueue, OpeningCall, ignore
+from posthouse.protocols.remote_read.opened import Client, OpeningCall, QueueContext, ignore
 from posthouse.protocols.remote_read.pending import (
+    CallTimers,
     PendingRequestEntry,
     PendingRequestTable,
-    Timers,
 )
 from posthouse.protocols.remote_read.receiving import StartedReceive, answer_result, result_of
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
@@ -54,7 +54,7 @@ _START_IN_TRANSACTION: Final = METHODS[Opnum.START_TRANSACTIONAL_RECEIVE].reques
 _END: Final = METHODS[Opnum.END_RECEIVE].request.decode
 
 
-class Figures(NamedTuple):
+class RemoteReadFigures(NamedTuple):
     """What the protocol says of itself."""
 
     calls: dict[str, int]  # by method
@@ -86,7 +86,7 @@ class RemoteRead:
         self.logins = Logins(desk.manager.accounts, now)
         self.port = 0  # where the interface listens, once it does
         self.pending = PendingRequestTable(settings.cleanup_ms, settings.pending_max, wake)
-        self.calls_running: Timers[OpeningCall | _EnlistingCall] = Timers(
+        self.calls_running: CallTimers[OpeningCall | _EnlistingCall] = CallTimers(
             settings.call_timeout_ms, wake
         )
         self.clients: dict[Group, Client] = {}
@@ -118,10 +118,10 @@ class RemoteRead:
         return Interface(REMOTE_READ, "RemoteRead", methods, self.settings.minimum_level)
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> RemoteReadFigures:
         """For the metrics."""
         calls = {method.name: self._calls[opnum] for opnum, method in METHODS.items()}
-        return Figures(
+        return RemoteReadFigures(
             calls,
             self.opened,
             self.waiting,
@@ -157,12 +157,12 @@ class RemoteRead:
 
     # -- finding
 
-    def _queue(self, call: Call, handle: bytes) -> OpenedQueue | None:
+    def _queue(self, call: Call, handle: bytes) -> QueueContext | None:
         """The queue behind a handle of this group and user; handles of others are none here."""
         found = call.association.group.find(handle, call.identity)
-        return found if type(found) is OpenedQueue and found.remote is self else None
+        return found if type(found) is QueueContext and found.remote is self else None
 
-    def _readable(self, call: Call, handle: bytes) -> OpenedQueue:
+    def _readable(self, call: Call, handle: bytes) -> QueueContext:
         """The same for what R_OpenQueue has opened; R_OpenQueueForMove's is for moves only."""
         queue = self._queue(call, handle)
         if queue is None or queue.for_move:

@@ -33,7 +33,7 @@ from posthouse.model.errors import (
 )
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.remote_read.actions import Action
-from posthouse.protocols.remote_read.opened import OpenedQueue, ignore
+from posthouse.protocols.remote_read.opened import QueueContext, ignore
 from posthouse.protocols.remote_read.pending import PendingRequestEntry
 from posthouse.protocols.remote_read.sections import sections
 from posthouse.protocols.remote_read.stubs import (
@@ -88,7 +88,7 @@ class StartedReceive(PendingRequestEntry):
         self,
         remote: RemoteRead,
         call: Call,
-        queue: OpenedQueue,
+        queue: QueueContext,
         action: Action,
         request: StartReceive | StartTransactionalReceive,
     ) -> None:

@@ -186,7 +186,7 @@ class ServerPort(NamedTuple):
 # Opnum 2: void R_OpenQueue(...)
 
 
-class OpenQueue(NamedTuple):
+class OpenQueueRequest(NamedTuple):
     """R_OpenQueue and R_OpenQueueForMove, [MS-MQRR] 3.1.4.2, 3.1.4.11."""
 
     queue_format: queue_format
@@ -200,7 +200,7 @@ class OpenQueue(NamedTuple):
     workgroup: i32
 
 
-class OpenedQueue(NamedTuple):
+class OpenQueueResponse(NamedTuple):
     """Answer of R_OpenQueue: no status, a failure is a fault."""
 
     handle: context_handle
@@ -422,13 +422,13 @@ class Method(NamedTuple):
 
 
 _STATUS = stub_of(Status)
-_OPEN_QUEUE = stub_of(OpenQueue)
+_OPEN_QUEUE = stub_of(OpenQueueRequest)
 _END_RECEIVE = stub_of(EndReceive)
 _RECEIVED = ReceivedStub(Received, stub_of(Received).parts)
 
 METHODS: Final[Mapping[int, Method]] = {
     Opnum.GET_SERVER_PORT: Method("R_GetServerPort", stub_of(GetServerPort), stub_of(ServerPort)),
-    Opnum.OPEN_QUEUE: Method("R_OpenQueue", _OPEN_QUEUE, stub_of(OpenedQueue)),
+    Opnum.OPEN_QUEUE: Method("R_OpenQueue", _OPEN_QUEUE, stub_of(OpenQueueResponse)),
     Opnum.CLOSE_QUEUE: Method("R_CloseQueue", stub_of(CloseQueue), stub_of(ClosedQueue)),
     Opnum.CREATE_CURSOR: Method("R_CreateCursor", stub_of(CreateCursor), stub_of(CreatedCursor)),
     Opnum.CLOSE_CURSOR: Method("R_CloseCursor", stub_of(CloseCursor), _STATUS),

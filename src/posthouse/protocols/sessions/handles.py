@@ -89,7 +89,7 @@ class Handles(Generic[T]):
         self._of = {handle: value for handle, value in self._of.items() if value not in values}
 
 
-def queue_handles(start: int, limits: SessionLimits) -> Handles[OpenedQueue]:
+def queue_handles(start: int, limits: SessionLimits) -> Handles[SessionQueue]:
     """For open queues."""
     return Handles("queue", start, limits.handles_max, InvalidHandle)
 
@@ -99,7 +99,7 @@ def transaction_handles(start: int, limits: SessionLimits) -> Handles[Transactio
     return Handles("transaction", start, limits.handles_max, TransactionSequence)
 
 
-class OpenedQueue:
+class SessionQueue:
     """An open queue, and what was found good of the packets sent to it.
 
     Packets of one client to one queue begin alike: user header and queue names are read again

@@ -34,7 +34,7 @@ from posthouse.protocols.sessions.handles import (
     queue_handles,
     transaction_handles,
 )
-from posthouse.protocols.sessions.reads import FetchRequest, ReadRequest
+from posthouse.protocols.sessions.reads import FetchRequest, SessionRead
 from posthouse.protocols.sessions.requests import HANDLERS
 from posthouse.security.access import Caller
 from posthouse.wire.frames import frames, payloads
@@ -108,7 +108,7 @@ class ClientSession:
         self.queues = queue_handles(start, limits)
         self.transactions = transaction_handles(start, limits)
         self.cursors: Handles[Cursor] = Handles("cursor", start, limits.handles_max, InvalidHandle)
-        self.waits: dict[int, ReadRequest] = {}  # by request number
+        self.waits: dict[int, SessionRead] = {}  # by request number
         self._send = send
         self.api = api
         self._soon = soon

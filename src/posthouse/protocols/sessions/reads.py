@@ -78,7 +78,7 @@ class FetchRequest(ABC):
             self.session.add_answer(-self.size)
 
 
-class LookupRequest(FetchRequest):
+class SessionLookup(FetchRequest):
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
 
     def __init__(self, session: ClientSession, request: int, asked: payloads.Lookup) -> None:
@@ -109,7 +109,7 @@ class LookupRequest(FetchRequest):
         return read
 
 
-class ReadRequest(FetchRequest):
+class SessionRead(FetchRequest):
     """A RECEIVE or PEEK, which may wait for a message."""
 
     is_peek = False
@@ -188,7 +188,7 @@ class ReadRequest(FetchRequest):
         session.answered(self.request, encode_reads, 0, answer)
 
 
-class ReceiveRequest(ReadRequest):
+class ReceiveRequest(SessionRead):
     """RECEIVE: locked by its transaction or until its END, or removed before it is delivered.
 
     One that is for more messages than a turn reads goes on in the next turns.
@@ -288,7 +288,7 @@ def _joined(parts: list[Answer]) -> Answer:
     return Answer(reads, None, tuple(packets))
 
 
-class PeekRequest(ReadRequest):
+class PeekRequest(SessionRead):
     """PEEK: nothing is taken; through a cursor, several in a row."""
 
     is_peek = True

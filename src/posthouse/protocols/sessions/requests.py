@@ -23,12 +23,12 @@ from posthouse.model.message import ACK_RECEIVE
 from posthouse.protocols.desk import Answer
 from posthouse.protocols.sessions import transactions as session_transactions
 from posthouse.protocols.sessions.answers import decoded, done, structure
-from posthouse.protocols.sessions.handles import OpenedQueue, bad_packet
+from posthouse.protocols.sessions.handles import SessionQueue, bad_packet
 from posthouse.protocols.sessions.reads import (
-    LookupRequest,
     PeekRequest,
-    ReadRequest,
     ReceiveRequest,
+    SessionLookup,
+    SessionRead,
 )
 from posthouse.wire.frames import frames, payloads
 
@@ -74,7 +74,7 @@ def on_open(session: ClientSession, request: int, payload: bytes) -> None:
             asked.name, asked.access, session.caller, share=asked.share, association=session
         )
         opened = about(manager, descriptor)
-        handle = session.queues.add(OpenedQueue(descriptor, opened.destination))
+        handle = session.queues.add(SessionQueue(descriptor, opened.destination))
         return payloads.Opened(
             handle,
             opened.destination,
@@ -203,7 +203,7 @@ def on_peek(session: ClientSession, request: int, payload: bytes) -> None:
     _begin(PeekRequest(session, request, frames.decode_read(payload)))
 
 
-def _begin(read: ReadRequest) -> None:
+def _begin(read: SessionRead) -> None:
     if read.request in read.session.waits:
         raise RemoteProtocolError(f"request {read.request} waits already")
     read.begin()
@@ -212,7 +212,7 @@ def _begin(read: ReadRequest) -> None:
 def on_lookup(session: ClientSession, request: int, payload: bytes) -> None:
     """LOOKUP: Read Message By Lookup Identifier (3.1.7.1.13)."""
     asked = decoded(payloads.Lookup, frames.LOOKUP, payload)
-    LookupRequest(session, request, asked).begin()
+    SessionLookup(session, request, asked).begin()
 
 
 def on_end(session: ClientSession, request: int, payload: bytes) -> None:

@@ -16,9 +16,9 @@ from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.srmp.http_head import RequestHead
-from posthouse.protocols.srmp.http_reader import Request, RequestReader
+from posthouse.protocols.srmp.http_reader import HttpRequest, RequestReader
 from posthouse.protocols.srmp.http_writer import CONTINUE, response
-from posthouse.protocols.srmp.network import Transport
+from posthouse.protocols.srmp.network import SrmpTransport
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.parts import check_receipt, read_parts
@@ -27,12 +27,12 @@ PATH = "/msmq/"
 _new = tuple.__new__  # one for each request: half the time of a call of its class
 
 
-class Slot:
+class ResponseSlot:
     """A request that waits for its response, in the order of requests."""
 
     __slots__ = ("connection", "is_old", "keep", "response", "size", "status")
 
-    def __init__(self, connection: Connection, head: RequestHead, size: int) -> None:
+    def __init__(self, connection: SrmpConnection, head: RequestHead, size: int) -> None:
         self.connection = connection
         self.keep = head.keep
         self.is_old = head.is_old
@@ -48,7 +48,7 @@ class Slot:
         self.response = response(status, why, keep=self.keep, is_old=self.is_old, utc=utc)
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """What a connection has of its protocol."""
 
     @property
@@ -61,7 +61,7 @@ class Host(Protocol):
         """The second of our clock, for the Date of responses."""
         ...
 
-    def hand_in(self, slot: Slot, arrival: SrmpArrival) -> None:
+    def hand_in(self, slot: ResponseSlot, arrival: SrmpArrival) -> None:
         """Has the engine look at a message; answers the slot later."""
         ...
 
@@ -73,23 +73,23 @@ class Host(Protocol):
         """The other end as the engine knows it."""
         ...
 
-    def rearm(self, connection: Connection) -> None:
+    def rearm(self, connection: SrmpConnection) -> None:
         """A connection has something to do earlier than it thought."""
         ...
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: SrmpConnection) -> None:
         """A connection is gone."""
         ...
 
 
-class Connection:
+class SrmpConnection:
     """The server's end of one connection."""
 
     def __init__(
         self,
         settings: SrmpSettings,
-        transport: Transport,
-        host: Host,
+        transport: SrmpTransport,
+        host: ConnectionHost,
         address: str,
         now: Callable[[], int],
     ) -> None:
@@ -100,7 +100,7 @@ class Connection:
         self._host = host
         self._now = now
         self._reader = RequestReader(settings)
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[ResponseSlot] = deque()
         self._peer = host.peer_at(address)
         self._is_proxy = host_key(address) in settings.reverse_proxies
         self._quiet_since_ms = self._begun_at_ms = now()
@@ -158,9 +158,9 @@ class Connection:
         ahead = self.unsynced_bytes >= self.settings.receive_ahead
         return ahead or len(self._slots) >= self.settings.pending_max
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: HttpRequest) -> None:
         head, body = request
-        slot = Slot(self, head, len(head.raw) + len(body))
+        slot = ResponseSlot(self, head, len(head.raw) + len(body))
         self._slots.append(slot)
         self._ending = not head.keep
         refusal = self._host.refuses
@@ -177,7 +177,7 @@ class Connection:
         if slot.response and self._slots[0] is slot:
             self._flush()
 
-    def _read(self, slot: Slot, head: RequestHead, body: bytes) -> None:
+    def _read(self, slot: ResponseSlot, head: RequestHead, body: bytes) -> None:
         """Message Deserialization (3.1.5.1.1), as far as it needs no queue."""
         try:
             parts = read_parts(head.content_type, body)
@@ -202,7 +202,7 @@ class Connection:
 
     def _break_off(self, status: int, words: str) -> None:
         """Nobody knows where the next request would begin."""
-        slot = Slot(self, _UNREADABLE, 0)
+        slot = ResponseSlot(self, _UNREADABLE, 0)
         slot.answer(status, words)
         self._slots.append(slot)
         self._ending = True
@@ -210,7 +210,7 @@ class Connection:
 
     # -- responses out
 
-    def answered(self, slot: Slot, status: int, why: str) -> None:
+    def answered(self, slot: ResponseSlot, status: int, why: str) -> None:
         """What the engine said of a request is durable."""
         self.unsynced_bytes -= slot.size
         if self.is_closed:

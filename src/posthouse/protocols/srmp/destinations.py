@@ -17,7 +17,7 @@ HTTP_PORT = 80  # 2.1.1, note 1
 HTTPS_PORT = 443
 
 
-class Destination(NamedTuple):
+class HttpDestination(NamedTuple):
     """Whom to connect to, and how requests look there."""
 
     host: str
@@ -35,7 +35,9 @@ def is_handled(name: FormatName) -> bool:
     return isinstance(name, DirectName) and name.is_web
 
 
-def destination_of(manager: QueueManager, name: DirectName, settings: SrmpSettings) -> Destination:
+def destination_of(
+    manager: QueueManager, name: DirectName, settings: SrmpSettings
+) -> HttpDestination:
     """3.1.7.9: the host of the name, or of an outbound redirection; or a proxy that knows it.
 
     What is meant for HTTPS goes over TLS wherever it goes.
@@ -52,10 +54,10 @@ def destination_of(manager: QueueManager, name: DirectName, settings: SrmpSettin
     proxy = settings.proxy_address
     if proxy is None or _is_bypassed(host, settings.proxy_bypass):
         secure = Secure(host) if is_secure else None
-        return Destination(host, port, secure, is_redirected=redirected is not None)
+        return HttpDestination(host, port, secure, is_redirected=redirected is not None)
     tunnel = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     secure = Secure(host, tunnel) if is_secure else None
-    return Destination(*proxy, secure, to_proxy=not is_secure)
+    return HttpDestination(*proxy, secure, to_proxy=not is_secure)
 
 
 def _is_bypassed(host: str, bypass: tuple[str, ...]) -> bool:

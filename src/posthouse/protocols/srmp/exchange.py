@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from posthouse.protocols.srmp.http_head import ResponseHead
 from posthouse.protocols.srmp.http_reader import ResponseReader
-from posthouse.protocols.srmp.network import Transport
+from posthouse.protocols.srmp.network import SrmpTransport
 from posthouse.protocols.srmp.settings import SrmpSettings
 
 
@@ -20,7 +20,7 @@ class Posted(NamedTuple):
     at_ms: int
 
 
-class Sender(Protocol):
+class ExchangeOwner(Protocol):
     """Who sends over a connection."""
 
     def answered(self, posted: Posted, head: ResponseHead) -> None:
@@ -44,8 +44,8 @@ class Exchange:
     def __init__(
         self,
         settings: SrmpSettings,
-        transport: Transport,
-        sender: Sender,
+        transport: SrmpTransport,
+        sender: ExchangeOwner,
         now: Callable[[], int],
         pipeline: int = 1,
     ) -> None:

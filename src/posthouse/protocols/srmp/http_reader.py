@@ -29,7 +29,7 @@ CHUNKS_FREE = 1024
 CHUNK_SIZE_MIN = 256  # of all of them on average, if there are more than that
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A whole request."""
 
     head: RequestHead
@@ -172,9 +172,9 @@ class RequestReader:
         """Whether a request is on its way."""
         return self._head is not None or bool(self._held)
 
-    def feed(self, data: bytes) -> list[Request]:
+    def feed(self, data: bytes) -> list[HttpRequest]:
         """The requests that are whole with these bytes."""
-        requests: list[Request] = []
+        requests: list[HttpRequest] = []
         if self.error is None:
             try:
                 self._feed(data, requests)
@@ -187,7 +187,7 @@ class RequestReader:
         self._held, self._head, self._chunks = b"", None, None
         self._body, self._missing, self.expects = Gathered(), 0, False
 
-    def _feed(self, data: bytes, requests: list[Request]) -> None:
+    def _feed(self, data: bytes, requests: list[HttpRequest]) -> None:
         at = 0
         while at < len(data):
             if self._head is None:
@@ -206,7 +206,7 @@ class RequestReader:
                 if not self._missing:
                     self._finish(requests, self._body.take())
 
-    def _read_head(self, data: bytes, at: int, requests: list[Request]) -> tuple[bytes, int]:
+    def _read_head(self, data: bytes, at: int, requests: list[HttpRequest]) -> tuple[bytes, int]:
         """The next head, and a body that is there already; where to go on."""
         looked = len(self._held)
         if looked:
@@ -224,7 +224,7 @@ class RequestReader:
         if head.is_chunked:
             self._chunks = _Chunks(self._settings.body_size_max, self._settings.fields_max)
         elif whole <= len(data):
-            requests.append(Request(head, data[end:whole]))
+            requests.append(HttpRequest(head, data[end:whole]))
             return data, whole
         else:
             self._missing = head.length
@@ -238,9 +238,9 @@ class RequestReader:
         if head.method != b"POST" and head.has_body:
             raise HttpFault("messages come by POST", 405)
 
-    def _finish(self, requests: list[Request], body: bytes) -> None:
+    def _finish(self, requests: list[HttpRequest], body: bytes) -> None:
         assert self._head is not None
-        requests.append(Request(self._head, body))
+        requests.append(HttpRequest(self._head, body))
         self._forget()
 
 

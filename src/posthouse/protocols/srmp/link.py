@@ -8,13 +8,13 @@ from typing import Protocol
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName
-from posthouse.protocols.srmp.destinations import Destination
+from posthouse.protocols.srmp.destinations import HttpDestination
 from posthouse.protocols.srmp.exchange import Exchange, Posted
 from posthouse.protocols.srmp.http_head import ResponseHead
-from posthouse.protocols.srmp.link_states import LINK_STATES, LinkEvent
-from posthouse.protocols.srmp.link_states import LinkState as LinkState
-from posthouse.protocols.srmp.network import Transport
-from posthouse.protocols.srmp.sending import NEVER, SendingQueue
+from posthouse.protocols.srmp.link_states import LINK_STATES, SrmpLinkEvent
+from posthouse.protocols.srmp.link_states import SrmpLinkState as SrmpLinkState
+from posthouse.protocols.srmp.network import SrmpTransport
+from posthouse.protocols.srmp.sending import NEVER, SrmpSendingQueue
 from posthouse.protocols.srmp.settings import SrmpSettings
 
 CAUTION = 64  # requests that go one at a time after a peer has not taken several at once
@@ -24,32 +24,32 @@ CAUTION_DOUBLINGS_MAX = 20
 class LinkHost(Protocol):
     """Who has all links."""
 
-    def answered(self, link: Link, posted: Posted, head: ResponseHead) -> None:
+    def answered(self, link: SrmpLink, posted: Posted, head: ResponseHead) -> None:
         """A request of a link got its response."""
         ...
 
-    def ended(self, link: Link, exchange: Exchange, words: str) -> None:
+    def ended(self, link: SrmpLink, exchange: Exchange, words: str) -> None:
         """The connection of a link is over."""
         ...
 
-    def pump(self, link: Link) -> None:
+    def pump(self, link: SrmpLink) -> None:
         """A link may send more."""
         ...
 
-    def due(self, link: Link) -> None:
+    def due(self, link: SrmpLink) -> None:
         """A timer of a link."""
         ...
 
-    def connected(self, link: Link, transport: Transport) -> Exchange:
+    def connected(self, link: SrmpLink, transport: SrmpTransport) -> Exchange:
         """The connection that a link waited for is there."""
         ...
 
-    def not_connected(self, link: Link, status: ConnectionStatus, words: str) -> None:
+    def not_connected(self, link: SrmpLink, status: ConnectionStatus, words: str) -> None:
         """It is not."""
         ...
 
 
-class Link:
+class SrmpLink:
     """An outgoing queue, at most one connection for it, and what is to be sent on that."""
 
     def __init__(
@@ -58,13 +58,13 @@ class Link:
         self.number = number
         self.name = name
         self.state = LINK_STATES.first
-        self.sending = SendingQueue(number, settings)
+        self.sending = SrmpSendingQueue(number, settings)
         self.fetched: deque[Outbound] = deque()  # taken and not sent
         self.fetched_at_ms = 0
         self.ready = False  # a take may give something
         self.is_taking = False
         self.exchange: Exchange | None = None
-        self.destination: Destination | None = None
+        self.destination: HttpDestination | None = None
         self.hops: list[str] = []  # addresses of the destination
         self.at = 0  # of them in use
         self.addresses: frozenset[str] = frozenset()  # where it led to the last time
@@ -79,7 +79,7 @@ class Link:
         self.last_error = ""
         self._host = host
 
-    def happened(self, event: LinkEvent) -> None:
+    def happened(self, event: SrmpLinkEvent) -> None:
         """One transition of the table."""
         self.state = LINK_STATES.after(self.state, event)
 
@@ -112,7 +112,7 @@ class Link:
     def next_deadline_ms(self) -> int | None:
         """Retransmission, Stream Receipt Wait, Session Cleanup, and the time for a response."""
         found = [self.sending.resend_at_ms, self.sending.remind_at_ms]
-        if self.state is LinkState.WAITING:
+        if self.state is SrmpLinkState.WAITING:
             found.append(self.retry_at_ms)
         if self.exchange is not None:
             found.append(self.exchange.next_deadline_ms() or NEVER)
@@ -126,10 +126,10 @@ class Link:
         self._host.due(self)
 
 
-class Connecting:
+class LinkAttempt:
     """An attempt of a link, as the network knows it."""
 
-    def __init__(self, host: LinkHost, link: Link) -> None:
+    def __init__(self, host: LinkHost, link: SrmpLink) -> None:
         self._host = host
         self._link = link
         self._attempt = link.attempt
@@ -141,7 +141,7 @@ class Connecting:
         over, self._over = self._over, True
         return not over and self._link.attempt == self._attempt
 
-    def connected(self, transport: Transport) -> Exchange | None:
+    def connected(self, transport: SrmpTransport) -> Exchange | None:
         """The connection is there."""
         return self._host.connected(self._link, transport) if self._matters else None
 

@@ -8,7 +8,7 @@ from typing import Final
 from posthouse.model.transitions import Row, StateMachine
 
 
-class LinkState(Enum):
+class SrmpLinkState(Enum):
     """How far a link has come (3.1.7.9)."""
 
     IDLE = "idle"
@@ -18,7 +18,7 @@ class LinkState(Enum):
     WAITING = "waiting to retransmit"
 
 
-class LinkEvent(Enum):
+class SrmpLinkEvent(Enum):
     """What happens to a link."""
 
     BEGIN = "begin"
@@ -29,8 +29,8 @@ class LinkEvent(Enum):
     REST = "rest"
 
 
-_IDLE, _RESOLVING = LinkState.IDLE, LinkState.RESOLVING
-_CONNECTING, _OPEN, _WAITING = LinkState.CONNECTING, LinkState.OPEN, LinkState.WAITING
+_IDLE, _RESOLVING = SrmpLinkState.IDLE, SrmpLinkState.RESOLVING
+_CONNECTING, _OPEN, _WAITING = SrmpLinkState.CONNECTING, SrmpLinkState.OPEN, SrmpLinkState.WAITING
 
 LINK_STATES: Final = StateMachine(
     "SRMP link",
@@ -38,24 +38,24 @@ LINK_STATES: Final = StateMachine(
     [
         Row(
             (_IDLE, _WAITING),
-            LinkEvent.BEGIN,
+            SrmpLinkEvent.BEGIN,
             _RESOLVING,
             "3.1.7.7, 3.1.6.1: messages wait, or the Retransmission Timer is due",
         ),
         Row(
             (_RESOLVING, _CONNECTING),
-            LinkEvent.CONNECT,
+            SrmpLinkEvent.CONNECT,
             _CONNECTING,
             "3.1.7.9: an address of the host; after a failure the next one",
         ),
-        Row((_CONNECTING,), LinkEvent.CONNECTED, _OPEN, "3.1.7.9: the queue is Connected"),
-        Row((_OPEN,), LinkEvent.CLOSED, _IDLE, "3.1.6.4: idle, closed by either end"),
+        Row((_CONNECTING,), SrmpLinkEvent.CONNECTED, _OPEN, "3.1.7.9: the queue is Connected"),
+        Row((_OPEN,), SrmpLinkEvent.CLOSED, _IDLE, "3.1.6.4: idle, closed by either end"),
         Row(
             (_RESOLVING, _CONNECTING, _OPEN),
-            LinkEvent.FAIL,
+            SrmpLinkEvent.FAIL,
             _WAITING,
             "3.1.7.1, 3.1.7.2.5: no address, no connection, lost, or an answer that fails",
         ),
-        Row(tuple(LinkState), LinkEvent.REST, _IDLE, "3.1.7.4: paused, offline or empty"),
+        Row(tuple(SrmpLinkState), SrmpLinkEvent.REST, _IDLE, "3.1.7.4: paused, offline or empty"),
     ],
 )

@@ -27,11 +27,11 @@ from posthouse.protocols.srmp.destinations import (
 )
 from posthouse.protocols.srmp.exchange import Exchange, Posted
 from posthouse.protocols.srmp.http_head import ResponseHead
-from posthouse.protocols.srmp.link import Connecting, Link
-from posthouse.protocols.srmp.link_states import LinkEvent, LinkState
-from posthouse.protocols.srmp.network import Network, Transport
+from posthouse.protocols.srmp.link import LinkAttempt, SrmpLink
+from posthouse.protocols.srmp.link_states import SrmpLinkEvent, SrmpLinkState
+from posthouse.protocols.srmp.network import SrmpNetwork, SrmpTransport
 from posthouse.protocols.srmp.requests import RequestMaker, Unsendable
-from posthouse.protocols.srmp.sending import NEVER, Taken
+from posthouse.protocols.srmp.sending import NEVER, TakenPosts
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.protocols.timers import Timers
 
@@ -44,14 +44,14 @@ FRESH_MS = 1_000  # what was taken longer ago is looked at again: it may have ex
 Tell = Callable[..., None]
 
 
-class Links:
+class SrmpLinks:
     """The links, by the numbers of their outgoing queues."""
 
     def __init__(
         self,
         desk: Desk,
         settings: SrmpSettings,
-        network: Network,
+        network: SrmpNetwork,
         now: Callable[[], int],
         *,
         timers: Timers,
@@ -69,11 +69,11 @@ class Links:
         self._requests = requests
         self._tell = tell
         self._reports = Reports(desk)
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, SrmpLink] = {}
 
     # -- which queue has one
 
-    def all(self) -> list[Link]:
+    def all(self) -> list[SrmpLink]:
         """Every link, to look at."""
         return list(self._links.values())
 
@@ -95,14 +95,14 @@ class Links:
             self._go_on(link, queue)
         self._drop_if_done(link, queue)
 
-    def _go_on(self, link: Link, queue: Queue) -> None:
+    def _go_on(self, link: SrmpLink, queue: Queue) -> None:
         link.ready = True
-        if link.state is LinkState.OPEN:
+        if link.state is SrmpLinkState.OPEN:
             self.pump(link)
-        elif link.state is LinkState.IDLE:
+        elif link.state is SrmpLinkState.IDLE:
             if link.fetched or self._has_reason(queue):
                 self._begin(link)
-        elif link.state is LinkState.WAITING and self._is_due(queue):
+        elif link.state is SrmpLinkState.WAITING and self._is_due(queue):
             self._begin(link)
 
     def _queue(self, number: int) -> Queue | None:
@@ -112,10 +112,10 @@ class Links:
             return None
         return queue if is_handled(parse_format_name(queue.definition.format_name)) else None
 
-    def _add(self, queue: Queue) -> Link:
+    def _add(self, queue: Queue) -> SrmpLink:
         name = parse_format_name(queue.definition.format_name)
         assert isinstance(name, DirectName)
-        link = self._links[queue.number] = Link(queue.number, name, self.settings, self)
+        link = self._links[queue.number] = SrmpLink(queue.number, name, self.settings, self)
         self._learn_addresses(link)
         link.sending.remind_later(self._now(), is_new=True)
         self._timers.arm(link)
@@ -140,29 +140,29 @@ class Links:
     def retry_now(self, number: int) -> bool:
         """An operator asks: connects without waiting for the timer. False: nothing waits."""
         link = self._links.get(number)
-        if link is not None and link.state is LinkState.WAITING:
+        if link is not None and link.state is SrmpLinkState.WAITING:
             self._begin(link)
         elif link is None:
             self.look(number)
         return number in self._links
 
-    def _rest(self, link: Link) -> None:
+    def _rest(self, link: SrmpLink) -> None:
         """Pause Queue (3.1.7.4): timers are off, the connection is closed, nothing is sent."""
         self._close(link)
         self._end_sending(link)
-        if link.state is not LinkState.IDLE:
+        if link.state is not SrmpLinkState.IDLE:
             link.attempt += 1
             self._reports.state([link.number], _STATE.DISCONNECTED)
-        link.happened(LinkEvent.REST)
+        link.happened(SrmpLinkEvent.REST)
         link.retry_at_ms = NEVER
         self._timers.forget(link)
 
-    def _drop_if_done(self, link: Link, queue: Queue) -> None:
+    def _drop_if_done(self, link: SrmpLink, queue: Queue) -> None:
         if not queue.state.count and link.exchange is None:
             self._rest(link)
             self._drop(link)
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: SrmpLink) -> None:
         link.attempt += 1
         self._timers.forget(link)
         self._links.pop(link.number, None)
@@ -197,7 +197,7 @@ class Links:
         self._learn_addresses(link)
         return None
 
-    def _learn_addresses(self, link: Link) -> None:
+    def _learn_addresses(self, link: SrmpLink) -> None:
         """Receipts may come while nothing is sent, or while a proxy does that for us."""
         address = as_address(link.name.host)
         if address is not None:
@@ -206,7 +206,7 @@ class Links:
             link.is_learning = True
             self._network.resolve(link.name.host, partial(self._learned, link))
 
-    def _learned(self, link: Link, addresses: list[str], fault: str) -> None:
+    def _learned(self, link: SrmpLink, addresses: list[str], fault: str) -> None:
         link.is_learning = False
         if addresses:
             link.own_addresses = frozenset(map(host_key, addresses))
@@ -214,9 +214,9 @@ class Links:
 
     # -- connecting: Establish Transport Connection (3.1.7.9)
 
-    def _begin(self, link: Link) -> None:
+    def _begin(self, link: SrmpLink) -> None:
         link.attempt += 1
-        link.happened(LinkEvent.BEGIN)
+        link.happened(SrmpLinkEvent.BEGIN)
         link.retry_at_ms = NEVER
         self._reports.state([link.number], _STATE.WAITING)
         found = self._reports.ask(
@@ -231,7 +231,7 @@ class Links:
         else:
             self._network.resolve(found.host, partial(self._resolved, link, link.attempt))
 
-    def _resolved(self, link: Link, attempt: int, addresses: list[str], fault: str) -> None:
+    def _resolved(self, link: SrmpLink, attempt: int, addresses: list[str], fault: str) -> None:
         destination = link.destination
         if link.attempt != attempt or destination is None:
             return
@@ -248,16 +248,16 @@ class Links:
         self._reports.next_hops([link.number], map(NextHop.of_ip, usable))
         self._connect(link)
 
-    def _connect(self, link: Link) -> None:
+    def _connect(self, link: SrmpLink) -> None:
         destination, hop = link.destination, link.hop
         assert destination is not None
         assert hop is not None
-        link.happened(LinkEvent.CONNECT)
+        link.happened(SrmpLinkEvent.CONNECT)
         link.attempt += 1
-        attempt = Connecting(self, link)
+        attempt = LinkAttempt(self, link)
         self._network.connect(hop, destination.port, destination.secure, attempt)
 
-    def not_connected(self, link: Link, status: ConnectionStatus, words: str) -> None:
+    def not_connected(self, link: SrmpLink, status: ConnectionStatus, words: str) -> None:
         """There is no connection; the next address is tried at once."""
         if link.at + 1 < len(link.hops):
             self._history(link, status)
@@ -266,9 +266,9 @@ class Links:
         else:
             self._fail(link, status, words)
 
-    def connected(self, link: Link, transport: Transport) -> Exchange:
+    def connected(self, link: SrmpLink, transport: SrmpTransport) -> Exchange:
         """3.1.7.9: the queue is Connected, and the Session Cleanup Timer runs."""
-        link.happened(LinkEvent.CONNECTED)
+        link.happened(SrmpLinkEvent.CONNECTED)
         link.exchange = Exchange(self.settings, transport, link, self._now, self._pipeline(link))
         link.ready = True
         hop = link.hop
@@ -280,18 +280,18 @@ class Links:
         self._timers.arm(link)
         return link.exchange
 
-    def _pipeline(self, link: Link) -> int:
+    def _pipeline(self, link: SrmpLink) -> int:
         """How many requests may be on their way; one where a proxy, or the past, makes cautious."""
         assert link.destination is not None
         return 1 if link.caution or link.destination.to_proxy else self.settings.pipeline
 
-    def _history(self, link: Link, status: ConnectionStatus) -> None:
+    def _history(self, link: SrmpLink, status: ConnectionStatus) -> None:
         hop = None if link.hop is None else NextHop.of_ip(link.hop)
         self._reports.history([link.number], status, hop)
 
     # -- sending: Send User Message (3.1.7.2, 3.1.7.8)
 
-    def pump(self, link: Link) -> None:
+    def pump(self, link: SrmpLink) -> None:
         """Posts what the connection takes, and has more ready."""
         exchange = link.exchange
         if exchange is None or self.stopped:
@@ -307,10 +307,10 @@ class Links:
                 lambda manager: link.sending.take(manager, self._now()), partial(self._taken, link)
             )
 
-    def _taken(self, link: Link, answer: Answer) -> None:
+    def _taken(self, link: SrmpLink, answer: Answer) -> None:
         link.is_taking = False
         taken = answer.value
-        if not isinstance(taken, Taken) or taken.sender is not link.sending.sender:
+        if not isinstance(taken, TakenPosts) or taken.sender is not link.sending.sender:
             return  # it was ended meanwhile, or its queue is gone
         link.fetched.extend(taken.messages)
         link.fetched_at_ms = self._now()
@@ -321,7 +321,7 @@ class Links:
         else:
             self.pump(link)
 
-    def _post(self, link: Link, exchange: Exchange) -> None:
+    def _post(self, link: SrmpLink, exchange: Exchange) -> None:
         message = link.fetched.popleft()
         assert link.destination is not None
         try:
@@ -338,7 +338,7 @@ class Links:
         exchange.post(message.number, message.transactional, parts)
         self._timers.arm(link)
 
-    def answered(self, link: Link, posted: Posted, head: ResponseHead) -> None:
+    def answered(self, link: SrmpLink, posted: Posted, head: ResponseHead) -> None:
         """3.1.7.2.5, decision 66: what became of a message by the status of its response.
 
         Requests after one that failed have answers of their own, and are not sent again in vain.
@@ -362,18 +362,18 @@ class Links:
             self._fail(link, _STATUS.CONNECTION_REFUSED, exchange.refusal)
 
     def _acknowledged(
-        self, manager: QueueManager, link: Link, posted: Posted, head: ResponseHead
+        self, manager: QueueManager, link: SrmpLink, posted: Posted, head: ResponseHead
     ) -> None:
         link.sending.acknowledged([posted.number])
         if head.date:
             manager.transfer.clock_seen(link.hop or "", head.date)
 
-    def _succeeded(self, link: Link) -> None:
+    def _succeeded(self, link: SrmpLink) -> None:
         if link.failures or link.last_error:
             link.failures, link.last_error = 0, ""
             self._reports.retry([link.number], None, "")
 
-    def _refused(self, link: Link, message: int, transactional: bool) -> None:
+    def _refused(self, link: SrmpLink, message: int, transactional: bool) -> None:
         """400: dead-lettered where that was asked for; a stream begins again (decision 82)."""
         self._decide(lambda manager: manager.transfer.refused_by_peer(link.number, message))
         if transactional:  # what follows it has another place now, and is taken again
@@ -385,7 +385,7 @@ class Links:
 
     # -- the end of a connection, and the Retransmission Timer (3.1.6.1)
 
-    def ended(self, link: Link, exchange: Exchange, words: str) -> None:
+    def ended(self, link: SrmpLink, exchange: Exchange, words: str) -> None:
         """Session cleanup (3.1.6.4), a peer that closed what was idle, or a failure (3.1.7.1)."""
         if link.exchange is not exchange:
             return
@@ -401,21 +401,21 @@ class Links:
             return
         if lost:  # it was idle, and closed while our request was on its way: nobody has failed
             self._end_sending(link)
-        link.happened(LinkEvent.CLOSED)
+        link.happened(SrmpLinkEvent.CLOSED)
         self._reports.state([link.number], _STATE.DISCONNECTED)
         if lost or link.fetched:
             self._begin(link)
         else:
             self._network.soon(partial(self.look, link.number))
 
-    def _fail(self, link: Link, status: ConnectionStatus, words: str) -> None:
+    def _fail(self, link: SrmpLink, status: ConnectionStatus, words: str) -> None:
         """Decision 32: Disconnected, and once more after a while, which grows."""
         self._close(link)
         self._end_sending(link)
         link.attempt += 1
         link.failures += 1
         pause_ms = self._pause_ms(link.failures)
-        link.happened(LinkEvent.FAIL)
+        link.happened(SrmpLinkEvent.FAIL)
         link.last_error = words
         link.retry_at_ms = self._now() + pause_ms
         self._history(link, status)
@@ -430,20 +430,20 @@ class Links:
         most = max(settings.retransmission_max_ms, first)
         return min(first << min(failures - 1, _DOUBLINGS_MAX), most)
 
-    def _close(self, link: Link) -> None:
+    def _close(self, link: SrmpLink) -> None:
         exchange, link.exchange = link.exchange, None
         if exchange is not None:
             exchange.leave()
 
-    def _end_sending(self, link: Link) -> None:
+    def _end_sending(self, link: SrmpLink) -> None:
         link.fetched.clear()
         if link.sending.sender is not None:
             self._decide(lambda manager: link.sending.end())
 
-    def due(self, link: Link) -> None:
+    def due(self, link: SrmpLink) -> None:
         """Retransmission Timer (3.1.6.1), Stream Receipt Wait Timer (3.1.6.2), and reminders."""
         now_ms = self._now()
-        if link.state is LinkState.WAITING and link.retry_at_ms <= now_ms:
+        if link.state is SrmpLinkState.WAITING and link.retry_at_ms <= now_ms:
             self._retransmit(link)
         if link.sending.resend_at_ms <= now_ms:
             self.desk.decide(
@@ -455,20 +455,20 @@ class Links:
             if queue is not None and self._may_send(queue):
                 self.desk.decide(link.sending.remind, partial(self._resend, link))
 
-    def _retransmit(self, link: Link) -> None:
+    def _retransmit(self, link: SrmpLink) -> None:
         queue = self._queue(link.number)
         if queue is None or not self._may_send(queue) or not queue.state.count:
-            link.happened(LinkEvent.REST)
+            link.happened(SrmpLinkEvent.REST)
             self.look(link.number)
         else:
             self._begin(link)
 
-    def _resend(self, link: Link, answer: Answer) -> None:
+    def _resend(self, link: SrmpLink, answer: Answer) -> None:
         self._timers.arm(link)
         if answer.value is not True or self._links.get(link.number) is not link:
             return
         link.ready = True
-        if link.state is LinkState.OPEN:
+        if link.state is SrmpLinkState.OPEN:
             self.pump(link)
-        elif link.state is LinkState.IDLE:
+        elif link.state is SrmpLinkState.IDLE:
             self._begin(link)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
-from posthouse.protocols.transport import Owner, Resolved
+from posthouse.protocols.transport import ConnectionOwner, Resolved
 
 
-class Transport(Protocol):
+class SrmpTransport(Protocol):
     """One connection, as its owner uses it."""
 
     @property
@@ -43,10 +43,10 @@ class Transport(Protocol):
         ...
 
 
-class Attempt(Protocol):
+class SrmpAttempt(Protocol):
     """Who waits for a connection; exactly one of the two is called, once."""
 
-    def connected(self, transport: Transport) -> Owner | None:
+    def connected(self, transport: SrmpTransport) -> ConnectionOwner | None:
         """The owner that gets the bytes; None: nobody wants the connection any more."""
         ...
 
@@ -62,14 +62,14 @@ class Secure(NamedTuple):
     tunnel: str = ""  # `host:port` that the proxy there is asked for first
 
 
-class Network(Protocol):
+class SrmpNetwork(Protocol):
     """Calls return at once; what they ask for is told later, never from inside the call."""
 
     def resolve(self, host: str, done: Resolved) -> None:
         """Looks a host name up afresh."""
         ...
 
-    def connect(self, address: str, port: int, secure: Secure | None, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, secure: Secure | None, attempt: SrmpAttempt) -> None:
         """Opens a connection (2.1.1); gives up after `connect_timeout_ms`."""
         ...
 

@@ -15,9 +15,9 @@ from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.desk import Answer, Desk
-from posthouse.protocols.srmp.connection import Connection, Slot
-from posthouse.protocols.srmp.links import Links
-from posthouse.protocols.srmp.network import Network, Transport
+from posthouse.protocols.srmp.connection import ResponseSlot, SrmpConnection
+from posthouse.protocols.srmp.links import SrmpLinks
+from posthouse.protocols.srmp.network import SrmpNetwork, SrmpTransport
 from posthouse.protocols.srmp.requests import RequestMaker
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.protocols.timers import Timers
@@ -25,7 +25,7 @@ from posthouse.protocols.timers import Timers
 BATCH_MAX = 256  # requests that the engine looks at in one call
 
 
-class Figures(NamedTuple):
+class SrmpFigures(NamedTuple):
     """What the metrics show of the protocol."""
 
     connections: int  # that others have open
@@ -40,7 +40,7 @@ class SrmpProtocol:
     """`Host` of all connections. Everything it does follows from calls: it has no clock."""
 
     def __init__(
-        self, desk: Desk, settings: SrmpSettings, network: Network, now: Callable[[], int]
+        self, desk: Desk, settings: SrmpSettings, network: SrmpNetwork, now: Callable[[], int]
     ) -> None:
         self.desk = desk
         self.settings = settings
@@ -49,7 +49,7 @@ class SrmpProtocol:
         self.on_event: Callable[[Event], None] = lambda event: None  # for the log
         self.timers = Timers(network.wake_at)
         self.requests = RequestMaker(desk, settings)
-        self.links = Links(
+        self.links = SrmpLinks(
             desk,
             settings,
             network,
@@ -58,11 +58,11 @@ class SrmpProtocol:
             requests=self.requests,
             tell=lambda name, **details: self.on_event(Event(name, details)),
         )
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[SrmpConnection, None] = {}
         self.refusals: Counter[str] = Counter()
         self._network = network
         self._answers: Counter[int] = Counter()
-        self._arrivals: list[tuple[Slot, SrmpArrival]] = []
+        self._arrivals: list[tuple[ResponseSlot, SrmpArrival]] = []
         self._received = self._received_bytes = 0
         self._receipts_from = frozenset(map(host_key, settings.receipts_from))
 
@@ -96,9 +96,9 @@ class SrmpProtocol:
         """A listener is open: `http` or `https`."""
         self.requests.listens(scheme, address, port)
 
-    def accept(self, transport: Transport, address: str) -> Connection:
+    def accept(self, transport: SrmpTransport, address: str) -> SrmpConnection:
         """A connection that somebody opened to us."""
-        connection = Connection(self.settings, transport, self, address, self.now)
+        connection = SrmpConnection(self.settings, transport, self, address, self.now)
         self.connections[connection] = None
         self.timers.arm(connection)
         return connection
@@ -131,7 +131,7 @@ class SrmpProtocol:
         """The second of the engine's clock."""
         return self.desk.manager.machine.utc
 
-    def hand_in(self, slot: Slot, arrival: SrmpArrival) -> None:
+    def hand_in(self, slot: ResponseSlot, arrival: SrmpArrival) -> None:
         """Gathers the requests of all connections that come at once."""
         if not self._arrivals:
             self._network.soon(self._decide)
@@ -148,7 +148,7 @@ class SrmpProtocol:
             except ServiceNotAvailable as error:
                 self._decided(slots, Answer(None, error, ()))
 
-    def _decided(self, slots: list[Slot], answer: Answer) -> None:
+    def _decided(self, slots: list[ResponseSlot], answer: Answer) -> None:
         verdicts = answer.value
         if not isinstance(verdicts, list):
             why = "the queue manager cannot take it" if answer.error is None else str(answer.error)
@@ -173,21 +173,21 @@ class SrmpProtocol:
             return True
         return self.links.may_acknowledge(number, address)
 
-    def rearm(self, connection: Connection) -> None:
+    def rearm(self, connection: SrmpConnection) -> None:
         """A connection has something to do earlier than it thought."""
         self.timers.arm(connection)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: SrmpConnection) -> None:
         """A connection is gone."""
         self.connections.pop(connection, None)
         self.timers.forget(connection)
 
     # -- what people see
 
-    def figures(self) -> Figures:
+    def figures(self) -> SrmpFigures:
         """The state of everything, and what has been so far."""
         links = self.links
-        return Figures(
+        return SrmpFigures(
             len(self.connections),
             dict(Counter(link.state.value for link in links.all())),
             {str(status): count for status, count in self._answers.items()},

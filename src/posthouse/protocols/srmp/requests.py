@@ -10,7 +10,7 @@ from posthouse.engine.transfer.srmp.redirects import url_text
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.names import DirectName, Protocol
 from posthouse.protocols.desk import Desk
-from posthouse.protocols.srmp.destinations import Destination
+from posthouse.protocols.srmp.destinations import HttpDestination
 from posthouse.protocols.srmp.http_writer import request
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.message_security import Signer
@@ -39,7 +39,7 @@ class RequestMaker:
         self._listeners[scheme] = address, port
 
     def make(
-        self, packet: bytes, name: DirectName, destination: Destination, local_address: str
+        self, packet: bytes, name: DirectName, destination: HttpDestination, local_address: str
     ) -> list[bytes]:
         """The request for a packet that goes to a queue by way of a destination."""
         transfer, url, seen = self._desk.manager.transfer, url_text(name), glance(packet)

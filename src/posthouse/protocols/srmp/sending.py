@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import OutgoingQueueState
-from posthouse.engine.transfer.outgoing_cursor import Sender
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.protocols.srmp.settings import SrmpSettings
 
 NEVER = 1 << 62  # a time that does not come
 
 
-class Taken(NamedTuple):
+class TakenPosts(NamedTuple):
     """Messages on their way out, and whose they are."""
 
-    sender: Sender
+    sender: OutgoingCursor
     messages: list[Outbound]
     has_more: bool
 
 
-class SendingQueue:
+class SrmpSendingQueue:
     """All but looking is called from inside the engine's turns.
 
     A sender lives as long as nothing goes wrong, also while its connection is closed for idleness:
@@ -43,7 +43,7 @@ class SendingQueue:
 
     def __init__(self, number: int, settings: SrmpSettings) -> None:
         self.number = number
-        self.sender: Sender | None = None  # begun with the first take
+        self.sender: OutgoingCursor | None = None  # begun with the first take
         self.begins_anew = False  # what was taken and not sent has to be taken again
         self.remind_at_ms = NEVER  # then the last message goes once more, if any wait for the end
         self.reminds = False
@@ -53,7 +53,7 @@ class SendingQueue:
         self._resend_ms = settings.resend_ms
         self._last_ack = (0, 0)  # stream and number of the last receipt
 
-    def take(self, manager: QueueManager, now_ms: int) -> Taken:
+    def take(self, manager: QueueManager, now_ms: int) -> TakenPosts:
         """The next messages; they are about to be sent (3.1.7.7-8)."""
         sender = self._begin(manager)
         self._look_for_progress(manager.machine.utc, now_ms)
@@ -62,9 +62,9 @@ class SendingQueue:
         messages = reminder + sender.take(settings.send_batch_messages, settings.send_batch)
         if self.resend_at_ms == NEVER and any(message.transactional for message in messages):
             self._start(manager.machine.utc, now_ms)
-        return Taken(sender, messages, sender.waiting)
+        return TakenPosts(sender, messages, sender.waiting)
 
-    def _begin(self, manager: QueueManager) -> Sender:
+    def _begin(self, manager: QueueManager) -> OutgoingCursor:
         if self.sender is None or self.begins_anew or not self.sender.live:
             self.begins_anew = False
             self.sender = manager.transfer.begin_sending(self.number)
@@ -137,6 +137,6 @@ class SendingQueue:
             sender.end()
 
 
-def _last_ack_of(sender: Sender) -> tuple[int, int]:
+def _last_ack_of(sender: OutgoingCursor) -> tuple[int, int]:
     info = sender.transfer.info(sender.queue)
     return info.last_ack_id, info.last_ack_number

@@ -13,15 +13,15 @@ from posthouse.net.listening import Listener
 from posthouse.net.sockets import shown_address
 from posthouse.protocols.desk import Desk
 from posthouse.protocols.memory import MemoryAccount
-from posthouse.protocols.srmp.connection import Connection
+from posthouse.protocols.srmp.connection import SrmpConnection
 from posthouse.protocols.srmp.http_head import ResponseHead
 from posthouse.protocols.srmp.http_reader import ResponseReader
 from posthouse.protocols.srmp.http_writer import connect_request
-from posthouse.protocols.srmp.network import Attempt, Secure
+from posthouse.protocols.srmp.network import Secure, SrmpAttempt
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.protocols.streams import Stream, StreamNode, monotonic_ms
-from posthouse.protocols.transport import Owner
+from posthouse.protocols.transport import ConnectionOwner
 
 HANDSHAKE_S: Final = 20.0  # of TLS
 
@@ -30,13 +30,13 @@ class Wire(Stream):
     """One TCP connection: the `Transport` of its owner."""
 
     def __init__(
-        self, node: SrmpNode, attempt: Attempt | None, admission: Admission | None = None
+        self, node: SrmpNode, attempt: SrmpAttempt | None, admission: Admission | None = None
     ) -> None:
         super().__init__(node, admission, attempt)
         self._protocol = node.protocol
         self._attempt = attempt
 
-    def begin(self, address: str) -> Owner | None:
+    def begin(self, address: str) -> ConnectionOwner | None:
         """Who gets the bytes."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
@@ -47,12 +47,12 @@ class Wire(Stream):
     @property
     def is_proven(self) -> bool:
         """Whether a request has come whole."""
-        return isinstance(self._owner, Connection) and self._owner.has_asked
+        return isinstance(self._owner, SrmpConnection) and self._owner.has_asked
 
     def eof_received(self) -> bool:
         """A peer that sends no more may still read what it waits for; over TLS it may not."""
         owner = self._owner
-        if isinstance(owner, Connection) and owner.is_waiting:
+        if isinstance(owner, SrmpConnection) and owner.is_waiting:
             owner.finish()
             return self._transport.get_extra_info("ssl_object") is None
         return super().eof_received()
@@ -70,7 +70,7 @@ class Wire(Stream):
     @property
     def is_deaf(self) -> bool:
         """Who does not read our answers does not get to ask for more of them."""
-        return not self.writable and isinstance(self._owner, Connection)
+        return not self.writable and isinstance(self._owner, SrmpConnection)
 
 
 class Tunnel(asyncio.Protocol):
@@ -134,12 +134,14 @@ class SrmpNode(StreamNode):
         """In the next round of the loop."""
         self._loop.call_soon(action)
 
-    def connect(self, address: str, port: int, secure: Secure | None, attempt: Attempt) -> None:
+    def connect(self, address: str, port: int, secure: Secure | None, attempt: SrmpAttempt) -> None:
         """Connects within `connect_timeout_ms`."""
         opening = partial(self._open, address, port, secure, attempt)
         self.run(self.connected(f"{address} port {port}", opening, attempt))
 
-    async def _open(self, address: str, port: int, secure: Secure | None, attempt: Attempt) -> None:
+    async def _open(
+        self, address: str, port: int, secure: Secure | None, attempt: SrmpAttempt
+    ) -> None:
         if secure is None:
             await self._loop.create_connection(lambda: Wire(self, attempt), address, port)
         elif not secure.tunnel:
@@ -153,7 +155,9 @@ class SrmpNode(StreamNode):
         else:
             await self._open_tunnel(address, port, secure, attempt)
 
-    async def _open_tunnel(self, address: str, port: int, secure: Secure, attempt: Attempt) -> None:
+    async def _open_tunnel(
+        self, address: str, port: int, secure: Secure, attempt: SrmpAttempt
+    ) -> None:
         """TLS with the peer, by way of a proxy that sees nothing of it."""
         transport, tunnel = await self._loop.create_connection(
             lambda: Tunnel(secure.tunnel, self.settings), address, port

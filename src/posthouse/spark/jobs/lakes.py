@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.client.admin_http import BulkHttp
-from posthouse.client.arrow_read import Wanted, plan
+from posthouse.client.arrow_read import PlannedQueue, plan
 from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.lakes.files import LakeFiles
@@ -63,7 +63,7 @@ def _may_look(http: BulkHttp, queue: str, first_us: int) -> bool:
     Whoever makes a queue has all rights to it, and none to what was in one of the same name.
     """
     try:
-        (found,) = plan(http, [Wanted(queue)]).queues
+        (found,) = plan(http, [PlannedQueue(queue)]).queues
     except _NOT_SHOWN:
         return False
     created = datetime.fromisoformat(found.created_time)

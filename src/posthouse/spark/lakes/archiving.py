@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from posthouse.client.arrow_read import Identity, QueuePlan, Wanted
+from posthouse.client.arrow_read import LookupIdentity, PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.checkpoints import planned_offsets
 from posthouse.spark.endpoint import Endpoint, http_now
@@ -270,7 +270,7 @@ def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
     found: dict[str, int] = {}
     try:
         for endpoint, names in asked_of(read, endpoints).items():
-            whole = [plan.queue for plan in endpoint.plan([Wanted(name) for name in names])]
+            whole = [plan.queue for plan in endpoint.plan([PlannedQueue(name) for name in names])]
             new = [_after_lake(name, state) for name in whole]
             after = {wanted.queue: wanted.after for wanted in new}
             for plan in endpoint.plan(new):
@@ -282,12 +282,12 @@ def _waiting(lake: LakeFiles, read: SourceOptions) -> dict[str, int]:
     return found
 
 
-def _after_lake(queue: str, state: LakeState | None) -> Wanted:
+def _after_lake(queue: str, state: LakeState | None) -> PlannedQueue:
     """What the lake does not have of a queue, and which start gave the last id that it has."""
     if state is None:
-        return Wanted(queue)
-    identity = Identity(incarnation=state.incarnation(queue))
-    return Wanted(queue, max(0, state.through(queue)), identity=identity)
+        return PlannedQueue(queue)
+    identity = LookupIdentity(incarnation=state.incarnation(queue))
+    return PlannedQueue(queue, max(0, state.through(queue)), identity=identity)
 
 
 def _check_ids(lake: LakeFiles, plan: QueuePlan, through: int) -> None:

@@ -18,7 +18,7 @@ from posthouse.model.errors import QmsError
 from posthouse.security.accounts import Door
 
 if TYPE_CHECKING:
-    from posthouse.engine.jobs.files import Handle
+    from posthouse.engine.jobs.files import FileHandle
     from posthouse.engine.jobs.job import Attachment, Job
 
 KEPT_SHARE = 8  # one of this many connections is for those who were proved before
@@ -61,7 +61,7 @@ class Station:
         self.attached: dict[int, Attachment] = {}  # by the ID of the queue
         self.writing: dict[int, Job] = {}  # created here and not released yet
         self.servicing: dict[int, Job] = {}
-        self.handles: dict[int, Handle] = {}
+        self.handles: dict[int, FileHandle] = {}
         self.handles_to: dict[Job, dict[int, None]] = {}  # their numbers, by the job of the file
         self.owner: object = None  # the session that it ends with
         self.lease_ms = 0  # it ends this long after its last use; 0: with its connection only

@@ -23,7 +23,7 @@ from posthouse.engine.transfer.incoming_sequences import (
     IncomingTransactionalTransferInfo as Incoming,
 )
 from posthouse.engine.transfer.incoming_sequences import came_from
-from posthouse.engine.transfer.lineages import Claim, Standing, places_key, rank
+from posthouse.engine.transfer.lineages import SequenceClaim, Standing, places_key, rank
 from posthouse.engine.transfer.shared_answers import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
@@ -66,7 +66,7 @@ class StreamPlace:
         self._streams = streams
         self.core = core = streams.core
         self.stream = stream
-        self.claim = Claim(
+        self.claim = SequenceClaim(
             queue,
             stream.guid,
             format_name,
