@@ -197,7 +197,7 @@ def test_rights_and_roles_hold(tmp_path: Path) -> None:
         (lambda data: data[:-8], 400, "before its end"),
         (lambda data: data[: len(data) // 2], 400, "before its end"),
         (lambda data: b"", 400, "before its end"),
-        (lambda data: data + b"more", 400, "behind the end"),
+        (lambda data: data + b"more", 400, "after the end"),
         (lambda data: b"\0" * 100, 400, "IPC stream"),
         (lambda data: data[:-8] + data, 400, "second schema"),
         (lambda data: b"\xff\xff\xff\xff\0\0\0\0", 400, "no schema"),
