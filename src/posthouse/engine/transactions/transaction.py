@@ -74,7 +74,7 @@ class EnqueuedBatch:
         self.first = self.last = 0
 
     def is_followed_by(self, other: EnqueuedBatch) -> bool:
-        """Whether another batch goes on where this one ends, and nothing tells them apart."""
+        """Whether another batch goes on where this one ends, with nothing in between."""
         row, its_row, batch, its_batch = self.row, other.row, self.batch, other.batch
         return (
             batch is not None
