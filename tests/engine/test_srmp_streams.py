@@ -230,6 +230,76 @@ def test_receipts_that_went_astray_are_led_to_the_next_address(rig: WebRig) -> N
     assert any(receipt.final for receipt in rig.receipts(there))
 
 
+def finals(rig: WebRig, host: str) -> list[tuple[str, int]]:
+    """The final receipts that wait for a host: stream and number."""
+    found = rig.receipts(RECEIPTS_NAME.replace(FAR, host))
+    return [(receipt.stream_id, receipt.last_ordinal) for receipt in found if receipt.final]
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_what_is_received_before_a_sender_that_moves_has_sent_it_again_is_told_to_it(
+    rig: WebRig, begins_anew: bool
+) -> None:
+    """Seed 288 of the trials with a stranger: the sender is cut off while it sends again."""
+    messages = [rig.streamed(number, dead_letter=True) for number in (1, 2, 3, 4)]
+    assert rig.post(*messages) == [200] * 4
+    rig.advance(1)
+    moved = Peer(b"", "192.0.2.99")
+    assert rig.post(messages[1], peer=moved) == [200]
+    assert rig.post(messages[1], peer=STRANGER) == [200]
+    rig.advance(1)
+    for _ in messages:
+        rig.receive("streamed")
+    name = stream_id(FAR_GUID, SEQUENCE)
+    expected = [(name, number) for number in (1, 2, 3, 4)]
+    assert finals(rig, FAR) == expected
+    assert finals(rig, moved.host) == finals(rig, STRANGER.host) == expected[:2]
+    assert rig.post(*messages[2:], peer=moved) == [200] * 2
+    if begins_anew:
+        assert rig.post(rig.streamed(1, sequence=LATER), peer=moved) == [200]
+    for _ in range(3):
+        rig.advance(30)
+        assert rig.post(*messages[1:], peer=moved) == [200] * 3
+        assert rig.post(messages[1], peer=STRANGER) == [200]
+    rig.advance(1)
+    assert finals(rig, moved.host) == expected
+    assert finals(rig, STRANGER.host) == expected[:2]
+    rig.check_books()
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_sender_that_moves_gets_final_receipts_from_where_it_was_whoever_came_between(
+    rig: WebRig, takes: bool
+) -> None:
+    """A stranger has repeated more than the machine has sent, and may take its receipts."""
+    messages = [rig.streamed(number, dead_letter=True) for number in (1, 2, 3)]
+    moved = Peer(b"", "192.0.2.99")
+    assert rig.post(*messages) == [200] * 3
+    assert rig.post(messages[0], peer=moved) == [200]
+    assert rig.post(*messages, peer=STRANGER) == [200] * 3
+    for known in rig.known():
+        known.accepted += 9 if known.via == STRANGER.host else 0
+    rig.advance(1)
+    for _ in messages:
+        rig.receive("streamed")
+    if takes:
+        rig.collect(RECEIPTS_NAME.replace(FAR, STRANGER.host))
+    assert rig.post(*messages[1:], peer=moved) == [200] * 2
+    rig.advance(1)
+    assert sorted(number for _, number in finals(rig, moved.host)) == [1, 2, 3]
+
+
+def test_final_receipts_are_copied_once_for_a_sender_that_goes_on_elsewhere(rig: WebRig) -> None:
+    messages = [rig.streamed(number, dead_letter=True) for number in (1, 2, 3)]
+    assert rig.post(*messages[:2]) == [200] * 2
+    rig.receive("streamed")
+    rig.receive("streamed")
+    moved = Peer(b"", "192.0.2.99")
+    assert rig.post(messages[2], peer=moved) == [200]
+    rig.advance(1)
+    assert [number for _, number in finals(rig, moved.host)] == [1, 2]
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_stranger_in_the_stream_of_another_eats_nothing_of_it(rig: WebRig, first: bool) -> None:
     """Finding F2 over HTTP: the receipt that fits what the machine has sent, and nobody stored."""

@@ -169,12 +169,12 @@ class WebRig(PostRig):
         found = [read_stream_receipt(packet.data) for packet in self.waiting(name)]
         return [receipt for receipt in found if receipt is not None]
 
-    def collect(self) -> list[int]:
+    def collect(self, name: str = RECEIPTS_NAME) -> list[int]:
         """The peer takes its stream receipts: how far they go."""
-        receipts = self.receipts()
+        receipts = self.receipts(name)
         if receipts:
-            self.take(RECEIPTS_NAME)
-            queue = self.away(RECEIPTS_NAME)
+            self.take(name)
+            queue = self.away(name)
             numbers = [number for _, number in queue.state.order.forward()]
             sender = queue.outgoing.sender if queue.outgoing else None
             assert sender is not None

@@ -401,6 +401,30 @@ def test_an_idle_sender_that_has_moved_gets_its_final_receipts(
     assert beta.bodies(TX) == ([b"two"] if begins_at else [])
 
 
+@pytest.mark.parametrize("offline", [False, True])
+def test_a_sender_that_was_paused_reminds_once_it_is_resumed(
+    web: Web, alpha: Machine, beta: Machine, offline: bool
+) -> None:
+    """Seed 576 of the trials with a stranger: the pause stopped the timer for good."""
+    alpha.send_in_transaction(TO, b"one", negative_journaling_requested=True)
+    web.advance(600)
+    alpha.move("10.0.0.11")
+    queue = alpha.outgoing(TO)
+    if offline:
+        alpha.call(lambda manager: manager.transfer.take_offline())
+    else:
+        alpha.call(lambda manager: manager.transfer.pause_queue(queue))
+    beta.receive(TX)
+    web.advance(6 * 3_600_000)
+    assert waits(alpha) == 1
+    if offline:
+        alpha.call(lambda manager: manager.transfer.bring_online())
+    else:
+        alpha.call(lambda manager: manager.transfer.resume_queue(queue))
+    web.advance(6 * 3_600_000)
+    assert waits(alpha) == 0
+
+
 def test_a_reminder_is_never_delivered(web: Web, alpha: Machine, beta: Machine) -> None:
     """The receiver has forgotten what it had accepted, and takes the sender for another."""
     alpha.send_in_transaction(TO, b"one", negative_journaling_requested=True)

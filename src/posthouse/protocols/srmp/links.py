@@ -97,6 +97,7 @@ class SrmpLinks:
 
     def _go_on(self, link: SrmpLink, queue: Queue) -> None:
         link.ready = True
+        self._timers.arm(link)  # a pause has stopped them, also that of reminders
         if link.state is SrmpLinkState.OPEN:
             self.pump(link)
         elif link.state is SrmpLinkState.IDLE:

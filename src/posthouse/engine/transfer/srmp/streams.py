@@ -19,10 +19,10 @@ from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
 from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import ReceivedBatch
+from posthouse.engine.transfer.incoming_sequences import HEIRS_MAX, came_from
 from posthouse.engine.transfer.incoming_sequences import (
     IncomingTransactionalTransferInfo as Incoming,
 )
-from posthouse.engine.transfer.incoming_sequences import came_from
 from posthouse.engine.transfer.lineages import SequenceClaim, Standing, places_key, rank
 from posthouse.engine.transfer.shared_answers import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
@@ -197,6 +197,8 @@ class StreamPlace:
         info.began = stream.current - 1
         came_from(info, own, self._judgment.origin)
         same = own is not None and own.sequence_id == stream.sequence_id
+        if own is not None and not same:
+            self._streams.share_finals(claim.queue.number, own, batch.change)
         like = self._answered_like
         if like is not None and stream.send_receipts_to is None:
             info.receipts_as = like.receipts_as or like.receipts_to
@@ -320,6 +322,7 @@ class IncomingStreams:
                 del self._unsent[next(iter(self._unsent))]
             told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
             core.transfer.keep_incoming(number, told, change)
+            self.share_finals(number, info, change)
         core.commit(change)
 
     def _is_said(self, key: Key, reached: tuple[int, int], change: Change) -> bool:
@@ -426,24 +429,62 @@ class IncomingStreams:
 
         Nobody takes it there any more, or the stream was taken over: then its sender does, soon.
         """
+        for number, body in self._finals(origin, info):
+            self._copy(number, body, info, change)
+
+    def share_finals(self, queue: int, info: Incoming, change: Change) -> None:
+        """A sender that has moved has sent again what was received before it had come to it.
+
+        The final receipts of what it has sent again since the last stream receipt are copied, each
+        place once: who repeats a message of another gets nothing of those after it.
+        """
+        begin, end = max(info.acknowledged, info.began), info.shared_number
+        if info.shared_id != info.sequence_id or begin >= end:
+            return
+        copied = set[FinalAck]()
+        for origin in self._origins(queue, info):
+            for number, body in self._finals(origin, info):
+                again = body.sequence_id == info.sequence_id and begin < body.sequence_number <= end
+                if again and body not in copied:
+                    copied.add(body)
+                    self._copy(number, body, info, change)
+
+    def _origins(self, queue: int, info: Incoming) -> list[Incoming]:
+        """The lineages that one has gone on from, the latest first."""
+        found, host = dict[str, Incoming](), info.origin
+        while host is not None and host not in (info.via, *found) and len(found) < HEIRS_MAX:
+            one = self.core.transfer.incoming_at(queue, info.source, info.format_name, host)
+            if one is None:
+                break
+            found[host], host = one, one.origin
+        return list(found.values())
+
+    def _finals(self, origin: Incoming, info: Incoming) -> list[tuple[int, FinalAck]]:
+        """The final receipts that wait where a stream was before."""
         core, before, now = self.core, origin.receipts_to, info.receipts_to
         queue = core.registry.find_outgoing(parse_format_name(before)) if before else None
         if queue is None or not now or now == before:
-            return
-        name = info.receipts_as or now
+            return []
+        found = []
         for _, number in list(queue.state.order.forward())[:COPIES_MAX]:
-            packet, (row,) = core.packet(number), core.state.table.rows((number,))
+            packet = core.packet(number)
             receipt = read_stream_receipt(packet)
-            if receipt is None or not receipt.final or receipt.identifier.guid != info.source:
-                continue
-            view = Packet(packet)
-            copy = final_stream_receipt(
-                *(read_final_ack(packet), view.message_class, view.label, receipt.stream_id, name),
-                self._origin(),
-            )
-            self._send(now, copy, change, kept_s=INFINITE)
-            if row.expires == NEVER:
-                core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
+            if receipt is not None and receipt.final and receipt.identifier.guid == info.source:
+                found.append((number, read_final_ack(packet)))
+        return found
+
+    def _copy(self, number: int, body: FinalAck, info: Incoming, change: Change) -> None:
+        core = self.core
+        packet, (row,) = core.packet(number), core.state.table.rows((number,))
+        view, receipt, now = Packet(packet), read_stream_receipt(packet), info.receipts_to
+        assert receipt is not None
+        copy = final_stream_receipt(
+            *(body, view.message_class, view.label, receipt.stream_id, info.receipts_as or now),
+            self._origin(),
+        )
+        self._send(now, copy, change, kept_s=INFINITE)
+        if row.expires == NEVER:
+            core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
 
     def _receipts_to(self, queue: Queue, stream: Stream, host: str) -> dict[str, str]:
         """The addresses from the start of the stream, or of the one that came after it.
