@@ -243,6 +243,40 @@ def test_a_machine_that_moved_is_told_what_became_of_what_it_sent_before(rig: Ea
     assert [final.sequence_number for final in rig.owed_to(PEER)] == [1, 2]
 
 
+def test_a_machine_is_told_of_each_message_that_strangers_have_sent_before_it(rig: EastRig) -> None:
+    """From several hosts in turn: it has gone on from each of them."""
+    wants = {"negative_journaling_requested": True}
+    real = [rig.east(n, **wants) for n in range(1, 7)]
+    other = Peer(FAR_GUID, "198.51.100.9")
+    for at, packet in enumerate(real):
+        if at % 2:
+            rig.take(packet, peer=STRANGER if at % 4 == 1 else other)
+        rig.take(packet)
+    rig.restart()
+    descriptor = rig.open("east", RECEIVE)
+    for _ in real:
+        rig.receive(descriptor)
+    assert [final.sequence_number for final in rig.owed_to(PEER)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_machine_of_the_directory_is_told_of_what_a_stranger_has_sent_before_it(
+    rig: EastRig,
+) -> None:
+    """Its answers may go over routers, where nobody has a session to get copies on."""
+    rig.enter_machine()
+    eve = Peer(FAR_GUID, "192.0.2.9", may_pass_on=lambda source: False)
+    router = Peer(bytes(range(80, 96)), "192.0.2.5")
+    packet = rig.east(1, negative_journaling_requested=True)
+    rig.take(packet, peer=eve)
+    rig.take(packet, peer=router)
+    rig.receive(rig.open("east", RECEIVE))
+    rig.restart()
+    assert [final.sequence_number for final in rig.owed_to(eve)] == [1]
+    rig.advance(AWAY_S + 1)
+    assert not rig.owed_to(eve)
+    assert [final.sequence_number for final in rig.owed_to(Peer(FAR_GUID, ""))] == [1]
+
+
 def test_a_refusal_is_told_to_the_host_that_sent_the_message() -> None:
     """A queue that is not there, in the name and at the place of another machine's message."""
     rig = EastRig(send_insecure_nacks=True)

@@ -221,7 +221,8 @@ class Acks:
     ) -> None:
         """A FinalAck for a message that has left its queue, to the host that it came from.
 
-        So to each that has gone on from there since: its sender may have moved.
+        So to each that has sent it too, or has gone on from there since: its sender may have moved,
+        or a stranger was before it. Where the directory shows the way, it waits there for any time.
         """
         transfer, seen = self.core.transfer, glance(packet)
         if not host:
@@ -232,7 +233,8 @@ class Acks:
         name, place = str(Packet(packet, seen).destination_queue), place_of(packet)[:2]
         hosts = transfer.heirs(queue, seen.source_guid, name, host, place)
         for each in hosts:
-            self.final(packet, message_class, each, step, each, AWAY_S if hosts[1:] else INFINITE)
+            kept_s = AWAY_S if each and hosts[1:] else INFINITE
+            self.final(packet, message_class, each, step, each, kept_s)
 
     def final(
         self,

@@ -12,7 +12,7 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import TABLE_INCOMING, Change
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
-from posthouse.engine.transfer.lineages import Lineages
+from posthouse.engine.transfer.lineages import Lineages, rank
 from posthouse.model.bounded import Shared
 from posthouse.model.errors import QueueError
 from posthouse.model.names import parse_format_name
@@ -86,6 +86,12 @@ def _host(address: str) -> str:
 def is_of(info: IncomingTransactionalTransferInfo, name: str) -> bool:
     """Whether a sequence is for a queue by this name, whatever host it is of."""
     return _identity(info.format_name) == name
+
+
+def _has_passed(info: IncomingTransactionalTransferInfo, place: tuple[int, int]) -> bool:
+    """Whether a lineage may have had a message of its own at a place."""
+    sequence_id, number = place
+    return sequence_id != info.sequence_id or info.began < number <= info.sequence_number
 
 
 def came_from(
@@ -231,19 +237,43 @@ class IncomingSequences:
     def heirs(
         self, queue: Queue, source: bytes, format_name: str, host: str, place: tuple[int, int]
     ) -> list[str]:
-        """A host, and those that have gone on from where it was, at or after a place."""
-        name, hosts = _identity(format_name), {host: None}
-        next_ones: dict[str, list[str]] = {}
-        for info in self.incoming_of(queue, source):
+        """A host, those that have sent the same message, and those that have gone on from there.
+
+        A lineage states one other that it has gone on from, while a stranger may have been before
+        it with several of its messages, from several hosts: so what it had at the place counts too.
+        The one of the directory comes first.
+        """
+        name, infos = _identity(format_name), self.incoming_of(queue, source)
+        found = [host] if len(infos) == 1 else self._agreed(infos, source, name, host, place)
+        hosts, next_ones = dict.fromkeys(found), dict[str, list[str]]()
+        for info in infos:
             shared = info.shared_id, info.shared_number
             if info.origin is not None and place <= shared and info.lineage and is_of(info, name):
                 next_ones.setdefault(info.origin, []).append(info.lineage)
-        found = [host]
         while found and len(hosts) < HEIRS_MAX:
             new = [each for each in next_ones.get(found.pop(0), ()) if each not in hosts]
             hosts |= dict.fromkeys(new)
             found += new
         return list(hosts)[:HEIRS_MAX]
+
+    def _agreed(
+        self,
+        infos: list[IncomingTransactionalTransferInfo],
+        source: bytes,
+        name: str,
+        host: str,
+        place: tuple[int, int],
+    ) -> list[str]:
+        """A host, and those that had the same at a place, the one with most messages first."""
+        near = [info for info in infos if _has_passed(info, place) and is_of(info, name)]
+        known = {info.lineage: self.lineages.content(info, place) for info in near}
+        digest = known.pop(host, None)
+        if digest is None or not known:
+            return [host]
+        vouched = self.core.targets.knows_machine(source)
+        same = [i for i in near if known.get(i.lineage) == digest and (i.lineage or vouched)]
+        same.sort(key=lambda info: (not info.lineage, rank(info)), reverse=True)
+        return [host, *(info.lineage for info in same)]
 
     def name_of(self, info: IncomingTransactionalTransferInfo) -> str:
         """What a lineage is known by, beside its source."""
