@@ -6,6 +6,7 @@ import pytest
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
+from posthouse.directory import objects
 from posthouse.engine.ledger.records import TABLE_INCOMING, TABLE_PLACES, Change
 from posthouse.engine.messages.acknowledgments import ORDER_ACK_S
 from posthouse.engine.transfer.lineages import INSISTS_MS, LASTING_S
@@ -275,6 +276,21 @@ def test_a_machine_of_the_directory_is_told_of_what_a_stranger_has_sent_before_i
     rig.advance(AWAY_S + 1)
     assert not rig.owed_to(eve)
     assert [final.sequence_number for final in rig.owed_to(Peer(FAR_GUID, ""))] == [1]
+
+
+def test_a_machine_that_has_left_the_directory_is_answered_at_its_host_alone(rig: EastRig) -> None:
+    """Nothing shows the way to where it was, and whoever comes next would get what waits there."""
+    entry = objects.QueueManager(identifier=FAR_GUID, computer_name="FAR")
+    eve = Peer(FAR_GUID, "192.0.2.9", may_pass_on=lambda source: False)
+    packet = rig.east(1, negative_journaling_requested=True)
+    rig.enter_machine()
+    rig.take(packet, peer=eve)
+    rig.take(packet)
+    service, clock = rig.manager.directory.service, rig.clock
+    rig.run(lambda m: service.delete_directory_object(entry, clock.now_ms))
+    rig.receive(rig.open("east", RECEIVE))
+    assert not rig.owed_to(Peer(FAR_GUID, ""))
+    assert [final.sequence_number for final in rig.owed_to(eve)] == [1]
 
 
 def test_a_refusal_is_told_to_the_host_that_sent_the_message() -> None:
