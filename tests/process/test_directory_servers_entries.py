@@ -58,7 +58,7 @@ def test_what_a_server_does_not_take_in_stays_ours(desk: Desk, shelf: Shelf) -> 
     del without_us.entries[MSMQ]
     assert "busy" in desk.reason(refusing(BUSY, without_us))
     look(desk, refusing(NOT_ALLOWED, Shelf(parse_guid(desk.qm.guid))))
-    assert "the directory no longer has this queue" in reason(desk)
+    assert "the directory does not have this queue" in reason(desk)
     look(desk, shelf.answer)
     assert reason(desk) == ""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-import duckdb
 import polars
 import pytest
 from deltalake import DeltaTable
@@ -40,21 +41,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(lake.place)
 
 
-def test_duckdb_reads_what_the_table_names(folder: str) -> None:
+@pytest.fixture
+def base() -> Iterator[Any]:
+    """An empty database of DuckDB, which complains at the end of each process that imports it."""
+    import duckdb
+
+    with duckdb.connect() as made:
+        yield made
+
+
+def test_duckdb_reads_what_the_table_names(folder: str, base: Any) -> None:
     messages = DeltaTable(folder).to_pyarrow_dataset()
-    with duckdb.connect() as base:
-        base.register("messages", messages)
-        found = base.sql("SELECT queue, day, count(*) FROM messages GROUP BY ALL").fetchall()
-        one = base.sql("SELECT body, journal, transaction FROM messages WHERE lookup_id = 4")
-        assert one.fetchall() == [(BODY, ["positive"], {"id": 7, "first": True, "last": False})]
+    base.register("messages", messages)
+    found = base.sql("SELECT queue, day, count(*) FROM messages GROUP BY ALL").fetchall()
+    one = base.sql("SELECT body, journal, transaction FROM messages WHERE lookup_id = 4")
+    assert one.fetchall() == [(BODY, ["positive"], {"id": 7, "first": True, "last": False})]
     assert {(queue, day): count for queue, day, count in found} == COUNTS
 
 
-def test_duckdb_reads_the_files_as_parquet_with_queue_and_day(folder: str) -> None:
-    with duckdb.connect() as base:
-        read = base.read_parquet(DeltaTable(folder).file_uris())
-        assert read.columns == [*NAMES, "day"]
-        found = read.aggregate("queue, day, count(*)").fetchall()
+def test_duckdb_reads_the_files_as_parquet_with_queue_and_day(folder: str, base: Any) -> None:
+    read = base.read_parquet(DeltaTable(folder).file_uris())
+    assert read.columns == [*NAMES, "day"]
+    found = read.aggregate("queue, day, count(*)").fetchall()
     assert {(queue, day): count for queue, day, count in found} == COUNTS
 
 
