@@ -23,7 +23,6 @@ from posthouse.model.errors import (
     QueueError,
     RemoteProtocolError,
     TransactionUsage,
-    UnsupportedOperation,
 )
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.wire.binary.internal import establish_connection_response, read_establish_connection
@@ -111,10 +110,10 @@ def test_a_transactional_send_needs_a_queue_manager(
         remote.queue(path).send(b"x", transactional=True)
 
 
-def test_counting_says_that_remote_read_does_not_tell(
+def test_counting_asks_the_management_interface(
     remote: posthouse.RemoteQueueManager, path: str
 ) -> None:
-    with pytest.raises(UnsupportedOperation, match="remote read"):
+    with pytest.raises(QueueError, match="management"):  # which this machine does not serve
         remote.queue(path).count()
 
 

@@ -229,9 +229,10 @@ def test_a_lock_that_was_taken_away_holds_nobody(path: Path) -> None:
     maker.start()
     place.unlink()  # the other one may be waiting for it already
     with theirs._locked():
+        before = path.read_bytes()
         os.close(handle)
         maker.join(0.2)
-        assert maker.is_alive()
+        assert path.read_bytes() == before, "what we hold, nobody else writes"
     maker.join()
     assert len(opened(path).changes("").objects) == 2
 
