@@ -113,7 +113,7 @@ def test_a_transactional_send_needs_a_queue_manager(
 def test_counting_asks_the_management_interface(
     remote: posthouse.RemoteQueueManager, path: str
 ) -> None:
-    with pytest.raises(posthouse.ServerUnreachable, match="management"):  # which this machine does not serve
+    with pytest.raises(posthouse.ServerUnreachable, match="management"):  # not served there
         remote.queue(path).count()
 
 
