@@ -352,10 +352,25 @@ def test_a_sequence_that_has_used_up_its_numbers_is_followed_by_another(rig: Pos
         SEQUENCE_NUMBER_MAX,
         SEQUENCE_NUMBER_MAX - 1,
     )
-    commit_sends(rig, "bc", "t2")
+    commit_sends(rig, "b", "t2")
+    assert (info.sequence_id, info.last_number) == (first, SEQUENCE_NUMBER_MAX)
+    commit_sends(rig, "c", "t3")
     assert info.sequence_id > first
     assert SEQUENCE_NUMBER_MAX == 0xFFFFFFFF
     assert (info.next_number, info.last_number) == (2, 1)
+
+
+def test_a_batch_that_does_not_fit_into_a_sequence_is_in_the_next_as_a_whole(rig: PostRig) -> None:
+    commit_sends(rig, "a", "t1")
+    info = rig.manager.transfer.info(rig.outgoing()[0])
+    first, info.next_number, info.last_number = (
+        info.sequence_id,
+        SEQUENCE_NUMBER_MAX,
+        SEQUENCE_NUMBER_MAX - 1,
+    )
+    commit_sends(rig, "bc", "t2")
+    assert info.sequence_id > first
+    assert (info.next_number, info.last_number) == (3, 2)
 
 
 def test_a_commit_keeps_the_record_of_a_sequence_once(rig: PostRig) -> None:

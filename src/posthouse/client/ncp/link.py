@@ -168,9 +168,15 @@ class NcpLink:
                 raise NcpLost("the server does not answer")
         else:
             left_s = max(due_ms - _now_ms(), 0) / 1000
-        if select.select([self._socket], [], [], left_s)[0]:
+        if self._is_readable(left_s):
             self._read()
         core.tick(_now_ms())
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Whether something comes in time. `select` would refuse descriptors above 1,023."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(seconds * 1000))
 
     def _read(self) -> None:
         try:
@@ -187,10 +193,10 @@ class NcpLink:
         """Answers the watchdog while nobody calls; on TCP the system does that."""
         while self._lost is None and not self._forked:
             try:
-                if not select.select([self._socket], [], [], 1.0)[0]:
+                if not self._is_readable(1.0):
                     continue
                 with self._lock:
-                    if self._lost is None and select.select([self._socket], [], [], 0)[0]:
+                    if self._lost is None and self._is_readable(0):
                         self._read()
                         self._send()
             except (OSError, ValueError, RemoteProtocolError):
