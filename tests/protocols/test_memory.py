@@ -152,6 +152,18 @@ def test_messages_wait_where_nothing_can_be_let_go() -> None:
     assert bench.told == ["short", "full", "room"]
 
 
+def test_an_answer_that_is_made_alone_does_not_stop_the_messages_of_others() -> None:
+    bench = Bench()
+    reader, sender = bench.session(), bench.session()
+    reader.take(Buffer.FETCHED, 2 * LIMIT)
+    sender.take(Buffer.UNSYNCED, 2 * MIB)
+    assert "full" not in bench.told
+    sender.take(Buffer.UNSYNCED, LIMIT)
+    assert bench.told[-1] == "full"
+    sender.give(Buffer.UNSYNCED, LIMIT)
+    assert bench.told[-1] == "room"
+
+
 def test_while_the_disk_is_behind_everybody_who_begins_waits() -> None:
     bench = Bench()
     writing = bench.session()

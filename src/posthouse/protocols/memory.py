@@ -388,7 +388,7 @@ class MemoryAccount:
         self._leaving += size if holder.closing else 0
         self._note(holder.address, size)
         self._look_at_half()
-        if 10 * self.held >= 8 * self.limit:
+        if 10 * self._lasting >= 8 * self.limit:
             self._overflow()
 
     def gave(self, holder: Holder, kind: int, size: int) -> None:
@@ -398,7 +398,7 @@ class MemoryAccount:
         self.bytes[kind] -= size
         self._leaving -= size if holder.closing else 0
         self._note(holder.address, -size)
-        if self.full and 10 * self.held < 7 * self.limit:
+        if self.full and 10 * self._lasting < 7 * self.limit:
             self.full = False
             self.on_full(False)
         self._look_at_half()
@@ -428,6 +428,15 @@ class MemoryAccount:
             self.on_short(short)
             if not short:
                 self._let_in_all()
+
+    @property
+    def _lasting(self) -> int:
+        """All but what was fetched for answers that are being made.
+
+        That has a limit of its own (`may_hold`), and is sent or gone in a moment. A large answer,
+        which may be made alone, does not stop the messages of others.
+        """
+        return self.held - self.bytes[FETCHED]
 
     @property
     def _is_disk_behind(self) -> bool:
@@ -514,10 +523,10 @@ class MemoryAccount:
 
     def _overflow(self) -> None:
         """Lets unfinished and unread ones go; only where that is not enough all have to wait."""
-        if 10 * (self.held - self._leaving) >= 7 * self.limit:
+        if 10 * (self._lasting - self._leaving) >= 7 * self.limit:
             self._relieve(RECEIVE, LARGEST)
             self._relieve(SEND, UNREAD)
-        if not self.full and 10 * (self.held - self._leaving) >= 7 * self.limit:
+        if not self.full and 10 * (self._lasting - self._leaving) >= 7 * self.limit:
             self.full = True
             self.on_full(True)
 
@@ -525,7 +534,7 @@ class MemoryAccount:
         """Down to 70 %, counting on what the closed ones will give back."""
         large = [h for h in self._holders if h.bytes[kind] and not h.closing]
         for holder in sorted(large, key=lambda h: h.bytes[kind], reverse=True):
-            if 10 * (self.held - self._leaving) < 7 * self.limit:
+            if 10 * (self._lasting - self._leaving) < 7 * self.limit:
                 return
             self.close(holder, reason)
 
