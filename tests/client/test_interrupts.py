@@ -56,4 +56,4 @@ def test_a_session_that_ctrl_c_cut_off_anywhere_closes(server: Serving, path: st
     thread.start()
     thread.join(LIMIT_S)
     assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places) + 1}"
-    assert len(places) > 20
+    assert len(places) > 5  # fewer calls where the answer is there already
