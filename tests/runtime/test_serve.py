@@ -209,7 +209,7 @@ def test_messages_are_refused_while_memory_is_nearly_full(tmp_path: Path) -> Non
         memory = visit.service.memory
         holder = memory.open("10.0.0.1", lambda reason: None, lambda: None)
         reader, writer = await visit.connect()
-        holder.take(Buffer.FETCHED, 14 << 20)  # which cannot be let go, as unread answers can
+        holder.take(Buffer.ARROW, 14 << 20)  # which cannot be let go, as unread answers can
         writer.write(b"send one\n")
         assert await reader.readline() == b"MQ_ERROR_INSUFFICIENT_RESOURCES\n"
         holder.leave()
