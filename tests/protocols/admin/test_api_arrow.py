@@ -362,8 +362,9 @@ def test_a_reader_that_goes_while_memory_is_short_leaves_nothing_behind(
             while rig.server.open and any(one.busy for one in rig.server.open):
                 await rig.run(lambda manager: None)
             short[0] = False
-            await arrow(rig)  # what waited has had its turn by then
-        assert pins(rig) == 0
+            await arrow(rig)
+        while pins(rig):  # until what waited has had its turn; the rig has a time limit
+            await rig.run(lambda manager: None)
 
     with_api(tmp_path, work)
 
