@@ -16,7 +16,7 @@ from posthouse.directory.base import equals
 from posthouse.directory.objects import DirectoryObject, Queue, QueueManager, RoutingLink, Site
 from posthouse.engine.manager import QueueManager as Engine
 from posthouse.model.guids import format_guid
-from posthouse.protocols.binary.resolving import destination_of, get_next_hops
+from posthouse.protocols.binary.next_hop_lookup import destination_of, get_next_hops
 
 NAME = "directory"
 GOAL_RATIO = 1.5  # for a thousand times the machines and ten times the queues

@@ -17,12 +17,12 @@ from cryptography.x509.oid import NameOID
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import Message, MessageId
 from posthouse.model.names import PrivateName
+from posthouse.security.body_encryption import encrypt
 from posthouse.security.key_blobs import SimpleBlob, pack_simple_blob
 from posthouse.security.keys import ProviderKey, UserCertificate
 from posthouse.security.message_security import MessageSecurity, Signer
+from posthouse.security.packet_rewriting import with_protection
 from posthouse.security.providers import PROVIDERS, CryptoProvider
-from posthouse.security.rewriting import with_protection
-from posthouse.security.sealing import encrypt
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
 from posthouse.security.signing import SignatureKind, hash_input

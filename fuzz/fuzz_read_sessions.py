@@ -21,8 +21,8 @@ from posthouse.model.errors import QueueError
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.desk import Answer, Release
-from posthouse.protocols.desk import Call as Decision
+from posthouse.protocols.engine_calls import Answer, Release
+from posthouse.protocols.engine_calls import Call as Decision
 from posthouse.protocols.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.actions import ACTIONS, PEEK_CURRENT, PEEK_NEXT
 from posthouse.protocols.remote_read.protocol import RemoteRead

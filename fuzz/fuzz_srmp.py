@@ -17,9 +17,9 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.srmp.envelope import read_envelope, read_tree
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import kind_of
-from posthouse.wire.srmp.parts import XML, Parts, read_parts
+from posthouse.wire.srmp.mime_parts import XML, Parts, read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
-from posthouse.wire.srmp.stored import stored_parts, without_srmp
+from posthouse.wire.srmp.stored_messages import stored_parts, without_srmp
 from posthouse.wire.srmp.values import U32_MAX
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "srmp"

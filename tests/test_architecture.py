@@ -54,20 +54,20 @@ EDGE_FILES = {
     "cli/complete.py",
     "protocols/http/connection.py",
     "protocols/http/requests.py",
-    "protocols/http/outside.py",
+    "protocols/http/background_work.py",
     "protocols/http/request_streams.py",
     "protocols/http/passwords.py",
-    "protocols/http/rooms.py",
+    "protocols/http/memory_reservations.py",
     "protocols/http/answer_streams.py",
     "protocols/streams.py",
 }
 # What the doors of all protocols have in common.
 SHARED_BY_PROTOCOLS = {
-    "desk",
+    "engine_calls",
     "memory",
+    "outgoing_reports",
     "pacing",
     "queue_format",
-    "reports",
     "rpc_callers",
     "settings",
     "streams",
@@ -440,7 +440,7 @@ FACADES: dict[str, tuple[str, str]] = {
 VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
 # Modules in which `manager` is something else: a queue manager as its clients see it.
 OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
-ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/courier.py"}
+ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
 # A ratchet, until it is 0: it may only go down.
 KNOT_MAX = 39
 

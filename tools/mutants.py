@@ -61,10 +61,10 @@ LINKS = [
 AFAR = ["tests/client/test_rem*.py", "tests/client/test_rpc_link.py"]
 TESTS_OF = {
     "cli": ["tests/cli"],
-    "client/remote/connecting": AFAR,
-    "client/remote/consuming": AFAR,
+    "client/remote/connect": AFAR,
+    "client/remote/consumer": AFAR,
     "client/remote/messages": AFAR,
-    "client/remote/parts": AFAR,
+    "client/remote/transaction_parts": AFAR,
     "client/remote/queue": AFAR,
     "client/remote/reader": AFAR,
     "client/remote/state": AFAR,
@@ -85,7 +85,7 @@ TESTS_OF = {
     "directory/ldap/reading": LDAP,
     "directory/ldap/writing": LDAP,
     "directory/mirror": [*MIRROR, "tests/directory/test_embedded.py"],
-    "directory/rebasing": ["tests/directory/test_rebasing.py", *DOCUMENT],
+    "directory/change_merging": ["tests/directory/test_rebasing.py", *DOCUMENT],
     "directory/routing": ["tests/directory/test_routing*.py"],
     "directory/service": [
         "tests/directory/test_service.py",
@@ -110,7 +110,7 @@ TESTS_OF = {
     "engine/directory/authority_calls": [*MIRROR, "tests/engine/test_directory_start.py"],
     "engine/jobs/bindery": ["tests/engine/test_bindery*.py", "tests/engine/test_job_roles.py"],
     "engine/ledger/books": ["tests/engine/test_books.py", "tests/engine/test_state.py"],
-    "engine/ledger/calendar": ["tests/engine/test_calendar.py", "tests/engine/test_expiry.py"],
+    "engine/ledger/expiry_times": ["tests/engine/test_calendar.py", "tests/engine/test_expiry.py"],
     "engine/accounts/certificates": [
         "tests/engine/test_certificates.py",
         "tests/engine/test_receiving_security.py",
@@ -155,7 +155,7 @@ TESTS_OF = {
         "tests/engine/test_access.py",
         "tests/engine/test_owned.py",
     ],
-    "engine/messages/fetching": [
+    "engine/messages/packet_reads": [
         "tests/runtime/test_damage.py",
         "tests/engine/test_runs.py",
         MODEL,
@@ -233,14 +233,14 @@ TESTS_OF = {
     "engine/accounts/logins": ["tests/engine/test_logins.py", "tests/rpc/test_providers.py"],
     "formats": ["tests/formats/test_[!h]*.py"],  # without large hostile inputs
     "protocols/binary/close_reasons": SESSION,
-    "protocols/binary/establishing": LINKS,
+    "protocols/binary/session_setup": LINKS,
     "protocols/binary/handshake": SESSION,
     "protocols/binary/link": LINKS,
     "protocols/binary/links": LINKS,
     "protocols/binary/packet_scan": SESSION,
     "protocols/binary/interfaces": SESSION,
     "protocols/binary/protocol": ["tests/protocols/binary/test_protocol.py", *LINKS],
-    "protocols/binary/resolving": ["tests/protocols/binary/test_resolving.py", *LINKS],
+    "protocols/binary/next_hop_lookup": ["tests/protocols/binary/test_resolving.py", *LINKS],
     "protocols/binary/sending": ["tests/protocols/binary/test_dispatch.py", *SESSION],
     "protocols/binary/session": [
         *SESSION,
@@ -311,7 +311,7 @@ TESTS_OF = {
     ],
     "store/log": ["tests/store/test_*.py", "tests/contract", f"{FAULTS}/test_clean_stop.py"],
     "store/recovery": ["tests/store/test_*.py", f"{FAULTS}/test_cut.py"],
-    "store/upkeep": ["tests/store/test_compact.py", f"{FAULTS}/test_compact_everywhere.py"],
+    "store/maintenance": ["tests/store/test_compact.py", f"{FAULTS}/test_compact_everywhere.py"],
 }
 
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")

@@ -32,7 +32,7 @@ FILES = (
     "engine/directory/*.py",
     "engine/transfer/connect_targets.py",
     "protocols/binary/peer_addresses.py",
-    "protocols/binary/resolving.py",
+    "protocols/binary/next_hop_lookup.py",
     "protocols/handlers/directory*.py",
     "runtime/directory/*.py",
     "runtime/ldap/*.py",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posthouse.client.msmq import RemoteQueueManager as RemoteQueueManager
     from posthouse.client.msmq import msmq as msmq
     from posthouse.client.packets import Draft as Draft
-    from posthouse.client.remote.consuming import RemoteConsumer as RemoteConsumer
+    from posthouse.client.remote.consumer import RemoteConsumer as RemoteConsumer
     from posthouse.client.remote.queue import RemoteCursor as RemoteCursor
     from posthouse.model import errors as errors
     from posthouse.model.errors import IoTimeout as IoTimeout
@@ -53,7 +53,7 @@ _PLACES = {
     "QueueExists": "posthouse.model.errors",
     "QueueManagerClient": "posthouse.client.manager",
     "QueueNotFound": "posthouse.model.errors",
-    "RemoteConsumer": "posthouse.client.remote.consuming",
+    "RemoteConsumer": "posthouse.client.remote.consumer",
     "RemoteCursor": "posthouse.client.remote.queue",
     "RemoteQueue": "posthouse.client.msmq",
     "RemoteQueueManager": "posthouse.client.msmq",

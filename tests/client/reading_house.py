@@ -21,9 +21,9 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.rpc.server import RpcServer
-from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.logs import Log, LogStream
 from posthouse.runtime.loop import Loop
+from posthouse.runtime.peer_calls import Coordination
 from posthouse.security.access import Caller, default_queue_descriptor
 from posthouse.security.rights import QUEUE_GENERIC_ALL
 from posthouse.security.sids import EVERYONE

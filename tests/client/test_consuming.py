@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.client import operations as ops
-from posthouse.client.consuming import END_AFTER_S, Browsing, Consuming
+from posthouse.client.consumer import END_AFTER_S, Browsing, Consuming
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.packets import Options
 from posthouse.client.requests import QueueHandle

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from posthouse.client.courier import Courier
 from posthouse.client.embedded import EmbeddedDesk
+from posthouse.client.embedded_delivery import Courier
 from posthouse.runtime.embedded import EmbeddedQueueManager
 
 

@@ -12,14 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import posthouse
-from posthouse.client import joining, transaction
+from posthouse.client import database_transactions, transaction
+from posthouse.client.database_transactions import (
+    FORMAT_ID,
+    Steps,
+    global_id,
+    run_steps,
+    transaction_of,
+)
 from posthouse.client.errors import (
     ServerUnreachable,
     TransactionAborted,
     TransactionInDoubt,
     TransactionUnconfirmed,
 )
-from posthouse.client.joining import FORMAT_ID, Steps, global_id, run_steps, transaction_of
 from posthouse.model.errors import TransactionSequence, TransactionUsage
 from tests.client.databases import (
     AwaitedConnection,
@@ -190,7 +196,7 @@ def test_a_broken_connection_before_the_commit_is_rolled_back(
 def test_a_commit_whose_outcome_nobody_knows_leaves_databases_prepared() -> None:
     database = Database()
     connection = database.connect()
-    joined = joining.Joined([connection], Answering(), joining.Known())
+    joined = database_transactions.Joined([connection], Answering(), database_transactions.Known())
     run_steps(joined.begin(GUID))
 
     def decide(branches: object) -> None:
@@ -240,7 +246,9 @@ def test_what_is_left_is_settled_as_the_queue_manager_knows(
 ) -> None:
     database, decisions = Database(), Answering(state)
     identifier = left(database)
-    found = run_steps(joining.recover(database.connect(), decisions, joining.Known()))
+    found = run_steps(
+        database_transactions.recover(database.connect(), decisions, database_transactions.Known())
+    )
     assert (database.rows, len(database.prepared)) == (rows, prepared)
     assert [len(names) for names in found] == [
         state == word for word in ("committed", "unknown", "undecided")
@@ -252,7 +260,11 @@ def test_branches_of_other_queue_managers_are_left_alone() -> None:
     database = Database()
     left(database, guid=b"x" * 16)
     database.prepared[Xid(7, "of another program", "0")] = []
-    run_steps(joining.recover(database.connect(), Answering(), joining.Known()))
+    run_steps(
+        database_transactions.recover(
+            database.connect(), Answering(), database_transactions.Known()
+        )
+    )
     assert len(database.prepared) == 2
 
 
@@ -264,10 +276,10 @@ def test_branches_in_other_databases_of_the_server_are_left_alone() -> None:
     xid = Elsewhere(FORMAT_ID, global_id(GUID, GUID), "0")
     database.prepared[xid] = []
     connection = ToldConnection(database)
-    run_steps(joining.recover(connection, Answering(), joining.Known()))
+    run_steps(database_transactions.recover(connection, Answering(), database_transactions.Known()))
     assert len(database.prepared) == 1
     connection.info.dbname = "other"
-    run_steps(joining.recover(connection, Answering(), joining.Known()))
+    run_steps(database_transactions.recover(connection, Answering(), database_transactions.Known()))
     assert len(database.prepared) == 0
 
 
@@ -276,7 +288,9 @@ def test_what_the_database_refuses_is_left() -> None:
     left(database)
     connection = database.connect()
     connection.fails = {"tpc_rollback"}
-    found = run_steps(joining.recover(connection, Answering(), joining.Known()))
+    found = run_steps(
+        database_transactions.recover(connection, Answering(), database_transactions.Known())
+    )
     assert len(found.left) == len(database.prepared) == 1
 
 
@@ -284,7 +298,11 @@ def test_a_confirmation_that_was_lost_is_made_up_for() -> None:
     database, listed = Database(), b"\0" * 16
     assert left(database) == listed
     decisions = Answering("undecided", [(b"gone" * 4, "0"), (listed, "0")])
-    run_steps(joining.recover(ToldConnection(database), decisions, joining.Known()))
+    run_steps(
+        database_transactions.recover(
+            ToldConnection(database), decisions, database_transactions.Known()
+        )
+    )
     assert decisions.confirmed == [(b"gone" * 4, ["0"])]
 
 

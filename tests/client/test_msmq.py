@@ -51,7 +51,7 @@ def remote(far: Serving, quick_sender: None) -> Iterator[posthouse.RemoteQueueMa
 @pytest.fixture
 def quick_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("posthouse.client.msmq.BinarySettings", lambda: QUICK)
-    monkeypatch.setattr("posthouse.client.courier.BinarySettings", lambda: QUICK)
+    monkeypatch.setattr("posthouse.client.embedded_delivery.BinarySettings", lambda: QUICK)
 
 
 @pytest.fixture

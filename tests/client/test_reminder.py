@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from posthouse.client.reminder import Reminder
+from posthouse.client.deferred_calls import Reminder
 
 
 def test_it_happens_once_for_many_who_asked() -> None:

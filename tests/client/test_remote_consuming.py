@@ -10,7 +10,7 @@ import pytest
 
 import posthouse
 from posthouse.client.errors import MessageReturned
-from posthouse.client.remote import consuming as remote_consuming
+from posthouse.client.remote import consumer as remote_consuming
 from posthouse.model.errors import (
     IoTimeout,
     MessageNotFound,

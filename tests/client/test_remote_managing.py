@@ -9,8 +9,8 @@ import pytest
 
 import posthouse
 from posthouse.client.errors import ServerUnreachable, SessionEnded
-from posthouse.client.remote.connecting import RemoteLogin, RemotePlace
-from posthouse.client.remote.managing import RemoteManagement
+from posthouse.client.remote.connect import RemoteLogin, RemotePlace
+from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.errors import (
     AccessDenied,
     OperationNotSupportedByRemoteComputer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from posthouse.client.errors import ServerUnreachable, TransactionAborted
-from posthouse.client.remote import parts as remote_parts
-from posthouse.client.remote.parts import RemoteParts, wait_in_slices
+from posthouse.client.remote import transaction_parts as remote_parts
+from posthouse.client.remote.transaction_parts import RemoteParts, wait_in_slices
 from posthouse.model.errors import IoTimeout
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import posthouse
 from posthouse.client.errors import ServerUnreachable, SessionLost
-from posthouse.client.remote import connecting as remote_connecting
+from posthouse.client.remote import connect as remote_connecting
 from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import RECEIVE_ACCESS, Outage, Want
 from posthouse.client.rpc_link import LinkLost

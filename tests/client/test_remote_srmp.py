@@ -20,7 +20,7 @@ from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.remote_read import read_packet
-from posthouse.wire.srmp.stored import stored_parts
+from posthouse.wire.srmp.stored_messages import stored_parts
 from tests.engine.web import WebRig
 from tests.protocols.remote_read.packets import read_of
 

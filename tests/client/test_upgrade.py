@@ -16,7 +16,7 @@ from posthouse.client.errors import (
     SessionEnded,
     SessionLost,
 )
-from posthouse.client.upgrade import (
+from posthouse.client.session_upgrade import (
     Upgrading,
     as_connection_error,
     lost_connection,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from posthouse.directory.distinguished import distinguished_name, escaped
+from posthouse.directory.distinguished_names import distinguished_name, escaped
 from posthouse.directory.objects import ConnectedNetwork, DirectoryObject, DistributionList, User
 
 from .world import ALICE, guid, link, machine, queue, site

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.directory.certificates import with_certificate, without_certificate
+from posthouse.directory.change_merging import merged, rebased
 from posthouse.directory.objects import DistributionList, Site, User
-from posthouse.directory.rebasing import merged, rebased
 from posthouse.security.keys import certificate_digest
 from tests.directory.world import ALICE, guid
 from tests.security.key_ring import certificate

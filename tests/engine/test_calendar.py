@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.ledger import calendar
-from posthouse.engine.ledger.calendar import STALE_MIN, Calendar
+from posthouse.engine.ledger import expiry_times
+from posthouse.engine.ledger.expiry_times import STALE_MIN, Calendar
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 1 << 63)), max_size=30)
 
@@ -54,7 +54,7 @@ def test_the_last_entry_of_a_second_takes_the_second_along() -> None:
 
 
 def test_an_entry_made_twice_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calendar, "STALE_MIN", 1)
+    monkeypatch.setattr(expiry_times, "STALE_MIN", 1)
     kept = Calendar()
     kept.add(5, 1)
     kept.add(5, 1)

@@ -14,7 +14,7 @@ from posthouse.engine.transactions.coordinator import (
     UNDECIDED,
     UNKNOWN,
 )
-from posthouse.engine.transactions.joint import Branch
+from posthouse.engine.transactions.distributed import Branch
 from posthouse.engine.transactions.transaction import Transaction, TransactionState
 from posthouse.model.errors import (
     AccessDenied,

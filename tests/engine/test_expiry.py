@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.engine.ledger.books import books_of
-from posthouse.engine.ledger.calendar import STALE_MIN
+from posthouse.engine.ledger.expiry_times import STALE_MIN
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.expiry import HELD_AGAIN_S

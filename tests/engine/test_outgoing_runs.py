@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.ledger.calendar import Calendar
+from posthouse.engine.ledger.expiry_times import Calendar
 from posthouse.engine.ledger.order import Lane
 from posthouse.engine.ledger.records import NEVER
 from posthouse.engine.ledger.rows import packed_rows

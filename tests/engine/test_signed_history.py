@@ -24,7 +24,7 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.patch import stamp
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import head_of

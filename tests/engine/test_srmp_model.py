@@ -20,7 +20,7 @@ from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.names import parse_format_name
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.parts import read_parts
+from posthouse.wire.srmp.mime_parts import read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.engine.letters import DEAD_TRANSACTIONAL, JOURNAL
 from tests.engine.web import WebRig, head_of

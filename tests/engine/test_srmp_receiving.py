@@ -31,7 +31,7 @@ from posthouse.security.sids import ANONYMOUS, EVERYONE
 from posthouse.wire.packet.headers import HOP_COUNT_MAX
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import CommitmentReceipt, SrmpMessage
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import ALICE, FAR_GUID
 from tests.engine.rig import RECEIVE

@@ -14,7 +14,7 @@ from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_Q
 from posthouse.security.xml_signatures import sign
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID

@@ -12,7 +12,7 @@ from posthouse.engine.transfer.incoming_sequences import NAMES_MAX
 from posthouse.engine.transfer.lineages import INSISTS_MS
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.shared_answers import HOSTS_MAX
-from posthouse.model.bounded import Shared
+from posthouse.model.bounded_tables import Shared
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE

@@ -22,7 +22,7 @@ from posthouse.wire.srmp.message import (
     Stream,
     StreamReceipt,
 )
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.receipts import StreamReceipt as Receipt
 from posthouse.wire.srmp.receipts import read_stream_receipt
 from posthouse.wire.srmp.serialize import SrmpContext, SrmpRequest, srmp_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from posthouse.formats import DEFAULT
 from posthouse.formats.encode import nservicebus_headers
 from posthouse.formats.headers import nservicebus
-from posthouse.formats.headers.plain import plain_headers
+from posthouse.formats.headers.nservicebus_fast import plain_headers
 from posthouse.formats.limits import FormatError
 from tests.support.format_vectors import FOLDER, MANIFEST
 

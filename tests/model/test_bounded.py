@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.model.bounded import Bounded, require_room
+from posthouse.model.bounded_tables import Bounded, require_room
 from posthouse.model.errors import InsufficientResources
 
 

@@ -23,7 +23,7 @@ from posthouse.model.enumerations import (
 from posthouse.model.format_names import FormatType
 from posthouse.model.message_values import RequestedAuthentication
 from posthouse.model.property_ids import MachineService, Vt
-from posthouse.model.queue_parts import Suffix
+from posthouse.model.queue_name_parts import Suffix
 
 
 def rule(section: str) -> pytest.MarkDecorator:

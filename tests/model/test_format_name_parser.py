@@ -15,7 +15,7 @@ from posthouse.model.format_name_parser import (
 )
 from posthouse.model.format_names import DirectName, FormatName, MultipleName, Protocol
 from posthouse.model.paths import PathName
-from posthouse.model.queue_parts import PathKind, Suffix
+from posthouse.model.queue_name_parts import PathKind, Suffix
 from tests.model.strategies import attempt, direct_names, format_names, near_names
 
 GUID = "557358d1-9150-9595-4997-b6e611ea26c6"

@@ -22,7 +22,7 @@ from posthouse.model.format_names import (
 )
 from posthouse.model.guids import parse_guid
 from posthouse.model.paths import PathName
-from posthouse.model.queue_parts import PathKind, Suffix
+from posthouse.model.queue_name_parts import PathKind, Suffix
 from tests.model.strategies import direct_names, format_names
 
 TEXT = "557358d1-9150-9595-4997-b6e611ea26c6"

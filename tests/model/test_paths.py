@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import IllegalQueuePathname
 from posthouse.model.paths import PathName
-from posthouse.model.queue_parts import PathKind, Suffix
+from posthouse.model.queue_name_parts import PathKind, Suffix
 from tests.model.strategies import attempt, near_names, path_names
 
 ORDERS = PathName("HOST", "orders", PathKind.PRIVATE)

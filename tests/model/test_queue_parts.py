@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.model.queue_parts import (
+from posthouse.model.queue_name_parts import (
     NameFault,
     PathKind,
     QueuePart,

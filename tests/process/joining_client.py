@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 import posthouse
-from posthouse.client import joining, transaction
+from posthouse.client import database_transactions, transaction
 
 FINISHED = 7
 
@@ -31,7 +31,8 @@ def main(home: str, dsn: str) -> None:
 
 def work(home: str, dsn: str, path: str, number: str, when: str) -> None:
     """One client's life."""
-    transaction.run_steps = lambda steps: joining.run_steps(_deadly(steps, int(number), when))  # type: ignore[assignment]
+    run = database_transactions.run_steps
+    transaction.run_steps = lambda steps: run(_deadly(steps, int(number), when))  # type: ignore[assignment]
     qm = posthouse.connect(home)
     connection = psycopg.connect(dsn)
     with qm.transaction(join=[connection]) as tx:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from posthouse.api.route import PREFIX
 from posthouse.model.filters import FIELDS
 from posthouse.protocols.binary.protocol import BinaryFigures
-from posthouse.protocols.handlers.bindings import BINDINGS
+from posthouse.protocols.handlers.route_functions import BINDINGS
 from posthouse.protocols.metrics.binary import binary_metrics
 from tests.protocols.admin.api_rig import ApiRig, with_api
 

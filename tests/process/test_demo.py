@@ -14,12 +14,12 @@ import pytest
 
 from posthouse.api.types import BooksListJson
 from posthouse.cli import main
-from posthouse.cli.demo.demonstration import SHOPS, Arrived, Report
+from posthouse.cli.demo.http_orders import Posted
 from posthouse.cli.demo.jobs import Serviced
-from posthouse.cli.demo.naming import Named
 from posthouse.cli.demo.pipeline import Piped
-from posthouse.cli.demo.posting import Posted
+from posthouse.cli.demo.public_queue import Named
 from posthouse.cli.demo.server import DemoServer
+from posthouse.cli.demo.steps import SHOPS, Arrived, Report
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.runtime.home import lock_home
 

@@ -11,7 +11,7 @@ import pytest
 
 from posthouse.model.guids import format_guid
 from posthouse.wire.srmp.message import FOREVER, SrmpMessage
-from posthouse.wire.srmp.parts import write_parts
+from posthouse.wire.srmp.mime_parts import write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice, path_of

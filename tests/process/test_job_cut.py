@@ -14,7 +14,7 @@ import pytest
 import posthouse
 from posthouse import qms
 from posthouse.model.bindery import NWOT_JOB_SERVER
-from posthouse.qms.serving import JobGone, Pulse, QueueServer, Served, Task
+from posthouse.qms.queue_server import JobGone, Pulse, QueueServer, Served, Task
 from tests.process.offices import wait_until
 from tests.process.spark_office import SparkOffice
 

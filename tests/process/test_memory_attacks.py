@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import posthouse
-from posthouse.client.upgrade import UPGRADE
+from posthouse.client.session_upgrade import UPGRADE
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc import pdu

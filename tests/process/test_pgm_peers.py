@@ -22,7 +22,7 @@ from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, SPM
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.values import write_message_id
 from posthouse.wire.srmp.writer import write_envelope
 from tests.process.offices import wait_until

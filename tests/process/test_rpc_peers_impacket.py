@@ -10,7 +10,7 @@ from impacket.dcerpc.v5.dtypes import NULL
 from impacket.dcerpc.v5.rpcrt import DCERPCException
 
 import posthouse
-from posthouse.client.remote.parts import RemoteParts, join_transaction
+from posthouse.client.remote.transaction_parts import RemoteParts, join_transaction
 from tests.process.offices import wait_until
 from tests.process.rpc_house import USER, House
 from tests.protocols.remote_read import impacket_stubs as stubs

@@ -17,7 +17,7 @@ import posthouse
 import posthouse.aio
 from posthouse.client.address import resolve
 from posthouse.client.blocking import Channel
-from posthouse.client.links import SocketLink
+from posthouse.client.session_socket import SocketLink
 from tests.process.shop import LEFT, MOVED, ORDERS, RIGHT, Names
 
 SCRIPT_LENGTH = 60  # requests with an id; this many results are kept of one name

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
-from posthouse.protocols.http.rooms import Loan
+from posthouse.protocols.http.memory_reservations import Loan
 from posthouse.protocols.memory import (
     LARGEST,
     SLOW_BYTES,

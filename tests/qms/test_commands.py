@@ -27,7 +27,7 @@ from posthouse.qms.commands import (
     run,
 )
 from posthouse.qms.objects import ServicedJob
-from posthouse.qms.serving import CannotRun, JobGone, Pulse, QueueServer, Served, Task
+from posthouse.qms.queue_server import CannotRun, JobGone, Pulse, QueueServer, Served, Task
 from posthouse.qms.sessions import SessionDoor
 
 HOSTILE = "\x1b[31m`id` $(id) ; ../../x {file}"

@@ -15,7 +15,7 @@ from posthouse.model.qms import NWQueueJobStruct
 from posthouse.net import sockets
 from posthouse.qms import FileServer, JobQueue
 from posthouse.qms.commands import GRACE_S
-from posthouse.qms.serving import SILENT_S, JobFailed, JobGone, QueueServer, Served, Task
+from posthouse.qms.queue_server import SILENT_S, JobFailed, JobGone, QueueServer, Served, Task
 
 
 class Upset:

@@ -5,10 +5,10 @@ import struct
 import pytest
 
 from posthouse.rpc import pdu, statuses
-from posthouse.rpc.logins import LOGINS_MAX
 from posthouse.rpc.ntlm import NtlmInitiator
 from posthouse.rpc.protection import Protection
 from posthouse.rpc.security import NTLM, SPNEGO, Level
+from posthouse.rpc.security_contexts import LOGINS_MAX
 from posthouse.rpc.settings import RpcSettings
 from posthouse.rpc.syntax import NDR, NDR64
 from posthouse.rpc.verification import END, HEADER_2, MAGIC, MUST_PROCESS, PCONTEXT

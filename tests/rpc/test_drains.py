@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from posthouse.rpc.drains import Drains
+from posthouse.rpc.backpressure import Drains
 from posthouse.rpc.interface import BACKLOG_MAX
 
 from .toy import WAIT, Desk, request

@@ -3,9 +3,9 @@
 import pytest
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.rpc.logins import LOGINS_MAX, Login, Logins, UnknownProvider
 from posthouse.rpc.pdu import Trailer
 from posthouse.rpc.security import NTLM, Identity, Level, LoginRefused, SecurityContext
+from posthouse.rpc.security_contexts import LOGINS_MAX, Login, Logins, UnknownProvider
 
 
 class Forgetful:

@@ -7,7 +7,7 @@ from typing import cast
 
 from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.runtime.serve import Service
 from posthouse.security.access import Caller
 from posthouse.wire.packet.message import deserialize

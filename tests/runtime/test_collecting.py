@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from posthouse.runtime import collecting
-from posthouse.runtime.collecting import LOOK_S, REST_S, CollectAtRest
+from posthouse.runtime import garbage_collection
+from posthouse.runtime.garbage_collection import LOOK_S, REST_S, CollectAtRest
 
 
 def test_the_collector_leaves_alone_what_was_there_before_and_still_finds_cycles() -> None:
     code = (
         "import gc, weakref\n"
-        "from posthouse.runtime.collecting import COLLECT_AFTER, collect_in_small_steps\n"
+        "from posthouse.runtime.garbage_collection import COLLECT_AFTER, collect_in_small_steps\n"
         "collect_in_small_steps()\n"
         "print(gc.get_freeze_count() > 0, gc.get_threshold() == COLLECT_AFTER)\n"
         "class Ring: pass\n"
@@ -32,7 +32,7 @@ def test_what_stays_is_put_aside_so_that_no_collection_takes_long() -> None:
     """Half a million objects that stay: no collection looks at more than a part of them."""
     code = (
         "import gc\n"
-        "from posthouse.runtime.collecting import *\n"
+        "from posthouse.runtime.garbage_collection import *\n"
         "collect_in_small_steps()\n"
         "looked = []\n"
         "gc.callbacks.append(lambda phase, info: looked.append(\n"
@@ -70,8 +70,8 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    monkeypatch.setattr(collecting, "collect_all", lambda: None)
-    monkeypatch.setattr(collecting, "LONG_COLLECTION", 1)
+    monkeypatch.setattr(garbage_collection, "collect_all", lambda: None)
+    monkeypatch.setattr(garbage_collection, "LONG_COLLECTION", 1)
     kept = iter(range(0, 10_000_000, 10))
     monkeypatch.setattr(gc, "get_freeze_count", lambda: next(kept))
     return Clock()
@@ -106,14 +106,14 @@ def test_a_step_that_copies_much_is_not_interrupted_by_collections() -> None:
     gc.set_threshold(100, 5, 2)
     gc.callbacks.append(note)
     try:
-        with collecting.without_collections(lambda: 0):
-            made = [[number] for number in range(collecting.LONG_COLLECTION + 1_000)]
+        with garbage_collection.without_collections(lambda: 0):
+            made = [[number] for number in range(garbage_collection.LONG_COLLECTION + 1_000)]
         assert begun == []
         assert gc.isenabled()
         assert gc.get_freeze_count() >= len(made)
         kept = gc.get_freeze_count()
         made.clear()
-        assert gc.get_freeze_count() <= kept - collecting.LONG_COLLECTION
+        assert gc.get_freeze_count() <= kept - garbage_collection.LONG_COLLECTION
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*threshold)
@@ -123,7 +123,7 @@ def test_a_step_that_copies_much_is_not_interrupted_by_collections() -> None:
 def test_a_small_step_puts_nothing_aside() -> None:
     gc.collect()
     before = gc.get_freeze_count()
-    with collecting.without_collections(lambda: 0):
+    with garbage_collection.without_collections(lambda: 0):
         made = [[number] for number in range(100)]
     assert made
     assert gc.get_freeze_count() == before
@@ -135,7 +135,7 @@ def test_a_copy_of_the_state_is_put_aside() -> None:
     copies = iter((7, 8))
     before = gc.get_freeze_count()
     try:
-        with collecting.without_collections(lambda: next(copies)):
+        with garbage_collection.without_collections(lambda: next(copies)):
             made = {(number, b"key"): b"value" for number in range(100)}
         assert made
         assert gc.get_freeze_count() > before
@@ -147,7 +147,7 @@ def test_a_collection_of_everything_does_not_put_off_the_next_ones() -> None:
     """Python waits until there are a quarter more objects than the last one left."""
     code = (
         "import gc\n"
-        "from posthouse.runtime.collecting import *\n"
+        "from posthouse.runtime.garbage_collection import *\n"
         "before = [[] for _ in range(400_000)]\n"
         "collect_in_small_steps()\n"
         "looked = []\n"

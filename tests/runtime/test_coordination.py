@@ -19,12 +19,12 @@ from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.handlers.peers import PEER_CALL
 from posthouse.protocols.http.server import AdminServer
-from posthouse.runtime import coordination
-from posthouse.runtime.coordination import Coordination
+from posthouse.runtime import peer_calls
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.home import real_clock
 from posthouse.runtime.logs import Log, LogStream
 from posthouse.runtime.loop import Loop
+from posthouse.runtime.peer_calls import Coordination
 from posthouse.security.peer_calls import PeerCall, Reply, Verb, check_reply, sign_call
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
@@ -269,7 +269,7 @@ def test_whatever_a_peer_answers_is_survived(tmp_path: Path, answer: str) -> Non
 def test_no_more_calls_than_are_allowed_are_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordination, "CALLS_OF_A_PEER_MAX", 2)
+    monkeypatch.setattr(peer_calls, "CALLS_OF_A_PEER_MAX", 2)
 
     async def work(alpha: Machine, beta: Machine) -> None:
         asks = [

@@ -15,7 +15,7 @@ from posthouse.directory.settings import DirectorySettings
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import NoDs
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.runtime.directory.authority import FollowedDirectory
 from posthouse.runtime.directory.file import FileAuthority
 from posthouse.runtime.driver import Driver

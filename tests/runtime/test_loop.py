@@ -21,7 +21,7 @@ from posthouse.model.errors import (
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import PathName
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.runtime.notify import Notifier, keep_telling, watchdog_interval_s
+from posthouse.runtime.systemd_notify import Notifier, keep_telling, watchdog_interval_s
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from posthouse.runtime import loop as loop_module
-from posthouse.runtime.turns import SLOW_S, SlowTurn, TurnMeter, TurnTimes, name_of
+from posthouse.runtime.loop_turns import SLOW_S, SlowTurn, TurnMeter, TurnTimes, name_of
 from tests.protocols.binary.socket_rig import Server, serving
 from tests.support.loop_server import turn, until
 
@@ -60,7 +60,7 @@ def test_of_turns_that_overlap_each_second_counts_once() -> None:
 
 def test_what_was_slow_is_named_as_it_stands_in_the_program() -> None:
     assert name_of("answers") == "answers"
-    assert name_of(partial(TurnTimes.note, 1)) == "runtime.turns:TurnTimes.note"
+    assert name_of(partial(TurnTimes.note, 1)) == "runtime.loop_turns:TurnTimes.note"
     assert name_of(work).endswith("test_turns:work")
     assert name_of(object()).endswith("object")
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.model.message_values import ENHANCED_PROVIDER
+from posthouse.security.body_encryption import unwrap_key, wrap_key
 from posthouse.security.key_blobs import (
     SESSION_KEY_ALGORITHMS,
     SimpleBlob,
@@ -23,7 +24,6 @@ from posthouse.security.keys import (
     pack_public_key,
     unpack_public_key,
 )
-from posthouse.security.sealing import unwrap_key, wrap_key
 from tests.security.key_ring import BITS, private_key
 
 AES256 = 0x6610

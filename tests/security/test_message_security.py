@@ -22,6 +22,7 @@ from posthouse.model.message_classes import (
     NACK_UNSUPPORTED_CRYPTO_PROVIDER,
 )
 from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
+from posthouse.security.body_encryption import encrypt, wrap_key
 from posthouse.security.key_blobs import unpack_simple_blob
 from posthouse.security.message_security import (
     MessageSecurity,
@@ -29,9 +30,12 @@ from posthouse.security.message_security import (
     privacy_wanted,
     requested_signature,
 )
+from posthouse.security.packet_rewriting import (
+    signature_of_list,
+    with_list_signature,
+    with_protection,
+)
 from posthouse.security.providers import AES128, AES192, AES256, PROVIDERS, RC2, RC4
-from posthouse.security.rewriting import signature_of_list, with_list_signature, with_protection
-from posthouse.security.sealing import encrypt, wrap_key
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
 from posthouse.security.signing import SignatureKind, sign

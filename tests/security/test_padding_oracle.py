@@ -17,11 +17,11 @@ from posthouse.model.message_classes import NACK_BAD_ENCRYPTION
 from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER, PrivacyLevel
 from posthouse.model.names import PrivateName
 from posthouse.security import message_security
+from posthouse.security.body_encryption import _rsa_decrypted
 from posthouse.security.key_blobs import SimpleBlob, pack_simple_blob, unpack_simple_blob
 from posthouse.security.message_security import MessageSecurity, Verified
+from posthouse.security.packet_rewriting import with_protection
 from posthouse.security.providers import RC2, RC4
-from posthouse.security.rewriting import with_protection
-from posthouse.security.sealing import _rsa_decrypted
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize

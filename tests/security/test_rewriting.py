@@ -6,7 +6,11 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
 from posthouse.model.message import MESSAGE_SIZE_MAX, Message
-from posthouse.security.rewriting import signature_of_list, with_list_signature, with_protection
+from posthouse.security.packet_rewriting import (
+    signature_of_list,
+    with_list_signature,
+    with_protection,
+)
 from posthouse.wire.packet.headers import SecurityFlags
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.optional import Provider, Security

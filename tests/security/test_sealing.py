@@ -6,6 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.security.body_encryption import (
+    CannotOpen,
+    decrypt,
+    encrypt,
+    make_session_key,
+    unwrap_key,
+    uses_40_bits,
+    wrap_key,
+)
 from posthouse.security.providers import (
     AES,
     AES128,
@@ -18,15 +27,6 @@ from posthouse.security.providers import (
     RC4,
     CryptoProvider,
     provider_of_level,
-)
-from posthouse.security.sealing import (
-    CannotOpen,
-    decrypt,
-    encrypt,
-    make_session_key,
-    unwrap_key,
-    uses_40_bits,
-    wrap_key,
 )
 from tests.security.key_ring import private_key
 

@@ -10,7 +10,7 @@ import pytest
 from posthouse.model.errors import MalformedPacket
 from posthouse.security.xml_signatures import DRAFT, verify
 from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.support.xml_signatures import (
     BODY,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.sim import Operation, PowerLost, SimDisk
-from posthouse.sim.medium import SECTOR_SIZE
+from posthouse.sim.simulated_file import SECTOR_SIZE
 
 OLD = b"o" * 1000
 SEEDS = range(400)

@@ -10,9 +10,9 @@ from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.sim import Address, Connection, SimClock, SimNetwork
-from posthouse.sim.errands import BOSS, RECEIVE, SEND, path, waiting
 from posthouse.sim.faults import PowerLost
 from posthouse.sim.managers import Errand, SimManager, World
+from posthouse.sim.workload import BOSS, RECEIVE, SEND, path, waiting
 
 
 def world() -> World:

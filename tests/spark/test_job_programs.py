@@ -19,7 +19,7 @@ from posthouse.model.errors import QmsError
 from posthouse.model.job_types import PYSPARK
 from posthouse.qms import namespaces
 from posthouse.qms.objects import FileServer, ServicedJob
-from posthouse.qms.serving import JobFailed, Task
+from posthouse.qms.queue_server import JobFailed, Task
 from posthouse.qms.sessions import SessionDoor
 from posthouse.spark.jobs import programs as job_programs
 from posthouse.spark.jobs.programs import Programs

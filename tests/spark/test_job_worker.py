@@ -19,7 +19,7 @@ from posthouse.model.bindery import NWOT_JOB_SERVER
 from posthouse.model.errors import AccessDenied, InsufficientResources
 from posthouse.model.job_types import PIPELINE, SQL
 from posthouse.qms.objects import ServicedJob
-from posthouse.qms.serving import JobGone, Pulse, QueueServer, Task
+from posthouse.qms.queue_server import JobGone, Pulse, QueueServer, Task
 from posthouse.qms.sessions import SessionDoor
 from posthouse.spark.jobs import worker as job_worker
 from posthouse.spark.jobs.lakes import http_with, seen_queues

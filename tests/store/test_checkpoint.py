@@ -21,8 +21,8 @@ from posthouse.store.checkpoint import (
 )
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.log import LogStore
+from posthouse.store.maintenance import ROW_ESTIMATE
 from posthouse.store.settings import StoreSettings
-from posthouse.store.upkeep import ROW_ESTIMATE
 from tests.store.rig import Rig, picture
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=3000, checkpoint_ratio=1)

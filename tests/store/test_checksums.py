@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.store import checksums
+from posthouse.store import bulk_checksums
+from posthouse.store.bulk_checksums import FIELD, SPAN, Ints, wrong_record
 from posthouse.store.checksum import crc32
-from posthouse.store.checksums import FIELD, SPAN, Ints, wrong_record
 
 
 def laid_out(seed: int, sizes: list[int], gaps: list[int]) -> tuple[bytes, Ints, Ints]:
@@ -48,10 +48,10 @@ def test_right_records_are_known_without_looking_at_each(
         return crc32(view)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checksums, "crc32", counted)
+        patch.setattr(bulk_checksums, "crc32", counted)
         assert wrong_record(data, begins, sizes) is None
     gaps = sum(gap > 0 for _, gap in shape[1:])
-    stretches = len(checksums._stretches(begins + sizes).firsts)
+    stretches = len(bulk_checksums._stretches(begins + sizes).firsts)
     assert len(looked) <= stretches + gaps
 
 

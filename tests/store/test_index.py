@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from posthouse.engine.ledger.records import COPY, MESSAGE
 from posthouse.sim import SimDisk
-from posthouse.store import upkeep
+from posthouse.store import maintenance
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import generation_of, index_name, segment_name
@@ -57,7 +57,7 @@ def test_an_index_is_what_reading_the_segment_gives() -> None:
 
 def test_a_long_index_is_written_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between them others have their turns; it has its name when it is whole."""
-    monkeypatch.setattr(upkeep, "INDEX_STEP", 100)
+    monkeypatch.setattr(maintenance, "INDEX_STEP", 100)
     disk = SimDisk()
     rig = Rig(LogStore(disk, SETTINGS))
     while not rig.store.tidy():

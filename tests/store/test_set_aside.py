@@ -11,7 +11,7 @@ from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.log import LogStore
-from posthouse.store.losses import damaged_records
+from posthouse.store.lost_records import damaged_records
 from posthouse.store.settings import StoreSettings
 from tests.store.faults.harness import records
 from tests.store.rig import Rig, packet_of

@@ -17,7 +17,7 @@ from posthouse.security.xml_signatures import (
 )
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import Parts, read_parts, write_parts
 from posthouse.wire.srmp.writer import write_envelope
 from tests.security.key_ring import MemoryRing, certificate, private_key
 

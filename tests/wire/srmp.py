@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from posthouse.model.guids import parse_guid
-from posthouse.wire.srmp.parts import Parts, read_parts
+from posthouse.wire.srmp.mime_parts import Parts, read_parts
 from tests.wire.vectors import VECTORS
 
 GUID_TEXT = "caf195ea-615c-4264-ae08-11a4e60194c0"

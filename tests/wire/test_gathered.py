@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.wire.gathered import BLOCK, Gathered
+from posthouse.wire.block_buffer import BLOCK, Gathered
 
 SIZES = st.one_of(st.integers(0, 20), st.integers(BLOCK - 2, BLOCK + 2), st.integers(0, 3 * BLOCK))
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from random import Random
 
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.wire.srmp import fast_reader as srmp_plain
 from posthouse.wire.srmp import mapping as srmp_mapping
-from posthouse.wire.srmp import parts as srmp_parts
-from posthouse.wire.srmp import plain as srmp_plain
+from posthouse.wire.srmp import mime_parts as srmp_parts
 from posthouse.wire.srmp import values as srmp_values
 from posthouse.wire.srmp.envelope import read_envelope, read_tree
+from posthouse.wire.srmp.fast_reader import read_plain
 from posthouse.wire.srmp.mapping import packet_of
-from posthouse.wire.srmp.parts import XML, read_parts, write_parts
-from posthouse.wire.srmp.plain import read_plain
+from posthouse.wire.srmp.mime_parts import XML, read_parts, write_parts
 from tests.conftest import Dose
 from tests.wire.srmp import (
     ADMIN,

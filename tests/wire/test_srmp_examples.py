@@ -15,10 +15,10 @@ from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mapping import packet_of
-from posthouse.wire.srmp.parts import read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.receipts import stream_receipt
 from posthouse.wire.srmp.serialize import SrmpContext, SrmpRequest, request_target, srmp_of
-from posthouse.wire.srmp.stored import without_srmp
+from posthouse.wire.srmp.stored_messages import without_srmp
 from posthouse.wire.srmp.writer import write_envelope
 from posthouse.wire.srmp.xml import Element, read_xml
 from tests.wire.srmp import EXAMPLES, NOW_S, example

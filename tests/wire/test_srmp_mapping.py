@@ -24,8 +24,8 @@ from posthouse.wire.packet.optional import Security
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mapping import packet_of
-from posthouse.wire.srmp.parts import Parts, read_parts, write_parts
-from posthouse.wire.srmp.stored import came_over_http, stored_parts, without_srmp
+from posthouse.wire.srmp.mime_parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.stored_messages import came_over_http, stored_parts, without_srmp
 from tests.wire.srmp import (
     ADMIN,
     EXAMPLES,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.wire.srmp.parts import PARTS_MAX, Parts, read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import PARTS_MAX, Parts, read_parts, write_parts
 from tests.wire.srmp import EXAMPLES, GUID, GUID_TEXT, example
 
 ENVELOPE = b"<se:Envelope/>"

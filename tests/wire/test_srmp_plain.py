@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.wire.srmp.envelope import read_tree
+from posthouse.wire.srmp.fast_reader import SIZE_MAX, read_plain
 from posthouse.wire.srmp.message import SrmpMessage, Stream
-from posthouse.wire.srmp.plain import SIZE_MAX, read_plain
 from posthouse.wire.srmp.writer import write_envelope
 from tests.wire.srmp import (
     ADMIN,

@@ -36,7 +36,7 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import SrmpKind, SrmpMessage, kind_of
-from posthouse.wire.srmp.parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import Parts, read_parts, write_parts
 from posthouse.wire.srmp.receipts import final_stream_receipt, stream_receipt
 from posthouse.wire.srmp.serialize import (
     SrmpContext,
@@ -46,7 +46,7 @@ from posthouse.wire.srmp.serialize import (
     srmp_of,
     url_of_web_name,
 )
-from posthouse.wire.srmp.stored import without_srmp
+from posthouse.wire.srmp.stored_messages import without_srmp
 from tests.wire.srmp import (
     ADMIN,
     GUID,

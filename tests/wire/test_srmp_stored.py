@@ -18,7 +18,7 @@ from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT, stamp
 from posthouse.wire.packet.renaming import with_direct_administration, with_direct_destination
-from posthouse.wire.srmp.stored import (
+from posthouse.wire.srmp.stored_messages import (
     came_over_http,
     document_form,
     pack_srmp,

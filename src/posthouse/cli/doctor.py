@@ -14,9 +14,9 @@ import typer
 
 from posthouse.cli.command import Home
 from posthouse.cli.error_output import CommandFailed
-from posthouse.cli.machines.far_queues import MachinePassword, MachineUser, far_machine
 from posthouse.cli.machines.options import PerMachine
 from posthouse.cli.machines.peer import examine
+from posthouse.cli.machines.remote_queues import MachinePassword, MachineUser, far_machine
 from posthouse.cli.output import print_json, say
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.net.control_socket import default_home

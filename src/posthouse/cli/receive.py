@@ -15,7 +15,6 @@ from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.durations import duration
 from posthouse.cli.error_output import CommandFailed
-from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.messages.output import (
     Handler,
     Hex,
@@ -27,10 +26,11 @@ from posthouse.cli.messages.output import (
     leaving,
 )
 from posthouse.cli.name_hints import full_name
+from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
 from posthouse.client.msmq import RemoteQueue
-from posthouse.client.remote.consuming import RemoteConsumer
+from posthouse.client.remote.consumer import RemoteConsumer
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.model.message_json import VT_LPSTR, MessageJson
 from posthouse.model.paths import PathName

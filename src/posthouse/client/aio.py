@@ -14,10 +14,10 @@ from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, LOOK_S, RETRY_FIRST_S, RETRY_MAX_S, spread
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionEnded
-from posthouse.client.forks import of_the_parent, watch
 from posthouse.client.operations import Operation
+from posthouse.client.process_ownership import of_the_parent, watch
 from posthouse.client.requests import Request
-from posthouse.client.upgrade import (
+from posthouse.client.session_upgrade import (
     Upgrading,
     as_connection_error,
     lost_connection,

@@ -28,14 +28,20 @@ from posthouse.client import operations as ops
 from posthouse.client.aio import AioChannel
 from posthouse.client.aio_transaction import Transaction
 from posthouse.client.bodies import Body
-from posthouse.client.consuming import Browsing, Consuming
-from posthouse.client.handles import OpenQueue, Seek, extended
-from posthouse.client.joining import Joined, Known, RecoveredTransactions, await_steps, recover
-from posthouse.client.joint_operations import SessionDecisions
+from posthouse.client.consumer import Browsing, Consuming
+from posthouse.client.database_transactions import (
+    Joined,
+    Known,
+    RecoveredTransactions,
+    await_steps,
+    recover,
+)
+from posthouse.client.distributed_operations import SessionDecisions
 from posthouse.client.management import QueueSearch
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, SendOptions
+from posthouse.client.queue_handles import OpenQueue, Seek, extended
 from posthouse.client.requests import CursorHandle, QueueHandle, TransactionHandle
 from posthouse.model.errors import IoTimeout, QueueExists
 from posthouse.model.guids import format_guid

@@ -10,11 +10,11 @@ import contextlib
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from posthouse.client import joint_operations as joint
+from posthouse.client import distributed_operations as joint
 from posthouse.client import operations as ops
 from posthouse.client.aio import AioChannel
+from posthouse.client.database_transactions import Joined, await_steps
 from posthouse.client.errors import ClientConnectionError, TransactionAborted
-from posthouse.client.joining import Joined, await_steps
 from posthouse.client.requests import TransactionHandle
 from posthouse.model.errors import QueueError, TransactionSequence
 

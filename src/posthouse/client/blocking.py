@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import ServerUnreachable, SessionEnded
-from posthouse.client.forks import of_the_parent, watch
-from posthouse.client.links import ClientLink
 from posthouse.client.operations import Operation
+from posthouse.client.process_ownership import of_the_parent, watch
 from posthouse.client.requests import EndRequest, QueueHandle, Request
-from posthouse.client.upgrade import (
+from posthouse.client.session_socket import ClientLink
+from posthouse.client.session_upgrade import (
     as_connection_error,
     lost_connection,
     out_of_reach,

@@ -8,8 +8,8 @@ from typing import Final
 
 from posthouse.client.address import resolve
 from posthouse.client.blocking import Channel
-from posthouse.client.links import SocketLink
 from posthouse.client.manager import QueueManagerClient
+from posthouse.client.session_socket import SocketLink
 
 CONNECT_TIMEOUT_S: Final = 10.0
 RECONNECT_S: Final = 30.0

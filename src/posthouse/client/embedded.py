@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from posthouse.client.blocking import Channel
 from posthouse.client.connect import CONNECT_TIMEOUT_S
-from posthouse.client.courier import Courier
+from posthouse.client.embedded_delivery import Courier
 from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import QueueManagerClient
 from posthouse.directory.settings import DirectorySettings
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.model.roles import Role
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.rates import Rates
@@ -70,7 +70,7 @@ def open_home(
 
 
 class EmbeddedDesk:
-    """`posthouse.protocols.desk.Desk` without an event loop: turns end when `settle` says so."""
+    """`posthouse.protocols.engine_calls.Desk` without an event loop: `settle` ends a turn."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver

@@ -20,7 +20,7 @@ from posthouse.client.bodies import Body
 from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, PacketMaker, SendOptions, options
-from posthouse.client.remote.connecting import (
+from posthouse.client.remote.connect import (
     EPM_PORT,
     LEVELS,
     Authentication,
@@ -28,12 +28,16 @@ from posthouse.client.remote.connecting import (
     RemoteLogin,
     RemotePlace,
 )
-from posthouse.client.remote.consuming import WINDOW_MAX
-from posthouse.client.remote.managing import RemoteManagement
-from posthouse.client.remote.parts import RemoteParts, join_transaction, keep_transaction
+from posthouse.client.remote.consumer import WINDOW_MAX
+from posthouse.client.remote.management import RemoteManagement
 from posthouse.client.remote.queue import ReadableQueue
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import ClientIdentity, identity_of_a_program
+from posthouse.client.remote.transaction_parts import (
+    RemoteParts,
+    join_transaction,
+    keep_transaction,
+)
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import TransactionUsage, UnsupportedOperation
 from posthouse.model.guids import parse_guid

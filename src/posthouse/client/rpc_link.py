@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from posthouse.client.errors import ClientConnectionError, SessionEnded
-from posthouse.client.forks import of_the_parent, watch
+from posthouse.client.process_ownership import of_the_parent, watch
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.rpc.client import BindRefused, ClientConnection
 from posthouse.rpc.interface import Fault

@@ -5,9 +5,9 @@
 """
 
 from posthouse.connector.bridge import Connector as Connector
-from posthouse.connector.inlet import Incoming as Incoming
-from posthouse.connector.inlet import Inlet as Inlet
-from posthouse.connector.parcels import Parcel as Parcel
-from posthouse.connector.parcels import Refused as Refused
+from posthouse.connector.deliveries import Parcel as Parcel
+from posthouse.connector.deliveries import Refused as Refused
+from posthouse.connector.incoming import Incoming as Incoming
+from posthouse.connector.incoming import Inlet as Inlet
 
 __all__ = ["Connector", "Incoming", "Inlet", "Parcel", "Refused"]

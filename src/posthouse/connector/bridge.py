@@ -11,8 +11,8 @@ from posthouse.client.errors import SessionEnded
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.operations import close_handles
 from posthouse.client.requests import QueueHandle
-from posthouse.connector.parcels import Parcel, Refused
-from posthouse.connector.reading import Held, end, give_back, settle, take
+from posthouse.connector.deliveries import Parcel, Refused
+from posthouse.connector.locked_reads import Held, end, give_back, settle, take
 from posthouse.model.enumerations import QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter, IoTimeout, QueueNotFound
 from posthouse.model.names import ConnectorName, Suffix, parse_format_name

@@ -26,7 +26,7 @@ from posthouse.directory.base import (
     required_attributes,
     sorted_objects,
 )
-from posthouse.directory.distinguished import distinguished_name
+from posthouse.directory.distinguished_names import distinguished_name
 from posthouse.directory.objects import (
     KINDS,
     ConnectedNetwork,

@@ -29,9 +29,9 @@ from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.messages.admission import Admission
 from posthouse.engine.messages.enqueue import Sending
 from posthouse.engine.messages.facade import MessagesFacade
-from posthouse.engine.messages.fetching import Fetching, ReadPackets
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.outcome import MessageOutcomes
+from posthouse.engine.messages.packet_reads import Fetching, ReadPackets
 from posthouse.engine.messages.poison import Poison
 from posthouse.engine.messages.returning import Returning
 from posthouse.engine.messages.waiting import WaitingReads

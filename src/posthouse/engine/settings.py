@@ -15,7 +15,7 @@ from posthouse.engine.transfer.settings import ArrivalSettings, StreamSettings
 from posthouse.model.errors import QueueError
 from posthouse.model.paths import check_computer
 from posthouse.model.properties import UNLIMITED
-from posthouse.model.queue_parts import NameFault
+from posthouse.model.queue_name_parts import NameFault
 from posthouse.model.settings_kinds import (
     COUNT_MAX,
     DAY_S,

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from posthouse.formats import activex
 from posthouse.formats.decoded import CERTAIN, GUESS, LIKELY, Decoded, Meaning, broken
+from posthouse.formats.decompression import GZIP, unpack
 from posthouse.formats.headers import masstransit, nservicebus, rebus
 from posthouse.formats.json_text import read_json
 from posthouse.formats.limits import DEFAULT, FormatError, LimitReached, Limits
 from posthouse.formats.nrbf.decode import decode_nrbf
 from posthouse.formats.nrbf.records import is_nrbf
 from posthouse.formats.text import NAMED, PADDING, Text, decoded, read_padded_text
-from posthouse.formats.unpack import GZIP, unpack
 from posthouse.formats.values import bytes_value
 from posthouse.formats.wcf.envelope import decode_wcf
 from posthouse.formats.wcf.framing import is_framed

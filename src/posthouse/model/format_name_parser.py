@@ -26,7 +26,7 @@ from posthouse.model.format_names import (
 )
 from posthouse.model.guids import GUID_PATTERN, parse_guid
 from posthouse.model.paths import PathName
-from posthouse.model.queue_parts import (
+from posthouse.model.queue_name_parts import (
     SUFFIX_OF_WORD,
     NameFault,
     PathKind,

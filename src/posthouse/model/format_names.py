@@ -9,7 +9,7 @@ from typing import TypeAlias
 from posthouse.model.errors import IllegalFormatName
 from posthouse.model.guids import format_guid
 from posthouse.model.paths import PathName, check_computer
-from posthouse.model.queue_parts import (
+from posthouse.model.queue_name_parts import (
     READ_ONLY_SUFFIXES,
     NameFault,
     PathKind,

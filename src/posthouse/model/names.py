@@ -28,7 +28,7 @@ from posthouse.model.format_names import (
 )
 from posthouse.model.next_hops import NextHop, NextHopKind
 from posthouse.model.paths import COMPUTER_NAME_LENGTH_MAX, PATH_NAME_LENGTH_MAX, PathName
-from posthouse.model.queue_parts import (
+from posthouse.model.queue_name_parts import (
     QUEUE_NAME_LENGTH_MAX,
     READ_ONLY_SUFFIXES,
     SUBQUEUE_NAME_LENGTH_MAX,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from posthouse.model.errors import IllegalQueuePathname
-from posthouse.model.queue_parts import (
+from posthouse.model.queue_name_parts import (
     PRIVATE_PREFIX,
     SYSTEM_PREFIX,
     NameFault,

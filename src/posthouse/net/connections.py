@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from posthouse.model.networks import source_of
+from posthouse.model.address_prefixes import source_of
 
 CONNECTIONS_MAX: Final = 10_000
 CONNECTIONS_PER_ADDRESS_MAX: Final = 2_500

@@ -19,7 +19,7 @@ from posthouse.net.sockets import (
     look_up,
     words_of,
 )
-from posthouse.protocols.desk import OneTurn, Turns
+from posthouse.protocols.engine_calls import OneTurn, Turns
 from posthouse.protocols.memory import (
     RECEIVE,
     SEND,

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from posthouse.model.job_types import job_type_name
-from posthouse.qms.serving import CannotRun, JobFailed, JobGone, Pulse, Task
+from posthouse.qms.queue_server import CannotRun, JobFailed, JobGone, Pulse, Task
 
 PROGRESS: Final = "POSTHOUSE_JOB_PROGRESS"
 FILE: Final = "{file}"  # in the command: the path of the job's file

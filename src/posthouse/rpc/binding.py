@@ -9,9 +9,9 @@ from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
 from posthouse.rpc.interface import Interface
-from posthouse.rpc.logins import Logins, UnknownProvider
 from posthouse.rpc.presentation import Contexts, negotiate
 from posthouse.rpc.security import Authenticator, LoginRefused
+from posthouse.rpc.security_contexts import Logins, UnknownProvider
 from posthouse.rpc.settings import RpcSettings
 
 _BIND_FLAGS: Final = pdu.CONC_MPX | pdu.SUPPORT_HEADER_SIGN

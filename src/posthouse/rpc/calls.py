@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from posthouse.rpc import pdu
 from posthouse.rpc.fragments import cut
 from posthouse.rpc.interface import Call
-from posthouse.rpc.logins import Login
 from posthouse.rpc.security import Identity, Level
+from posthouse.rpc.security_contexts import Login
 
 if TYPE_CHECKING:
     from posthouse.rpc.association import Association

@@ -9,17 +9,17 @@ from typing import Final
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.association import Association, AssociationGroups
+from posthouse.rpc.backpressure import Drains
 from posthouse.rpc.binding import Binding, BindRefused, ContextChanged
 from posthouse.rpc.calls import Counts, ServerCall, response
 from posthouse.rpc.connection_states import CONNECTION_STATES, ConnectionEvent, ConnectionState
-from posthouse.rpc.drains import Drains
 from posthouse.rpc.fragments import CALL_OVERHEAD
-from posthouse.rpc.incoming import Distrusted, Incoming, verified
 from posthouse.rpc.interface import Fault, Interface
-from posthouse.rpc.logins import Login
 from posthouse.rpc.pdu import CALL_HEADER, CALL_HEADER_SIZE, HEADER_SIZE, LITTLE_ENDIAN, VERSION
 from posthouse.rpc.presentation import Context
+from posthouse.rpc.request_assembly import Distrusted, Incoming, verified
 from posthouse.rpc.security import Authenticator, Level, LoginRefused
+from posthouse.rpc.security_contexts import Login
 from posthouse.rpc.settings import RpcSettings
 
 Send = Callable[[list[bytes]], None]

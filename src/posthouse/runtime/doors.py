@@ -10,11 +10,11 @@ from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServ
 from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
 from posthouse.protocols.management.protocol import ANNOTATION, Management
 from posthouse.protocols.metrics.exposition import AskMetrics
+from posthouse.protocols.metrics.loop_turns import turn_metrics
 from posthouse.protocols.metrics.memory import memory_metrics
 from posthouse.protocols.metrics.ncp import ncp_metrics
 from posthouse.protocols.metrics.pgm import pgm_metrics
 from posthouse.protocols.metrics.srmp import srmp_metrics
-from posthouse.protocols.metrics.turns import turn_metrics
 from posthouse.protocols.ncp.server import NcpNode, NcpServer
 from posthouse.protocols.remote_read.server import (
     EndpointMapperServer,

@@ -23,9 +23,9 @@ from posthouse.model.errors import (
     without_frames,
 )
 from posthouse.model.message import Message
-from posthouse.protocols.desk import Answer as Answer
-from posthouse.protocols.desk import Call as Call
-from posthouse.protocols.desk import Release as Release
+from posthouse.protocols.engine_calls import Answer as Answer
+from posthouse.protocols.engine_calls import Call as Call
+from posthouse.protocols.engine_calls import Release as Release
 from posthouse.store.base import Store
 from posthouse.wire.packet.message import deserialize
 

@@ -19,11 +19,11 @@ from typing import TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled, RemoteProtocolError, ServiceNotAvailable
-from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.protocols.engine_calls import Answer, Call, Release
 from posthouse.protocols.pacing import Busy
-from posthouse.runtime.collecting import without_collections
 from posthouse.runtime.driver import Driver
-from posthouse.runtime.turns import TurnMeter, TurnTimes
+from posthouse.runtime.garbage_collection import without_collections
+from posthouse.runtime.loop_turns import TurnMeter, TurnTimes
 
 T = TypeVar("T")
 Waiting = deque[Callable[[], None]]
@@ -154,7 +154,7 @@ class Writer:
 
 
 class Loop:
-    """`posthouse.protocols.desk.Desk` on the running event loop.
+    """`posthouse.protocols.engine_calls.Desk` on the running event loop.
 
     `on_failure` is told once, when the log could not be written or read: nothing is decided or let
     out from then on, and the process has to end.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from posthouse.engine.manager import QueueManager
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.runtime.logs import Log
 from posthouse.runtime.loop import Loop
 from posthouse.security.certificates import make_private_keys

@@ -26,13 +26,12 @@ from posthouse.model.settings_kinds import is_address
 from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.runtime.addresses import local_addresses
-from posthouse.runtime.collecting import CollectAtRest, collect_in_small_steps
-from posthouse.runtime.coordination import Coordination
 from posthouse.runtime.directory.authority import (
     FollowedDirectory,
     open_authority,
     tell_addresses,
 )
+from posthouse.runtime.garbage_collection import CollectAtRest, collect_in_small_steps
 from posthouse.runtime.home import Home, Started, engine_settings, start_manager
 from posthouse.runtime.limits import (
     keep_memory,
@@ -44,8 +43,9 @@ from posthouse.runtime.limits import (
 from posthouse.runtime.listen_errors import cannot_listen
 from posthouse.runtime.logs import Log, LogFile, LogStream
 from posthouse.runtime.loop import Loop
+from posthouse.runtime.loop_turns import SlowTurn
 from posthouse.runtime.machine_keys import add_signing_keys
-from posthouse.runtime.notify import Notifier, keep_telling
+from posthouse.runtime.peer_calls import Coordination
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.settings.file import (
     SETTINGS_NAME,
@@ -53,7 +53,7 @@ from posthouse.runtime.settings.file import (
     read_settings,
 )
 from posthouse.runtime.settings.settings import Settings
-from posthouse.runtime.turns import SlowTurn
+from posthouse.runtime.systemd_notify import Notifier, keep_telling
 from posthouse.security.peers import check_url
 from posthouse.store.errors import StoreError
 

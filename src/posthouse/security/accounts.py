@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import msgspec
 
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import IllegalUser, InvalidParameter, MalformedPacket
 from posthouse.model.roles import Role
 from posthouse.model.text import excerpt

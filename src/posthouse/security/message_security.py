@@ -22,21 +22,7 @@ from posthouse.model.message_classes import (
     NACK_UNSUPPORTED_CRYPTO_PROVIDER,
 )
 from posthouse.model.message_values import PrivacyLevel, SenderIdentifierType
-from posthouse.security.certificates import key_in_certificate
-from posthouse.security.key_blobs import exchange_blob, rsa_key
-from posthouse.security.key_caches import CachedSymmetricKey, CachedUserCert, KeyCaches
-from posthouse.security.keys import ProviderKey, UserCertificate, unpack_public_key
-from posthouse.security.providers import (
-    AES,
-    ENHANCED,
-    PROVIDERS,
-    RC2,
-    RC4,
-    CryptoProvider,
-    provider_of_level,
-)
-from posthouse.security.rewriting import signature_of_list, with_list_signature, with_protection
-from posthouse.security.sealing import (
+from posthouse.security.body_encryption import (
     CannotOpen,
     Random,
     decoy_key,
@@ -46,6 +32,24 @@ from posthouse.security.sealing import (
     unwrap_key,
     uses_40_bits,
     wrap_key,
+)
+from posthouse.security.certificates import key_in_certificate
+from posthouse.security.key_blobs import exchange_blob, rsa_key
+from posthouse.security.key_caches import CachedSymmetricKey, CachedUserCert, KeyCaches
+from posthouse.security.keys import ProviderKey, UserCertificate, unpack_public_key
+from posthouse.security.packet_rewriting import (
+    signature_of_list,
+    with_list_signature,
+    with_protection,
+)
+from posthouse.security.providers import (
+    AES,
+    ENHANCED,
+    PROVIDERS,
+    RC2,
+    RC4,
+    CryptoProvider,
+    provider_of_level,
 )
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.signing import (

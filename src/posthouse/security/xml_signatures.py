@@ -30,7 +30,7 @@ from posthouse.security.signing import signed_digest
 from posthouse.wire.packet.headers import SENDER_CERTIFICATE_SIZE_MAX, SecurityFlags
 from posthouse.wire.packet.optional import Security
 from posthouse.wire.srmp.message import Reference, SignatureElement, SrmpMessage
-from posthouse.wire.srmp.parts import BODY, EXTENSION, Parts
+from posthouse.wire.srmp.mime_parts import BODY, EXTENSION, Parts
 from posthouse.wire.srmp.values import write_guid
 
 DRAFT: Final = "http://www.w3.org/2000/02/xmldsig#"

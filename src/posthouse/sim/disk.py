@@ -2,8 +2,8 @@
 
 `SimDisk` is a `posthouse.store.disk.Disk`. It keeps apart what is synced and what is only
 written; `crash()` gives the disk the machine would find when it comes up again. The rules of what
-survives are in `posthouse.sim.medium`. To replay a failure, build the disk with the seed that was
-printed and make the same calls: nothing here depends on time, address or hash order.
+survives are in `posthouse.sim.simulated_file`. To replay a failure, build the disk with the seed
+that was printed and make the same calls: nothing here depends on time, address or hash order.
 """
 
 import errno
@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Literal, NamedTuple, NoReturn
 
 from posthouse.sim.faults import Fault, Faults, Kind, Operation, PowerLost
-from posthouse.sim.medium import FAVOURS, Change, Inode
+from posthouse.sim.simulated_file import FAVOURS, Change, Inode
 from posthouse.store.disk import Buffer, Disk, File, plain, refused
 
 Policy = Literal["nothing", "everything", "random"]

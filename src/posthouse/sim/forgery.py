@@ -21,8 +21,8 @@ from posthouse.model.message_classes import (
 )
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.srmp.http_writer import request
-from posthouse.sim.letters import STRANGE, Kind
 from posthouse.sim.managers import SimManager
+from posthouse.sim.messages import STRANGE, Kind
 from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,

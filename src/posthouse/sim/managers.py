@@ -15,19 +15,19 @@ from posthouse.engine.ledger.effects import Effects, Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.engine.transfer.settings import StreamSettings
+from posthouse.protocols.binary.next_hop_lookup import STANDARD_PORT
 from posthouse.protocols.binary.protocol import BinaryProtocol
-from posthouse.protocols.binary.resolving import STANDARD_PORT
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
-from posthouse.protocols.desk import Answer, Call, Release
+from posthouse.protocols.engine_calls import Answer, Call, Release
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.runtime.driver import Driver
+from posthouse.sim.binary_network import Wires
 from posthouse.sim.clock import SimClock, Timer
 from posthouse.sim.disk import Policy, SimDisk
 from posthouse.sim.faults import PowerLost
 from posthouse.sim.network import Connection, SimNetwork
-from posthouse.sim.posts import HTTP_PORT, Posts
-from posthouse.sim.wires import Wires
+from posthouse.sim.srmp_network import HTTP_PORT, Posts
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 
@@ -71,7 +71,7 @@ class World:
 
 
 class SimDesk:
-    """`posthouse.protocols.desk.Desk`: appends at the end of a turn, syncs later, then lets out."""
+    """`posthouse.protocols.engine_calls.Desk`: appends as a turn ends, syncs later, answers."""
 
     def __init__(self, machine: SimManager, driver: Driver) -> None:
         self._machine = machine

@@ -20,12 +20,12 @@ from posthouse.directory.document.document import (
 )
 from posthouse.engine.manager import QueueManager
 from posthouse.model.guids import format_guid
-from posthouse.protocols.desk import Answer
-from posthouse.sim import errands
-from posthouse.sim.account import Account
-from posthouse.sim.letters import ADMIN, NOWHERE, Letter
+from posthouse.protocols.engine_calls import Answer
+from posthouse.sim import workload
+from posthouse.sim.balance_check import Account
 from posthouse.sim.managers import SimManager
-from posthouse.sim.routed_account import RoutedAccount, Ways
+from posthouse.sim.messages import ADMIN, NOWHERE, Letter
+from posthouse.sim.routed_balance_check import RoutedAccount, Ways
 from posthouse.sim.trial import BASE_ACTS, Acts, Trial, private_name
 
 ROUTED: Final = "routed"
@@ -142,7 +142,7 @@ class RoutedTrial(Trial):
         if direct or queue == NOWHERE:
             return self._direct_name(target, queue)
         if self._is_public(queue):
-            identifier = errands.home(target.manager, queue).definition.identifier
+            identifier = workload.home(target.manager, queue).definition.identifier
             return f"PUBLIC={format_guid(identifier)}"
         return private_name(target, queue)
 
@@ -227,10 +227,12 @@ class RoutedTrial(Trial):
         letter.positive = True
         if omega.up:
             self.told.letters[letter.name] = letter
-            omega.run(errands.post_together(omega, self.told, [letter], slowly=False, commits=True))
+            omega.run(
+                workload.post_together(omega, self.told, [letter], slowly=False, commits=True)
+            )
         if letter.queue != NOWHERE:
-            reader.run(errands.receive(reader, self.told, letter.queue, 100))
-            errands.wait(reader, self.told, letter.queue, CIRCLING_MS)
+            reader.run(workload.receive(reader, self.told, letter.queue, 100))
+            workload.wait(reader, self.told, letter.queue, CIRCLING_MS)
 
     def _send_to_omega(self) -> None:
         sender, omega = self.machines[0], self.machines[-1]
@@ -241,10 +243,10 @@ class RoutedTrial(Trial):
             self.told.letters[letter.name] = letter
             if kind == "transactional":
                 sender.run(
-                    errands.post_together(sender, self.told, [letter], slowly=False, commits=True)
+                    workload.post_together(sender, self.told, [letter], slowly=False, commits=True)
                 )
             else:
-                sender.run(errands.post(self.told, letter))
+                sender.run(workload.post(self.told, letter))
 
     def _rise(self, machine: SimManager) -> None:
         super()._rise(machine)

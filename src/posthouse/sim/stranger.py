@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from posthouse.model.guids import NULL_GUID
 from posthouse.protocols.binary.ack_window import ReceivedCounts
-from posthouse.protocols.binary.resolving import STANDARD_PORT
+from posthouse.protocols.binary.next_hop_lookup import STANDARD_PORT
 from posthouse.sim.forgery import (
     HUGE,
     Aim,
@@ -26,10 +26,10 @@ from posthouse.sim.forgery import (
     posted,
     receipts_url,
 )
-from posthouse.sim.letters import PLAIN, SEQUENCED, STRANGE, Kind, Told
 from posthouse.sim.managers import SimManager, World
+from posthouse.sim.messages import PLAIN, SEQUENCED, STRANGE, Kind, Told
 from posthouse.sim.network import Address, Connection, Reason
-from posthouse.sim.posts import HTTP_PORT
+from posthouse.sim.srmp_network import HTTP_PORT
 from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,

@@ -17,10 +17,10 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.model.guids import format_guid
 from posthouse.model.message import ACK_NONE
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.sim.account import Account
+from posthouse.sim.balance_check import Account
 from posthouse.sim.forgery import Aim
-from posthouse.sim.letters import STRANGE, Kind, Letter
 from posthouse.sim.managers import SimManager
+from posthouse.sim.messages import STRANGE, Kind, Letter
 from posthouse.sim.routed import ROUTERS, RoutedTrial
 from posthouse.sim.stranger import ADDRESSES, Stranger
 from posthouse.sim.trial import NAMES, Acts, Protocol, Summary, Trial

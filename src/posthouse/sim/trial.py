@@ -24,13 +24,13 @@ from posthouse.model.message import (
 from posthouse.model.properties import UNLIMITED, QueueProperties
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.sim import errands
-from posthouse.sim.account import Account
+from posthouse.sim import workload
+from posthouse.sim.balance_check import Account
 from posthouse.sim.clock import SimClock
-from posthouse.sim.errands import BOSS, home, path
-from posthouse.sim.letters import ADMIN, JOURNALED, NOWHERE, PLAIN, SEQUENCED, Kind, Letter, Told
 from posthouse.sim.managers import SimManager, World
+from posthouse.sim.messages import ADMIN, JOURNALED, NOWHERE, PLAIN, SEQUENCED, Kind, Letter, Told
 from posthouse.sim.network import Conditions, SimNetwork
+from posthouse.sim.workload import BOSS, home, path
 
 HONEST = Conditions(delay_ms=(1, 5), whole=1.0)
 NAMES = ("ALPHA", "BRAVO", "CAROL")
@@ -289,7 +289,7 @@ class Trial:
             letter = self._letter(sender, kind, self._next_group())
             if sender.up:
                 self.told.letters[letter.name] = letter
-                sender.run(errands.post(self.told, letter))
+                sender.run(workload.post(self.told, letter))
 
     def _send_together(self) -> None:
         sender, group, chance = self._sender(), self._next_group(), self.chance
@@ -300,7 +300,7 @@ class Trial:
         if sender.up:
             self.told.letters.update({letter.name: letter for letter in letters})
             sender.run(
-                errands.post_together(sender, self.told, letters, slowly=slowly, commits=commits)
+                workload.post_together(sender, self.told, letters, slowly=slowly, commits=commits)
             )
 
     def _send_many(self) -> None:
@@ -316,9 +316,9 @@ class Trial:
             return
         self.told.letters.update({letter.name: letter for letter in letters})
         if kind == "transactional":
-            errand = errands.post_together(sender, self.told, letters, slowly=False, commits=True)
+            errand = workload.post_together(sender, self.told, letters, slowly=False, commits=True)
         else:
-            errand = errands.post_many(self.told, letters)
+            errand = workload.post_many(self.told, letters)
         sender.run(errand)
 
     def _next_group(self) -> int:
@@ -408,20 +408,20 @@ class Trial:
         count, commits = chance.randint(1, 4), chance.random() < 0.7
         if chance.random() < 0.3:
             outcome = chance.choice(("take", "reject", "return"))
-            machine.run(errands.receive_in_two_steps(machine, self.told, queue, outcome))
+            machine.run(workload.receive_in_two_steps(machine, self.told, queue, outcome))
         elif queue in SEQUENCED and chance.random() < 0.7:
-            errand = errands.receive_together(machine, self.told, queue, count, commits=commits)
+            errand = workload.receive_together(machine, self.told, queue, count, commits=commits)
             machine.run(errand)
         else:
-            machine.run(errands.receive(machine, self.told, queue, count))
+            machine.run(workload.receive(machine, self.told, queue, count))
 
     def _wait(self) -> None:
         queue = self.chance.choice((*PLAIN, *SEQUENCED))
-        errands.wait(self._machine(), self.told, queue, self._some_ms())
+        workload.wait(self._machine(), self.told, queue, self._some_ms())
 
     def _purge(self) -> None:
         queue = self.chance.choice((*PLAIN, *SEQUENCED))
-        self._machine().run(errands.purge(self.told, queue))
+        self._machine().run(workload.purge(self.told, queue))
 
     # what goes wrong
 
@@ -561,7 +561,7 @@ class Trial:
     def _read_everything(self) -> None:
         for machine in self.machines:
             for queue in (*PLAIN, *SEQUENCED):
-                machine.run(errands.receive(machine, self.told, queue, 100))
+                machine.run(workload.receive(machine, self.told, queue, 100))
 
     def _resume_everything(self) -> None:
         """What a crash kept from going on."""

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from posthouse.store.bulk_checksums import wrong_record
 from posthouse.store.bulk_rows import Numbers, Rows, gathered
-from posthouse.store.checksums import wrong_record
 from posthouse.store.disk import File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.express import ExpressMessages, ExpressSegment, express_name

@@ -20,11 +20,12 @@ from posthouse.store.base import Recovered
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.express import CLEAN_NAME, ExpressMessages, Marker, read_marker
-from posthouse.store.files import SegmentFiles
 from posthouse.store.format import HEADER_SIZE
 from posthouse.store.index import block_size
 from posthouse.store.ledger import StoreLedger
-from posthouse.store.losses import Losses, damaged_records
+from posthouse.store.lost_records import Losses, damaged_records
+from posthouse.store.maintenance import Upkeep
+from posthouse.store.open_files import SegmentFiles
 from posthouse.store.positions import LogPosition
 from posthouse.store.read import (
     PinnedRead,
@@ -37,7 +38,6 @@ from posthouse.store.read import (
 from posthouse.store.recovery import OpenedLog, Recovery
 from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
-from posthouse.store.upkeep import Upkeep
 from posthouse.store.writer import LogWriter
 
 

@@ -41,7 +41,7 @@ from posthouse.store.format import (
 )
 from posthouse.store.index import Entry, unpack_index
 from posthouse.store.log import LogStore
-from posthouse.store.losses import balance_books, damaged_records
+from posthouse.store.lost_records import balance_books, damaged_records
 from posthouse.store.read import read_file
 from posthouse.store.recovery import Anchor, Recovery
 from posthouse.store.salvage import Piece, filler, pieces

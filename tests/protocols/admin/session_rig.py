@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from posthouse.engine.manager import QueueManager
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.protocols.sessions.protocol import Api, ClientSession
 from posthouse.runtime.driver import Driver

@@ -13,9 +13,9 @@ from posthouse.model.errors import (
     QueueError,
     RemoteProtocolError,
 )
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.handlers.context import on_the_spot
-from posthouse.protocols.handlers.conversation import (
+from posthouse.protocols.handlers.request_steps import (
     AHEAD_MAX,
     Ahead,
     Conversation,

@@ -14,8 +14,8 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.model.guids import format_guid
 from posthouse.model.properties import QueueAccessType
 from posthouse.model.roles import Role
-from posthouse.protocols.handlers.conversation import Decide
 from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.handlers.request_steps import Decide
 from posthouse.protocols.http import page
 from posthouse.protocols.metrics import exposition as metrics
 from posthouse.security.access import Caller

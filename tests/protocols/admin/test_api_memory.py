@@ -16,7 +16,7 @@ from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.scanning import ScannedMessage
-from posthouse.protocols.http import rooms
+from posthouse.protocols.http import memory_reservations
 from posthouse.protocols.http.connection import PIPELINED_MAX
 from posthouse.protocols.memory import FETCHED, SEND, Holder
 from posthouse.security.access import Caller
@@ -84,7 +84,7 @@ def test_nothing_is_fetched_before_there_is_room(tmp_path: Path, name: str) -> N
 def test_a_request_that_waits_too_long_is_refused_and_takes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(rooms, "ROOM_WAIT_S", 0.05)
+    monkeypatch.setattr(memory_reservations, "ROOM_WAIT_S", 0.05)
 
     async def work(rig: ApiRig) -> None:
         other, lookup_id, fetched = await filled(rig)

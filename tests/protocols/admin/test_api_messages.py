@@ -21,9 +21,9 @@ from posthouse.model.properties import QueueAccessType
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers import messages as handlers_messages
 from posthouse.protocols.handlers import scanning
-from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.handlers.scanning import FIRST_MESSAGES, STEP_MESSAGES
-from posthouse.protocols.http import rooms
+from posthouse.protocols.http import memory_reservations
 from posthouse.protocols.memory import SEND
 from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller
@@ -242,7 +242,7 @@ def test_large_messages_make_short_pages(tmp_path: Path) -> None:
 def test_answers_that_nobody_reads_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "ROOM_WAIT_S", 0.05)
+    monkeypatch.setattr(memory_reservations, "ROOM_WAIT_S", 0.05)
 
     async def work(rig: ApiRig) -> None:
         memory = rig.admin.memory

@@ -8,9 +8,9 @@ from typing import Any
 from posthouse.api import types
 from posthouse.api.route import JSON
 from posthouse.api.routes import ROUTES
-from posthouse.protocols.handlers.bindings import BINDINGS
 from posthouse.protocols.handlers.openapi import document
 from posthouse.protocols.handlers.refusals import STATUSES
+from posthouse.protocols.handlers.route_functions import BINDINGS
 
 DOCUMENT = document("1.2.3")
 

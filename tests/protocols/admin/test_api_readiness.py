@@ -126,7 +126,7 @@ def end_lease(manager: QueueManager) -> None:
 
 
 def fail_to_connect(manager: QueueManager) -> None:
-    """As the binary protocol reports it (`posthouse.protocols.reports`)."""
+    """As the binary protocol reports it (`posthouse.protocols.outgoing_reports`)."""
     (queue,) = manager.queues.outgoing_queues()
     assert queue.outgoing is not None
     queue.outgoing.last_error = "far cannot be resolved"

@@ -14,7 +14,7 @@ import pytest
 from posthouse.api.route import ARROW
 from posthouse.model.roles import Role
 from posthouse.protocols.arrow import stage_rows
-from posthouse.protocols.http import rooms
+from posthouse.protocols.http import memory_reservations
 from posthouse.protocols.http.request_streams import FIRST_LOOK, UPLOAD_BYTES
 from posthouse.protocols.http.settings import AdminSettings
 from posthouse.protocols.memory import RECEIVE, SEND, UPLOADS, Holder
@@ -341,7 +341,7 @@ def test_a_full_queue_refuses_a_stage_and_keeps_nothing_of_it(
 def test_an_upload_waits_for_memory_and_gives_up_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "ROOM_WAIT_S", 0.1)
+    monkeypatch.setattr(memory_reservations, "ROOM_WAIT_S", 0.1)
 
     async def work(rig: ApiRig) -> None:
         await rig.create()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.engine.transactions.joint import Branch
+from posthouse.engine.transactions.distributed import Branch
 from posthouse.model.guids import format_guid
 from tests.protocols.admin.api_rig import AUDIT, ApiRig, with_api
 

@@ -17,8 +17,8 @@ from posthouse.engine.ledger.records import Row
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.model.message_columns import BY_NAME
-from posthouse.protocols.arrow import alike_packets as arrow_alike
 from posthouse.protocols.arrow import record_batches as arrow_gather
+from posthouse.protocols.arrow import uniform_packets as arrow_alike
 from posthouse.protocols.arrow.columns import chosen, schema_of
 from posthouse.protocols.arrow.headers import read_headers
 from posthouse.protocols.arrow.record_batches import Gatherer

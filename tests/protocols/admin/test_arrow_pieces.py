@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.protocols.arrow.columns import END
-from posthouse.protocols.arrow.pieces import Pieces
+from posthouse.protocols.arrow.output_buffers import Pieces
 from posthouse.protocols.http.answer_streams import _portions
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string()), ("bytes", pa.binary())])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.handlers.conversation import Outside
-from posthouse.protocols.http.outside import in_the_background
+from posthouse.protocols.handlers.request_steps import Outside
+from posthouse.protocols.http.background_work import in_the_background
 from posthouse.protocols.pacing import REST_MAX_S, WEIGHT, Busy, Pace
 
 

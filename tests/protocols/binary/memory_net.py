@@ -21,7 +21,7 @@ from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import BinarySession
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.transport import Resolved
 from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posthouse.model.message_classes import ACK_RECEIVE
-from posthouse.protocols.binary.resolving import get_next_hops
+from posthouse.protocols.binary.next_hop_lookup import get_next_hops
 from posthouse.wire.binary.order_acks import (
     FinalAck,
     OrderAck,

@@ -11,7 +11,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import parse_format_name
-from posthouse.protocols.binary.resolving import (
+from posthouse.protocols.binary.next_hop_lookup import (
     STANDARD_PORT,
     Candidate,
     Destination,

@@ -6,7 +6,7 @@ import pytest
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import format_guid
-from posthouse.protocols.binary.resolving import Candidate, Unresolved, get_next_hops
+from posthouse.protocols.binary.next_hop_lookup import Candidate, Unresolved, get_next_hops
 from posthouse.protocols.binary.session import Role
 from tests.support.enterprise import BODIES, NORTH, ORDERS, SOUTH, Enterprise, entry_of, guid_of
 from tests.support.stranger_cable import stranger

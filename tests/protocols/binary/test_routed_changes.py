@@ -9,8 +9,8 @@ from posthouse.engine.manager import QueueManager as Engine
 from posthouse.model.guids import format_guid
 from posthouse.model.message import ACK_POS_RECEIVE
 from posthouse.protocols.binary.network import BinaryAttempt
+from posthouse.protocols.binary.next_hop_lookup import get_next_hops
 from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS
-from posthouse.protocols.binary.resolving import get_next_hops
 from posthouse.protocols.binary.session import Role
 from tests.protocols.binary.memory_net import Machine
 from tests.support.enterprise import (

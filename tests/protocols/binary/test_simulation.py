@@ -1,7 +1,7 @@
 """Seeded trials of two and three queue managers on bad machines and a bad network.
 
 A trial sends messages of every kind in all directions, cuts and crashes whatever there is, lets
-everything come to rest, and then accounts for each message: `posthouse.sim.account` has the rules.
+everything come to rest, and then accounts for each message by `posthouse.sim.balance_check`.
 """
 
 from __future__ import annotations

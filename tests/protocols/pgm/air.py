@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from posthouse.engine.ledger.effects import Event
 from posthouse.engine.ledger.state import State
-from posthouse.protocols.pgm.edge import take_in, write_message
 from posthouse.protocols.pgm.protocol import PgmProtocol
 from posthouse.protocols.pgm.settings import PgmSettings
+from posthouse.protocols.pgm.srmp_bridge import take_in, write_message
 from tests.protocols.binary.memory_net import Machine, Net
 
 FAST = PgmSettings(rate=10_000_000)

@@ -24,7 +24,7 @@ from posthouse.wire.pgm.packets import (
     unpack_nla,
 )
 from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.parts import read_parts
+from posthouse.wire.srmp.mime_parts import read_parts
 from tests.protocols.binary.memory_net import ADMIN
 from tests.protocols.pgm.air import FAST, Air, Station, quick
 

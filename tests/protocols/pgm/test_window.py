@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posthouse.protocols.pgm.window import PACKET_COST, Kept, Sent, TransmitWindow
+from posthouse.protocols.pgm.transmit_window import PACKET_COST, Kept, Sent, TransmitWindow
 from posthouse.wire.pgm.options import NO_OPTIONS
 from posthouse.wire.pgm.packets import follow
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from posthouse.client import rpc_link
-from posthouse.client.remote import consuming as remote_consuming
+from posthouse.client.remote import consumer as remote_consuming
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.server import filetime
 from posthouse.protocols.remote_read.settings import MinimumAuthentication, RemoteReadSettings

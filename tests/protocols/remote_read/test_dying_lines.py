@@ -22,7 +22,7 @@ from posthouse.client.remote import state as remote_state
 from posthouse.client.remote.reader import RemoteReader
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import MessageNotFound
-from posthouse.protocols.remote_read.opened import QueueContext
+from posthouse.protocols.remote_read.open_queues import QueueContext
 from posthouse.protocols.remote_read.settings import MinimumAuthentication
 from posthouse.rpc import client as rpc_client
 from posthouse.security.accounts import Door

@@ -17,7 +17,7 @@ from posthouse.model.enumerations import ConnectionStatus, QueueAccessType
 from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.names import parse_format_name
 from posthouse.model.properties import QueueProperties
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.srmp.http_reader import HttpRequest, RequestReader
 from posthouse.protocols.srmp.http_writer import response
 from posthouse.protocols.srmp.network import Secure, SrmpAttempt, SrmpTransport
@@ -30,7 +30,7 @@ from posthouse.sim.clock import SimClock
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.parts import read_parts
+from posthouse.wire.srmp.mime_parts import read_parts
 from tests.engine.rig import PaperStore
 from tests.engine.settings import changed, engine_settings
 

@@ -23,7 +23,7 @@ from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, RELEASE, SEGMENT_HEADER_SIZE, SEGMENTS, segment_name
 from posthouse.store.log import LogStore
-from posthouse.store.losses import damaged_records
+from posthouse.store.lost_records import damaged_records
 from posthouse.store.settings import SET_ASIDE
 from tests.conftest import Dose
 from tests.store.faults.harness import is_convenience, play, records

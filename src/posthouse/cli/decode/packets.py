@@ -23,7 +23,7 @@ from posthouse.wire.binary.stream import PacketKind, packet_kind
 from posthouse.wire.layout import Flags, bits
 from posthouse.wire.packet.headers import INFINITE
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.srmp.stored import stored_parts
+from posthouse.wire.srmp.stored_messages import stored_parts
 
 GUIDS = {
     "source_queue_manager",

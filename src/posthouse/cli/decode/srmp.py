@@ -10,7 +10,7 @@ from posthouse.cli.decode.packets import Header, View
 from posthouse.model.errors import MalformedPacket, Truncated
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import kind_of
-from posthouse.wire.srmp.parts import XML, Parts, read_parts
+from posthouse.wire.srmp.mime_parts import XML, Parts, read_parts
 from posthouse.wire.srmp.xml import Element, read_xml
 
 REQUEST: Final = b"POST "

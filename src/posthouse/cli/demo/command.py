@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from posthouse.cli.demo.demonstration import Audience, Report, demonstrate
-from posthouse.cli.demo.naming import Named
+from posthouse.cli.demo.http_orders import Posted
 from posthouse.cli.demo.pipeline import REMEDY, Piped, spark_is_there
-from posthouse.cli.demo.posting import Posted
+from posthouse.cli.demo.public_queue import Named
+from posthouse.cli.demo.steps import Audience, Report, demonstrate
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.exit_codes import WRONG_USAGE
 from posthouse.cli.output import complain, print_json, print_table, safe, say

@@ -15,7 +15,7 @@ from posthouse.cli.demo.jobs import QUEUE, SERVER, SERVER_TYPE
 from posthouse.cli.demo.pipeline import Customer, Piped
 from posthouse.client.connect import connect
 from posthouse.model.bindery import parse_type
-from posthouse.qms.serving import QueueServer
+from posthouse.qms.queue_server import QueueServer
 from posthouse.spark import archive, lake, session
 from posthouse.spark.jobs.worker import SparkWorker
 

@@ -37,7 +37,7 @@ from posthouse.model.errors import QmsError
 from posthouse.model.job_types import parse_job_type
 
 if TYPE_CHECKING:
-    from posthouse.qms.serving import QueueServer
+    from posthouse.qms.queue_server import QueueServer
 
 SERVER_OF: Final = {
     NWOT_PRINT_QUEUE: NWOT_PRINT_SERVER,
@@ -145,7 +145,7 @@ def run(
     Example: posthouse job server run COUNTER --queue REPORTS --enrol --jobs 1 -- wc -c
     """
     from posthouse.qms.commands import CommandWorker
-    from posthouse.qms.serving import CannotRun, QueueServer
+    from posthouse.qms.queue_server import CannotRun, QueueServer
 
     given = {one: os.environ[one] for one in environment or [] if one in os.environ}
     types = [_type(word) for word in job_types.split(",") if word.strip()]
@@ -231,7 +231,7 @@ def spark(
 
     need_spark()
     os.umask(0o077)  # rows, reports and lakes are their readers' own business
-    from posthouse.qms.serving import QueueServer
+    from posthouse.qms.queue_server import QueueServer
     from posthouse.spark.jobs.programs import Programs
     from posthouse.spark.jobs.worker import SparkWorker
 
@@ -377,7 +377,7 @@ def _tell(text: str) -> None:
 
 def _serve(remote: Remote, server: QueueServer) -> None:
     """Runs it to its end; exit code 1 when a job failed, or none could be done."""
-    from posthouse.qms.serving import CannotRun
+    from posthouse.qms.queue_server import CannotRun
 
     error = ""
     try:

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from posthouse.cli.durations import duration
-from posthouse.cli.far import PASSWORD_LENGTH_MAX, read_secret
 from posthouse.cli.output import safe
+from posthouse.cli.remote_queue import PASSWORD_LENGTH_MAX, read_secret
 from posthouse.client.msmq import login_of
-from posthouse.client.remote.connecting import (
+from posthouse.client.remote.connect import (
     EPM_PORT,
     Authentication,
     Mechanism,

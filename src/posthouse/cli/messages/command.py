@@ -20,17 +20,17 @@ from posthouse.api.types import (
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
-from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.messages import files as message_files
-from posthouse.cli.messages.choice import LookupIds, Source, Where, chosen, found_messages
 from posthouse.cli.messages.failures import return_messages
-from posthouse.cli.messages.far import move_far
 from posthouse.cli.messages.output import Hex, Output, Raw
+from posthouse.cli.messages.remote_messages import move_far
+from posthouse.cli.messages.selection import LookupIds, Source, Where, chosen, found_messages
 from posthouse.cli.messages.view import COLUMNS, as_json, row
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
+from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
 
 ROWS_SHOWN = 1000
 MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)

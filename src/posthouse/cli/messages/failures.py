@@ -21,7 +21,7 @@ from posthouse.api.types import LOOKUP_IDS_MAX
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
-from posthouse.cli.messages.choice import LookupIds, Source, Where, count_of
+from posthouse.cli.messages.selection import LookupIds, Source, Where, count_of
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar

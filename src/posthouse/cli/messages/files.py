@@ -24,7 +24,14 @@ from posthouse.api.types import (
 )
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.messages.choice import LookupIds, Source, Where, check, count_of, found_messages
+from posthouse.cli.messages.selection import (
+    LookupIds,
+    Source,
+    Where,
+    check,
+    count_of,
+    found_messages,
+)
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, json_line, print_json, say
 from posthouse.cli.progress import bar

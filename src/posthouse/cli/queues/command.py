@@ -21,9 +21,8 @@ from posthouse.api.types import (
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import shown, whole_seconds
-from posthouse.cli.far import Far, Level, Mechanisms, RpcPort, User
 from posthouse.cli.group import tell_groups
-from posthouse.cli.machines.far_queues import (
+from posthouse.cli.machines.remote_queues import (
     Machine,
     MachinePassword,
     MachineUser,
@@ -35,6 +34,7 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queues import access as queue_access
 from posthouse.cli.queues.transfer import outgoing_row, tell_sequences, tell_transfer
+from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
 from posthouse.model.properties import (
     ABORTS_MAX,
     DEFAULT_POISON_QUEUE,

@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Any, Final, Literal
 
-from posthouse.client.forks import of_the_parent, watch
 from posthouse.client.ncp.core import RETRANSMIT_MS, RETRIES, NcpConversation, NcpLost
+from posthouse.client.process_ownership import of_the_parent, watch
 from posthouse.model.completion_codes import (
     BAD_PASSWORD,
     FAILURE,

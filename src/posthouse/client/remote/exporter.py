@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from posthouse.client.remote.connecting import RemoteLogin, RemotePlace
+from posthouse.client.remote.connect import RemoteLogin, RemotePlace
 from posthouse.client.remote.inventory import (
     TOGETHER_MAX,
     MachineInventory,

@@ -15,8 +15,8 @@ from typing import Final, Literal
 import msgspec
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connecting import NotReached, RemoteLogin, RemotePlace
-from posthouse.client.remote.managing import NOT_ACTIVE, RemoteManagement
+from posthouse.client.remote.connect import NotReached, RemoteLogin, RemotePlace
+from posthouse.client.remote.management import NOT_ACTIVE, RemoteManagement
 from posthouse.model.errors import (
     AccessDenied,
     OperationNotSupportedByRemoteComputer,

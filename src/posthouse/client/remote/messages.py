@@ -27,7 +27,7 @@ from posthouse.wire.packet.remote_read import (
     read_trailers,
 )
 from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
-from posthouse.wire.srmp.stored import stored_form
+from posthouse.wire.srmp.stored_messages import stored_form
 
 # Of all sections together; a computer that claims more does not have us make room for it.
 SECTIONS_SIZE_MAX: Final = 4 * PACKET_SIZE_MAX

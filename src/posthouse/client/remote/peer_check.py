@@ -17,7 +17,7 @@ import msgspec
 
 from posthouse.client.binary.sender import BinarySender
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connecting import (
+from posthouse.client.remote.connect import (
     MANAGING,
     READING,
     RemoteLogin,
@@ -28,7 +28,7 @@ from posthouse.client.remote.connecting import (
     reason_of,
 )
 from posthouse.client.remote.inventory import problem_of
-from posthouse.client.remote.managing import RemoteManagement
+from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.protocols.binary.settings import BinarySettings
 

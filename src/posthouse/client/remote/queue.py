@@ -10,9 +10,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from posthouse.client.handles import Seek
 from posthouse.client.message import Message
-from posthouse.client.remote.consuming import (
+from posthouse.client.queue_handles import Seek
+from posthouse.client.remote.consumer import (
     RemoteConsumer,
     Window,
     WindowClosed,
@@ -21,8 +21,7 @@ from posthouse.client.remote.consuming import (
     receive_many,
 )
 from posthouse.client.remote.lookups import peek_each, receive_each
-from posthouse.client.remote.managing import RemoteManagement
-from posthouse.client.remote.parts import wait_in_slices
+from posthouse.client.remote.management import RemoteManagement
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import (
     DENY_NONE,
@@ -39,6 +38,7 @@ from posthouse.client.remote.state import (
     RemoteOpenQueue,
     Want,
 )
+from posthouse.client.remote.transaction_parts import wait_in_slices
 from posthouse.client.transaction import Transaction
 from posthouse.model.errors import InvalidParameter, UnsupportedOperation
 from posthouse.model.names import DirectName, FormatName, parse_format_name

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from posthouse.client.errors import ServerUnreachable, SessionEnded, SessionLost
 from posthouse.client.message import Message
-from posthouse.client.remote.connecting import RemoteLogin, RemotePlace, connect, refused
+from posthouse.client.remote.connect import RemoteLogin, RemotePlace, connect, refused
 from posthouse.client.remote.messages import CutMessage, rebuilt
 from posthouse.client.remote.state import (
     DOUBTS_MAX,

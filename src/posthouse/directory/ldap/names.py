@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from posthouse.directory.distinguished import escaped
+from posthouse.directory.distinguished_names import escaped
 
 QUEUE_CN_LENGTH_MAX: Final = 63  # a common name of 64 characters is a cut one
 _CUT_LENGTH: Final = 55

@@ -18,7 +18,7 @@ from posthouse.directory.base import equals
 from posthouse.directory.service import DirectoryService
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, TABLE_ACCOUNT, Change
-from posthouse.model.bounded import Bounded, require_room
+from posthouse.model.bounded_tables import Bounded, require_room
 from posthouse.model.errors import (
     AccessDenied,
     CorruptedSecurityData,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from posthouse.engine.accounts.accounts import Accounts
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
-from posthouse.model.bounded import require_room
+from posthouse.model.bounded_tables import require_room
 from posthouse.model.errors import AccessDenied, IllegalUser
 from posthouse.model.roles import Role
 from posthouse.security.access import Caller, Scopes

@@ -38,7 +38,7 @@ from posthouse.engine.transfer.arrivals import (
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.outgoing_sequences import is_numbered
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_classes import (
     NACK_BAD_DEST_QUEUE,

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from posthouse.engine.messages.acknowledgments import Acks
     from posthouse.engine.messages.admission import Admission
     from posthouse.engine.messages.enqueue import Sending
-    from posthouse.engine.messages.fetching import Fetching
     from posthouse.engine.messages.moving import Moving
     from posthouse.engine.messages.outcome import MessageOutcomes
+    from posthouse.engine.messages.packet_reads import Fetching
     from posthouse.engine.messages.poison import Poison
     from posthouse.engine.messages.waiting import WaitingReads
     from posthouse.engine.pipelines.groups import Groups

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from posthouse.engine.ledger.calendar import Calendar
+from posthouse.engine.ledger.expiry_times import Calendar
 from posthouse.engine.ledger.number_ranges import Numbers
 from posthouse.engine.ledger.order import PRIORITIES, Order
 from posthouse.engine.ledger.records import (

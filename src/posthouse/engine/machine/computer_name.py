@@ -13,7 +13,7 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.names import PathName
 from posthouse.model.paths import check_computer
-from posthouse.model.queue_parts import NameFault
+from posthouse.model.queue_name_parts import NameFault
 
 START_REMEDY: Final = (
     "Give it another one: posthouse serve --name NAME, or name in [queue_manager]."

@@ -13,7 +13,7 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.machine.damage import Damage
 from posthouse.engine.machine.identity import ManagerRecord, provision, store
-from posthouse.engine.machine.scarcities import scarcities
+from posthouse.engine.machine.shortages import scarcities
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError, ServiceNotAvailable

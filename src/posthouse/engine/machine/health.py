@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from posthouse.engine.machine.scarcities import scarcities
+from posthouse.engine.machine.shortages import scarcities
 from posthouse.engine.queues.empty_reads import claimed
 from posthouse.engine.queues.queue import HELD, Queue, QueueRole
 from posthouse.model.guids import format_guid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE, FLAG_TRANSACTIONAL
 from posthouse.engine.ledger.rows import flags_of
-from posthouse.engine.machine.scarcities import scarcities
+from posthouse.engine.machine.shortages import scarcities
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import (
     IllegalPropertyValue,

@@ -15,8 +15,8 @@ from posthouse.engine.messages.admission import Admission, Room
 from posthouse.engine.messages.cursor import Cursor
 from posthouse.engine.messages.enqueue import Sending
 from posthouse.engine.messages.expiry import Expiry
-from posthouse.engine.messages.fetching import Fetching
 from posthouse.engine.messages.moving import Moving
+from posthouse.engine.messages.packet_reads import Fetching
 from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType

@@ -43,7 +43,7 @@ from posthouse.model.message import (
 )
 from posthouse.model.names import parse_name
 from posthouse.wire.packet.glance import times_of
-from posthouse.wire.srmp.stored import came_over_http
+from posthouse.wire.srmp.stored_messages import came_over_http
 
 INFINITE = 0xFFFFFFFF
 # [MC-MQSRM] 3.1.7.3.2: over HTTP these leave no dead letter where the message was to be received.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import DOOMED_DELETED, Change
-from posthouse.engine.messages.fetching import Fetching
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.outcome import MessageOutcomes
+from posthouse.engine.messages.packet_reads import Fetching
 from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.queues.collection import Queues

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Wake
 from posthouse.engine.ledger.records import TABLE_DECISION, Change
-from posthouse.engine.transactions.joint import (
+from posthouse.engine.transactions.distributed import (
     Branch,
     Joint,
     JointState,

@@ -9,7 +9,7 @@ from posthouse.engine.ledger.effects import PeerRequest
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.transactions.collection import Transactions
 from posthouse.engine.transactions.coordinator import Coordinator, TransactionOutcomes
-from posthouse.engine.transactions.joint import Branch, Joint, JointState, Within, at_once
+from posthouse.engine.transactions.distributed import Branch, Joint, JointState, Within, at_once
 from posthouse.engine.transactions.participant import Participant
 from posthouse.engine.transactions.peer_calls import PeerAsks
 from posthouse.engine.transactions.transaction import Transaction, TransactionState, Vote

@@ -12,7 +12,11 @@ from typing import Final
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import TABLE_HEURISTIC, Change
-from posthouse.engine.transactions.joint import StoredHeuristic, pack_heuristic, unpack_heuristic
+from posthouse.engine.transactions.distributed import (
+    StoredHeuristic,
+    pack_heuristic,
+    unpack_heuristic,
+)
 from posthouse.engine.transactions.peer_calls import AskKey, PeerAsks
 from posthouse.engine.transactions.transaction import Transaction, TransactionState, Vote
 from posthouse.engine.transactions.trusted_peers import Peers

@@ -9,7 +9,7 @@ from typing import Final
 
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_PEER, Change
-from posthouse.model.bounded import require_room
+from posthouse.model.bounded_tables import require_room
 from posthouse.model.errors import (
     InvalidParameter,
     StatusNotFound,

@@ -11,7 +11,7 @@ from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.renaming import with_private_administration
-from posthouse.wire.srmp.stored import without_srmp
+from posthouse.wire.srmp.stored_messages import without_srmp
 
 
 def answerable(

@@ -20,7 +20,7 @@ from posthouse.engine.ledger.rows import flags_of, row_of
 from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.connect_targets import Targets
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.message_classes import ACK_REACH_QUEUE, NORMAL
 from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.packet import Packet

@@ -19,7 +19,7 @@ from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (

@@ -20,7 +20,7 @@ from posthouse.engine.transfer.arrivals import (
     is_late,
     late_by,
 )
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import InsufficientResources, MachineQuotaExceeded, QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import (

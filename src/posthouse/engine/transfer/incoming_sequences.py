@@ -13,10 +13,10 @@ from posthouse.engine.ledger.records import TABLE_INCOMING, Change
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.lineages import Lineages, rank
-from posthouse.model.bounded import Shared
+from posthouse.model.address_prefixes import source_of
+from posthouse.model.bounded_tables import Shared
 from posthouse.model.errors import QueueError
 from posthouse.model.names import parse_format_name
-from posthouse.model.networks import source_of
 
 INCOMING_MAX = 100_000  # sequences that are known; sources are names that anybody can make up
 LEFT_MAX = 10_000  # of those, into queues that are deleted

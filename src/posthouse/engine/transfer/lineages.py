@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import TABLE_PLACES
 from posthouse.engine.transfer.message_history import MessageHistory
-from posthouse.model.bounded import Bounded, Shared
+from posthouse.model.bounded_tables import Bounded, Shared
 from posthouse.model.guids import format_guid
 
 if TYPE_CHECKING:

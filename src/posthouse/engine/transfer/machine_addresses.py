@@ -7,7 +7,7 @@ import msgspec
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_MACHINE
 from posthouse.engine.settings import host_key
-from posthouse.model.bounded import Shared
+from posthouse.model.bounded_tables import Shared
 
 CALLERS_MAX = 10_000  # machines that came by themselves; anybody can make up a GUID
 _encode = msgspec.msgpack.Encoder().encode

@@ -21,9 +21,9 @@ import msgspec
 
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_HISTORY, Change
-from posthouse.model.bounded import Bounded
+from posthouse.model.address_prefixes import source_of
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.guids import format_guid
-from posthouse.model.networks import source_of
 from posthouse.wire.packet.digest import DIGEST_SIZE
 
 ENTRIES_LIMIT = 1 << 32  # 3.1.1.3: from there on ordinals come again

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.queues.queue import ORDER_QUEUE
-from posthouse.model.bounded import Shared
+from posthouse.model.bounded_tables import Shared
 from posthouse.model.guids import format_guid
 from posthouse.model.message_classes import ORDER_ACK
 from posthouse.model.names import PrivateName, parse_format_name

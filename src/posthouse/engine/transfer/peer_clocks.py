@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from posthouse.engine.ledger.ledger import Ledger
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 
 SLACK_S: Final = 60  # for the way, and for clocks that nobody has to care about
 SHOWN_S: Final = 24 * 3600  # a difference that was not seen again is forgotten after it

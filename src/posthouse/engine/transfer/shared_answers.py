@@ -16,10 +16,10 @@ from __future__ import annotations
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import KEPT, NEVER, Change
 from posthouse.engine.queues.queue import Queue
-from posthouse.model.bounded import Bounded
+from posthouse.model.address_prefixes import source_of
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import PrivateName, parse_format_name
-from posthouse.model.networks import source_of
 from posthouse.wire.binary.order_acks import Origin, final_ack, order_queue_at
 from posthouse.wire.binary.order_acks import read_final_ack as read
 from posthouse.wire.packet.glance import glance

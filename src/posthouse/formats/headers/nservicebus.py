@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from posthouse.formats.decoded import ExceptionInfo, Meaning
 from posthouse.formats.headers.names import type_name
-from posthouse.formats.headers.plain import plain_headers
+from posthouse.formats.headers.nservicebus_fast import plain_headers
 from posthouse.formats.limits import FormatError, Limits
 from posthouse.formats.values import guid_text
 from posthouse.formats.xml_tree import XSI, local, parse, root_at

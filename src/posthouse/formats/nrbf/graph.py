@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from posthouse.formats.limits import Budget, FormatError, Limits
+from posthouse.formats.nrbf.known_classes import NOT_SCALAR, Unfolding, scalar
 from posthouse.formats.nrbf.reader import NrbfReader
 from posthouse.formats.nrbf.records import Array, Instance, Ref
-from posthouse.formats.nrbf.unfold import NOT_SCALAR, Unfolding, scalar
 from posthouse.formats.values import bytes_value
 
 # Where a value goes: a dict or a list, the key or index in it, and the value as it was read.

@@ -7,9 +7,9 @@ from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 from posthouse.formats.decoded import Decoded
+from posthouse.formats.decompression import DEFLATE, GZIP, unpack
 from posthouse.formats.limits import FormatError, Limits
 from posthouse.formats.text import decoded
-from posthouse.formats.unpack import DEFLATE, GZIP, unpack
 from posthouse.formats.values import bytes_value
 from posthouse.formats.wcf.framing import Gram, read_frames
 from posthouse.formats.wcf.nbfx import BinaryXml, read_strings

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from posthouse.model.message_columns import Column
 from posthouse.protocols.arrow.columns import END, schema_of
-from posthouse.protocols.arrow.pieces import Pieces
-from posthouse.protocols.arrow.values import Same
+from posthouse.protocols.arrow.output_buffers import Pieces
+from posthouse.protocols.arrow.packet_columns import Same
 
 COLUMNS: Final = b"columns"
 CONSTANTS: Final = b"constants"

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge
-from posthouse.wire.gathered import Gathered
+from posthouse.wire.block_buffer import Gathered
 
 MESSAGE_MAX = 64 << 20
 METADATA_MAX = 1 << 20

@@ -18,9 +18,9 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import MessageStorageFailed
 from posthouse.protocols.handlers.context import Context, Outflow
-from posthouse.protocols.handlers.conversation import Steps, both, followed
 from posthouse.protocols.handlers.read_plans import REMEDY, Range, rows_module
 from posthouse.protocols.handlers.refusals import Unavailable
+from posthouse.protocols.handlers.request_steps import Steps, both, followed
 
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 8 << 20

@@ -23,13 +23,13 @@ from posthouse.engine.messages.reading import read_of_row
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message_columns import Column
 from posthouse.model.message_json import MessageJson
-from posthouse.protocols.arrow.alike_packets import Alike
 from posthouse.protocols.arrow.columns import END, array_of, schema_of
 from posthouse.protocols.arrow.columns import chosen as chosen
 from posthouse.protocols.arrow.constant_columns import Apart
 from posthouse.protocols.arrow.headers import Cutter, Headers, is_same, read_headers
-from posthouse.protocols.arrow.pieces import Pieces
-from posthouse.protocols.arrow.values import QueueColumns, Same, Usual
+from posthouse.protocols.arrow.output_buffers import Pieces
+from posthouse.protocols.arrow.packet_columns import QueueColumns, Same, Usual
+from posthouse.protocols.arrow.uniform_packets import Alike
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.store.bulk import Ints, Pinned, Records
 from posthouse.wire.packet.message import deserialize

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Mapping
 
 from posthouse.engine.queues.queue import ORDER_QUEUE, Queue
 from posthouse.engine.settings import host_key
+from posthouse.model.address_prefixes import source_of
 from posthouse.model.names import PrivateName, parse_format_name
-from posthouse.model.networks import source_of
-from posthouse.protocols.binary.resolving import Destination, Way, way_to
-from posthouse.protocols.reports import Reports
+from posthouse.protocols.binary.next_hop_lookup import Destination, Way, way_to
+from posthouse.protocols.outgoing_reports import Reports
 
 _STOPPED = Way("", known=True)
 

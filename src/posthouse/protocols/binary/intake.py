@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.protocols.binary.sending import NEVER
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.wire.packet.glance import Glance
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from posthouse.engine.settings import host_key
 from posthouse.protocols.binary.link_states import LINK_STATES, BinaryLinkEvent
 from posthouse.protocols.binary.link_states import BinaryLinkState as BinaryLinkState
-from posthouse.protocols.binary.resolving import Candidate, Destination, NextHop, as_address
+from posthouse.protocols.binary.next_hop_lookup import Candidate, Destination, NextHop, as_address
 from posthouse.protocols.binary.session import BinarySession
 
 

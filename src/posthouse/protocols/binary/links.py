@@ -16,12 +16,10 @@ from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import parse_format_name
 from posthouse.model.next_hops import NextHop as HopText
 from posthouse.protocols.binary.caller_links import CallerLinks
-from posthouse.protocols.binary.establishing import Establishing
 from posthouse.protocols.binary.link import BinaryLink
 from posthouse.protocols.binary.link_states import BinaryLinkEvent, BinaryLinkState
 from posthouse.protocols.binary.network import BinaryNetwork
-from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.resolving import (
+from posthouse.protocols.binary.next_hop_lookup import (
     Destination,
     NextHop,
     Unresolved,
@@ -32,10 +30,12 @@ from posthouse.protocols.binary.resolving import (
     resolvable,
     routed_or_none,
 )
+from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.session import BinarySession, BinaryTransport
+from posthouse.protocols.binary.session_setup import Establishing
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.desk import Desk
-from posthouse.protocols.reports import Reports
+from posthouse.protocols.engine_calls import Desk
+from posthouse.protocols.outgoing_reports import Reports
 from posthouse.protocols.timers import Timers
 
 _STATE = OutgoingQueueState

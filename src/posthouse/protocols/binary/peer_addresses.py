@@ -14,11 +14,11 @@ from itertools import chain
 
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.protocols.binary.network import BinaryNetwork
-from posthouse.protocols.binary.resolving import as_address, entered_places, is_elsewhere
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.binary.next_hop_lookup import as_address, entered_places, is_elsewhere
+from posthouse.protocols.engine_calls import Desk
 
 MACHINES_MAX = 10_000  # whose names were resolved; the one that came first is forgotten
 LOOK_UP_MS = 5_000  # this long messages wait for a name

@@ -14,7 +14,7 @@ from posthouse.engine.queues.queue import ORDER_QUEUE, Queue
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.shared_answers import QUIET_MS
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
@@ -23,19 +23,19 @@ from posthouse.protocols.binary.close_reasons import OWN_GUID, SILENT
 from posthouse.protocols.binary.link import BinaryLink
 from posthouse.protocols.binary.links import BinaryLinks
 from posthouse.protocols.binary.network import BinaryNetwork
-from posthouse.protocols.binary.order_acks import OrderAckTimers
-from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS, Whereabouts
-from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.resolving import (
+from posthouse.protocols.binary.next_hop_lookup import (
     Destination,
     NextHop,
     as_address,
     reached_at,
     resolvable,
 )
+from posthouse.protocols.binary.order_acks import OrderAckTimers
+from posthouse.protocols.binary.peer_addresses import LOOK_UP_MS, Whereabouts
+from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.session import BinarySession, BinaryTransport, Role
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.timers import Timers
 
 CLONES_MAX = 100

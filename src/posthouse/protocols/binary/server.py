@@ -15,7 +15,7 @@ from posthouse.protocols.binary.network import BinaryAttempt
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.session import BinarySession
 from posthouse.protocols.binary.settings import BinarySettings, PingSettings
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.streams import Stream, StreamNode, monotonic_ms
 

@@ -35,7 +35,7 @@ from posthouse.protocols.binary.sending import NEVER, BinarySendingQueue, Fetche
 from posthouse.protocols.binary.session_states import SESSION_STATES, SessionEvent
 from posthouse.protocols.binary.session_states import SessionState as SessionState
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.wire.binary.internal import (
     ConnectionParameters,
     EstablishConnection,

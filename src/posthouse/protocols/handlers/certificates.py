@@ -23,8 +23,8 @@ from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message_json import time_text
 from posthouse.model.message_values import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, at_once
 from posthouse.protocols.handlers.refusals import NoSuchCertificate, NoSuchUser
+from posthouse.protocols.handlers.request_steps import Steps, at_once
 from posthouse.security.accounts import Account
 from posthouse.security.certificates import (
     CertificateFacts,

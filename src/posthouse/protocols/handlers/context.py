@@ -15,8 +15,8 @@ from posthouse.model.errors import AccessDenied
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers.caller_stations import StationBook
-from posthouse.protocols.handlers.conversation import Outside, Resume
 from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.pacing import Pace
 from posthouse.protocols.settings import LimitSettings

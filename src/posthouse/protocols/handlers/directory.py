@@ -22,8 +22,8 @@ from posthouse.directory.document.text import field_changes
 from posthouse.directory.references import who_names
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, looked_at
 from posthouse.protocols.handlers.machine import directory_status
+from posthouse.protocols.handlers.request_steps import Steps, looked_at
 
 NAMED_BY_MAX = 100
 

@@ -17,8 +17,7 @@ from posthouse.api.types import SendBody
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
-from posthouse.protocols.desk import Desk
-from posthouse.protocols.handlers.bindings import BINDINGS, Binding, Handler
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.handlers.context import (
     AnswerMemory,
     Context,
@@ -27,7 +26,6 @@ from posthouse.protocols.handlers.context import (
     Services,
     Unbounded,
 )
-from posthouse.protocols.handlers.conversation import Conversation
 from posthouse.protocols.handlers.refusals import (
     BadRequest,
     BodyTooLarge,
@@ -38,6 +36,8 @@ from posthouse.protocols.handlers.refusals import (
     status_of,
 )
 from posthouse.protocols.handlers.repeated_names import refuse_repeated_names
+from posthouse.protocols.handlers.request_steps import Conversation
+from posthouse.protocols.handlers.route_functions import BINDINGS, Binding, Handler
 from posthouse.security.access import Caller
 
 QUERY_FIELDS_MAX = 16

@@ -21,8 +21,8 @@ from posthouse.model.message import Message, class_name
 from posthouse.model.message_classes import is_negative
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, at_once
 from posthouse.protocols.handlers.message_json import readable
+from posthouse.protocols.handlers.request_steps import Steps, at_once
 from posthouse.protocols.handlers.scanning import Scan, ScannedMessage
 
 PAGE_SCANNED: Final = 5_000  # messages that one request looks at

@@ -14,7 +14,6 @@ from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps
 from posthouse.protocols.handlers.failed_messages import (
     Failed,
     FailedPages,
@@ -23,6 +22,7 @@ from posthouse.protocols.handlers.failed_messages import (
     is_meant,
 )
 from posthouse.protocols.handlers.message_json import clean
+from posthouse.protocols.handlers.request_steps import Steps
 from posthouse.protocols.handlers.scanning import ScannedMessage
 
 _SHOWN_MAX: Final = 1000  # characters of an exception message

@@ -29,8 +29,8 @@ from posthouse.model.group_names import GroupMode
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context, find_queue
-from posthouse.protocols.handlers.conversation import Decide, Steps, looked_at
 from posthouse.protocols.handlers.refusals import NoSuchGroup
+from posthouse.protocols.handlers.request_steps import Decide, Steps, looked_at
 from posthouse.security.rights import GET_QUEUE_PROPERTIES
 
 _ACCESS = {

@@ -12,7 +12,7 @@ from posthouse.api.status import (
     UnreachableJson,
 )
 from posthouse.engine.machine import health
-from posthouse.engine.machine.scarcities import Scarcity, scarcities
+from posthouse.engine.machine.shortages import Scarcity, scarcities
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.message_json import time_text

@@ -23,10 +23,10 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, looked_at
 from posthouse.protocols.handlers.health import glance
 from posthouse.protocols.handlers.queue_pages import paged
 from posthouse.protocols.handlers.refusals import Unavailable
+from posthouse.protocols.handlers.request_steps import Steps, looked_at
 from posthouse.security.rights import GET_QUEUE_PROPERTIES
 
 

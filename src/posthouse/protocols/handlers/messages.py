@@ -35,11 +35,11 @@ from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import MESSAGE_CLASSES, Message, MessageId
 from posthouse.model.message_json import MessageJson, time_text
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
-from posthouse.protocols.desk import Answer, Release
+from posthouse.protocols.engine_calls import Answer, Release
 from posthouse.protocols.handlers.context import Context, find_queue, open_queue, opened
-from posthouse.protocols.handlers.conversation import Decide, Steps, Wait, at_once, looked_at
 from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_json import message_json, message_of, readable
+from posthouse.protocols.handlers.request_steps import Decide, Steps, Wait, at_once, looked_at
 from posthouse.protocols.handlers.scanning import (
     GONE,
     JSON_FACTOR,

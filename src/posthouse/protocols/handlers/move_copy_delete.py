@@ -35,11 +35,11 @@ from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import Message
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
 from posthouse.protocols.handlers.context import Context, open_queue, opened
-from posthouse.protocols.handlers.conversation import Decide, Steps, at_once
 from posthouse.protocols.handlers.dry_runs import Trial, targets
 from posthouse.protocols.handlers.message_json import copy_of
 from posthouse.protocols.handlers.messages import send_one
 from posthouse.protocols.handlers.refusals import error_body
+from posthouse.protocols.handlers.request_steps import Decide, Steps, at_once
 from posthouse.protocols.handlers.scanning import (
     STEP_BYTES,
     STEP_MESSAGES,

@@ -13,8 +13,8 @@ from posthouse.api.encoding import encode_json
 from posthouse.api.route import JSON, Route
 from posthouse.api.routes import ROUTES
 from posthouse.api.types import ErrorJson
-from posthouse.protocols.handlers.bindings import BINDINGS, Binding
 from posthouse.protocols.handlers.refusals import STATUSES
+from posthouse.protocols.handlers.route_functions import BINDINGS, Binding
 
 _REFERENCE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")

@@ -19,7 +19,7 @@ from posthouse.api.types import (
     TransactionParams,
 )
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.transactions.joint import Joint
+from posthouse.engine.transactions.distributed import Joint
 from posthouse.engine.transactions.transaction import Transaction, TransactionState
 from posthouse.model.guids import format_guid, parse_guid
 from posthouse.model.message_json import time_text

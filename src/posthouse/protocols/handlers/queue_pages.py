@@ -7,7 +7,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
-from posthouse.protocols.handlers.conversation import Steps, looked_at
+from posthouse.protocols.handlers.request_steps import Steps, looked_at
 
 T = TypeVar("T")
 STEP_QUEUES: Final = 100  # that one step describes

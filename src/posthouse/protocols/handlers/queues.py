@@ -32,9 +32,9 @@ from posthouse.model.message_json import time_text
 from posthouse.model.names import PrivateName, PublicName
 from posthouse.model.properties import UNLIMITED, QueueAccessType, QueueProperties
 from posthouse.protocols.handlers.context import Context, find_queue, opened
-from posthouse.protocols.handlers.conversation import Steps
 from posthouse.protocols.handlers.groups import groups_json
 from posthouse.protocols.handlers.queue_pages import paged
+from posthouse.protocols.handlers.request_steps import Steps
 from posthouse.protocols.handlers.transfer_json import (
     connections_json,
     incoming_json,

@@ -26,8 +26,8 @@ from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context, opened
-from posthouse.protocols.handlers.conversation import Steps, looked_at
 from posthouse.protocols.handlers.refusals import Unavailable
+from posthouse.protocols.handlers.request_steps import Steps, looked_at
 
 STEP_ROWS: Final = 65_536  # that one step looks at
 LOOK_MS: Final = 4  # between looks while nothing is new

@@ -31,7 +31,6 @@ from posthouse.model.filters import Filter, parse_filter
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, at_once
 from posthouse.protocols.handlers.dry_runs import Trial
 from posthouse.protocols.handlers.failed_messages import (
     FailedPages,
@@ -42,6 +41,7 @@ from posthouse.protocols.handlers.failed_messages import (
 from posthouse.protocols.handlers.message_json import copy_of
 from posthouse.protocols.handlers.move_copy_delete import GONE, ByIds, StepQueues, Tally
 from posthouse.protocols.handlers.refusals import error_body
+from posthouse.protocols.handlers.request_steps import Steps, at_once
 from posthouse.protocols.handlers.scanning import ScannedMessage
 
 TURN_MESSAGES: Final = 100  # that go in one turn: each may be made and sent as a new message

@@ -19,9 +19,9 @@ from posthouse.model.filters import Filter
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context, opened
-from posthouse.protocols.handlers.conversation import Decide, Steps
 from posthouse.protocols.handlers.decoding import Decoding, decoded_size
 from posthouse.protocols.handlers.message_json import message_json
+from posthouse.protocols.handlers.request_steps import Decide, Steps
 from posthouse.security.rights import PEEK_MESSAGE
 
 STEP_MESSAGES: Final = 500

@@ -31,8 +31,8 @@ from posthouse.model.errors import QueueError
 from posthouse.model.message_json import time_text
 from posthouse.protocols.arrow.ipc_frames import Content, Frame
 from posthouse.protocols.handlers.context import Context, Inflow
-from posthouse.protocols.handlers.conversation import Ahead, Decide, Steps, at_once
 from posthouse.protocols.handlers.refusals import BadRequest, Unavailable
+from posthouse.protocols.handlers.request_steps import Ahead, Decide, Steps, at_once
 
 LISTED_MAX = 1000
 RESOLVED_AT_ONCE = 100

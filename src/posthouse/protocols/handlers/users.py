@@ -28,8 +28,8 @@ from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.model.message_json import parse_time, time_text
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, at_once
 from posthouse.protocols.handlers.refusals import NoSuchToken, NoSuchUser, UserExists
+from posthouse.protocols.handlers.request_steps import Steps, at_once
 from posthouse.security.accounts import (
     SALT_SIZE,
     Account,

@@ -10,8 +10,8 @@ from typing import Final
 from aiohttp import web
 
 from posthouse.api.route import ARROW
-from posthouse.protocols.handlers.conversation import Outside
-from posthouse.protocols.http.rooms import Awaited, room_for
+from posthouse.protocols.handlers.request_steps import Outside
+from posthouse.protocols.http.memory_reservations import Awaited, room_for
 from posthouse.protocols.memory import Buffer, Holder, MemoryAccount
 
 HEADERS: Final = {

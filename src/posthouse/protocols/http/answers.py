@@ -25,7 +25,7 @@ from posthouse.protocols.handlers.refusals import (
     status_of,
 )
 from posthouse.protocols.http import page as plain_page
-from posthouse.protocols.http.gate import ApiIdentity, Headers
+from posthouse.protocols.http.authentication import ApiIdentity, Headers
 from posthouse.protocols.metrics import exposition as metrics
 
 JSON: Final = "application/json"

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from posthouse.model.errors import QueueError
 from posthouse.model.roles import Role
 from posthouse.net.connections import Admission
-from posthouse.protocols.handlers.conversation import Conversation
 from posthouse.protocols.handlers.dispatch import Done
 from posthouse.protocols.handlers.refusals import BadRequest, WrongToken
+from posthouse.protocols.handlers.request_steps import Conversation
 from posthouse.protocols.http.answers import plain_response, refusal
-from posthouse.protocols.http.gate import (
+from posthouse.protocols.http.authentication import (
     SESSION_LINE,
     SWITCHING,
     ApiIdentity,
@@ -27,7 +27,7 @@ from posthouse.protocols.http.gate import (
     PasswordLogin,
     upgrade_headers,
 )
-from posthouse.protocols.http.rooms import Rooms
+from posthouse.protocols.http.memory_reservations import Rooms
 from posthouse.protocols.memory import (
     ANSWERS,
     RECEIVE,

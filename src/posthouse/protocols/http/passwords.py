@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 from posthouse.engine.accounts.accounts import Accounts
 from posthouse.engine.accounts.logins import NAME_TOLD_MAX, Told, network_of
 from posthouse.engine.accounts.tokens import password_id
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import IllegalUser
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers.refusals import TooManyLogins, Unauthorized
-from posthouse.protocols.http.gate import ApiIdentity, PasswordLogin
+from posthouse.protocols.http.authentication import ApiIdentity, PasswordLogin
 from posthouse.security.accounts import (
     NO_PASSWORD,
     Account,

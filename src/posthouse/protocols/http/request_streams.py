@@ -9,9 +9,9 @@ from aiohttp import web
 
 from posthouse.model.errors import without_frames
 from posthouse.protocols.arrow.ipc_frames import Frame, IpcFrames
-from posthouse.protocols.handlers.conversation import Outside
 from posthouse.protocols.handlers.refusals import BadRequest
-from posthouse.protocols.http.rooms import Awaited, granted
+from posthouse.protocols.handlers.request_steps import Outside
+from posthouse.protocols.http.memory_reservations import Awaited, granted
 from posthouse.protocols.memory import RECEIVE, SMALL_REQUEST, Holder, MemoryAccount
 
 UPLOAD_BYTES: Final = 256 << 10  # of each upload, with what aiohttp has read ahead of it

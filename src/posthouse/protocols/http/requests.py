@@ -12,11 +12,11 @@ from aiohttp import StreamReader, web
 
 from posthouse.api.route import ARROW
 from posthouse.model.errors import QueueError, without_frames
-from posthouse.protocols.desk import Answer, Call, Turns
-from posthouse.protocols.handlers.conversation import Conversation
+from posthouse.protocols.engine_calls import Answer, Call, Turns
 from posthouse.protocols.handlers.dispatch import Api, media_of, takes_stream
 from posthouse.protocols.handlers.peers import PEER_CALL, call_of
 from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge, OurFault, WrongToken
+from posthouse.protocols.handlers.request_steps import Conversation
 from posthouse.protocols.http.answer_streams import HEADERS, Streaming
 from posthouse.protocols.http.answers import (
     HEALTH,
@@ -28,14 +28,14 @@ from posthouse.protocols.http.answers import (
     check_content,
     refusal,
 )
-from posthouse.protocols.http.gate import ApiIdentity, Gate
+from posthouse.protocols.http.authentication import ApiIdentity, Gate
+from posthouse.protocols.http.memory_reservations import Rooms
 from posthouse.protocols.http.passwords import PasswordLogins
 from posthouse.protocols.http.request_streams import PORTIONS_MAX, UPLOAD_BYTES, Incoming
-from posthouse.protocols.http.rooms import Rooms
 from posthouse.protocols.http.wrong_tokens import WrongTokens
 from posthouse.protocols.memory import RECEIVE, UPLOADS, Holder, MemoryAccount
 from posthouse.protocols.metrics.exposition import CONTENT_TYPE, Traffic
-from posthouse.wire.gathered import Gathered
+from posthouse.wire.block_buffer import Gathered
 
 SENT_COPIES: Final = 2  # of an answer: aiohttp joins it with its header for the transport
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})

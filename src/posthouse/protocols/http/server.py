@@ -22,18 +22,17 @@ from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
 from posthouse.net.listening import Listener
 from posthouse.net.sockets import shown_address
-from posthouse.protocols.desk import Desk, OneTurn, Turns
+from posthouse.protocols.engine_calls import Desk, OneTurn, Turns
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.http.answers import Pages
-from posthouse.protocols.http.connection import HEADER_MAX, HttpConnection
-from posthouse.protocols.http.gate import (
+from posthouse.protocols.http.authentication import (
     ApiIdentity,
     Gate,
 )
-from posthouse.protocols.http.outside import (
+from posthouse.protocols.http.background_work import (
     Backup,
     awaited,
     in_a_thread,
@@ -41,6 +40,7 @@ from posthouse.protocols.http.outside import (
     is_of_owner,
     paused,
 )
+from posthouse.protocols.http.connection import HEADER_MAX, HttpConnection
 from posthouse.protocols.http.passwords import PasswordLogins, monotonic_ms
 from posthouse.protocols.http.requests import HttpFace, PendingRequests, RequestHandler
 from posthouse.protocols.http.settings import AdminSettings

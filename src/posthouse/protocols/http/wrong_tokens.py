@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from posthouse.engine.accounts.logins import Told, network_of
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.protocols.handlers.refusals import TooManyTokens
 
 FREE: Final = 10  # wrong tokens of an address that are answered at once

@@ -22,7 +22,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.names import FormatName
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.management.properties import MACHINE_VALUES, QUEUE_VALUES, QueueValues
 from posthouse.protocols.management.stubs import (
     MANAGEMENT,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from posthouse.net.connections import Admission, Connections, Refused
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.ncp.calls.jobs import JOB_HANDLERS
 from posthouse.protocols.ncp.calls.session import SESSION_HANDLERS
 from posthouse.protocols.ncp.datagrams import Datagrams, SendTo

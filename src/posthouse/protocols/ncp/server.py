@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from posthouse.net.connections import Admission, Connections
 from posthouse.net.listening import Listener
 from posthouse.net.sockets import GONE, address_of, shown_address
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.memory import (
     RECEIVE,
     SEND,

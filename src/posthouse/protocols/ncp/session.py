@@ -9,7 +9,7 @@ from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.manager import QueueManager
 from posthouse.model.completion_codes import BAD_LENGTH, FAILURE, UNSUPPORTED
 from posthouse.model.errors import QmsError, Truncated
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.ncp.handler import Handler, completion_of
 from posthouse.wire.ncp.calls import NOTHING, NcpCall
 from posthouse.wire.ncp.framing import (

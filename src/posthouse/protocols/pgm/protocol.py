@@ -13,15 +13,15 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.names import MulticastName, parse_format_name
 from posthouse.model.properties import parse_multicast_address
-from posthouse.protocols.desk import Answer, Desk
-from posthouse.protocols.pgm.feed import Feed, Write
+from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.outgoing_reports import Reports
 from posthouse.protocols.pgm.network import PgmNetwork
+from posthouse.protocols.pgm.outgoing_feed import Feed, Write
 from posthouse.protocols.pgm.receiver import Chance, PgmReceiver
 from posthouse.protocols.pgm.session import MulticastPlace, PgmTimer, Reception
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import PgmSession, Source
-from posthouse.protocols.pgm.window import Kept
-from posthouse.protocols.reports import Reports
+from posthouse.protocols.pgm.transmit_window import Kept
 from posthouse.protocols.timers import Timers
 from posthouse.wire.pgm.packets import Tsi, read_pgm
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from posthouse.protocols.pgm.assembly import Assembly
 from posthouse.protocols.pgm.settings import PgmSettings
+from posthouse.protocols.pgm.unit_assembly import Assembly
 from posthouse.wire.pgm.options import NAK_LIST_MAX
 from posthouse.wire.pgm.packets import (
     NAK,

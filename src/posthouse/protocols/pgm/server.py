@@ -12,10 +12,10 @@ from contextlib import suppress
 from ipaddress import AddressValueError, IPv4Address
 from typing import Final
 
-from posthouse.protocols.desk import Desk
-from posthouse.protocols.pgm.edge import take_in, write_message
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.pgm.protocol import PgmProtocol
 from posthouse.protocols.pgm.settings import PgmSettings
+from posthouse.protocols.pgm.srmp_bridge import take_in, write_message
 from posthouse.wire.pgm.packets import IP_PROTOCOL, ROUTER_ALERT
 
 DATAGRAM_MAX: Final = 65_535

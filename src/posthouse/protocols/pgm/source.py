@@ -6,9 +6,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from posthouse.protocols.pgm.rate import TokenBucket
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.window import Kept, Sent, TransmitWindow
+from posthouse.protocols.pgm.token_bucket import TokenBucket
+from posthouse.protocols.pgm.transmit_window import Kept, Sent, TransmitWindow
 from posthouse.wire.pgm.options import FRAGMENT_SIZE, NO_OPTIONS, Fragment, Options, Reset
 from posthouse.wire.pgm.packets import (
     DATA_OVERHEAD,

@@ -19,11 +19,11 @@ from posthouse.model.errors import (
     StatusInvalidHandle,
     StatusNotFound,
 )
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.actions import action_of
-from posthouse.protocols.remote_read.opened import Client, OpeningCall, QueueContext, ignore
-from posthouse.protocols.remote_read.pending import (
+from posthouse.protocols.remote_read.open_queues import Client, OpeningCall, QueueContext, ignore
+from posthouse.protocols.remote_read.pending_receives import (
     CallTimers,
     PendingRequestEntry,
     PendingRequestTable,

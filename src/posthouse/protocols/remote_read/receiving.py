@@ -31,10 +31,10 @@ from posthouse.model.errors import (
     StatusAccessDenied,
     StatusInvalidHandle,
 )
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.remote_read.actions import Action
-from posthouse.protocols.remote_read.opened import QueueContext, ignore
-from posthouse.protocols.remote_read.pending import PendingRequestEntry
+from posthouse.protocols.remote_read.open_queues import QueueContext, ignore
+from posthouse.protocols.remote_read.pending_receives import PendingRequestEntry
 from posthouse.protocols.remote_read.sections import sections
 from posthouse.protocols.remote_read.stubs import (
     METHODS,

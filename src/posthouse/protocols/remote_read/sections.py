@@ -20,7 +20,7 @@ from posthouse.wire.packet.remote_read import (
     pack_trailers,
 )
 from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL, locate_tail
-from posthouse.wire.srmp.stored import document_form
+from posthouse.wire.srmp.stored_messages import document_form
 
 FULL_PACKET: Final = 0  # SectionType, 2.2.7
 BINARY_FIRST: Final = 1

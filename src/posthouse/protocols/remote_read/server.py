@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from posthouse.net.connections import Connections
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.settings import RemoteReadSettings

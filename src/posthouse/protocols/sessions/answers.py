@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.wire.frames import frames, payloads
 
 P = TypeVar("P", bound=payloads.Payload)

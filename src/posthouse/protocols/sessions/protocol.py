@@ -27,7 +27,7 @@ from posthouse.model.errors import (
     ServiceNotAvailable,
     TransactionSequence,
 )
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.sessions.handles import (
     Handles,
     SessionLimits,

@@ -16,7 +16,7 @@ from posthouse.model.errors import (
     IoTimeout,
     MessageStorageFailed,
 )
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.frames.frames import (
     READ_AT_ONCE,

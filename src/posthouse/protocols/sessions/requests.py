@@ -20,7 +20,7 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.message import ACK_RECEIVE
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.sessions import transactions as session_transactions
 from posthouse.protocols.sessions.answers import decoded, done, structure
 from posthouse.protocols.sessions.handles import SessionQueue, bad_packet

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.sessions.resumable import COMMITTED
-from posthouse.engine.transactions.joint import Branch, Within, at_once
+from posthouse.engine.transactions.distributed import Branch, Within, at_once
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import InvalidParameter, TransactionSequence
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.sessions.answers import decoded, done, structure
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.frames import frames, payloads

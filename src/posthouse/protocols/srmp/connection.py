@@ -21,7 +21,7 @@ from posthouse.protocols.srmp.http_writer import CONTINUE, response
 from posthouse.protocols.srmp.network import SrmpTransport
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.parts import check_receipt, read_parts
+from posthouse.wire.srmp.mime_parts import check_receipt, read_parts
 
 PATH = "/msmq/"
 _new = tuple.__new__  # one for each request: half the time of a call of its class

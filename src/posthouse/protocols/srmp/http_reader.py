@@ -18,7 +18,7 @@ from posthouse.protocols.srmp.http_head import (
     read_response_head,
 )
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.wire.gathered import BLOCK, Gathered
+from posthouse.wire.block_buffer import BLOCK, Gathered
 
 _END = b"\r\n\r\n"
 _LINE_MAX = 256  # of the size of a chunk with its extensions

@@ -17,8 +17,8 @@ from posthouse.engine.transfer.srmp.redirects import is_link_local
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.next_hops import NextHop
-from posthouse.protocols.desk import Answer, Desk
-from posthouse.protocols.reports import Reports
+from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.outgoing_reports import Reports
 from posthouse.protocols.srmp.destinations import (
     as_address,
     destination_of,

@@ -14,7 +14,7 @@ from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.errors import ServiceNotAvailable
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.srmp.connection import ResponseSlot, SrmpConnection
 from posthouse.protocols.srmp.links import SrmpLinks
 from posthouse.protocols.srmp.network import SrmpNetwork, SrmpTransport

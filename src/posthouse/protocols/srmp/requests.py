@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from posthouse.engine.transfer.srmp.redirects import url_text
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.names import DirectName, Protocol
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.srmp.destinations import HttpDestination
 from posthouse.protocols.srmp.http_writer import request
 from posthouse.protocols.srmp.settings import SrmpSettings

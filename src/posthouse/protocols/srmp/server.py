@@ -11,7 +11,7 @@ from typing import Final, cast
 from posthouse.net.connections import Admission, Connections
 from posthouse.net.listening import Listener
 from posthouse.net.sockets import shown_address
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.srmp.connection import SrmpConnection
 from posthouse.protocols.srmp.http_head import ResponseHead

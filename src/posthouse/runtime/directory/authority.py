@@ -16,7 +16,7 @@ from posthouse.directory.settings import FILE_REFRESH_S, LDAP_REFRESH_S, Directo
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import ServiceNotAvailable
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.runtime.directory.feed import DirectoryFeed, silent
 from posthouse.runtime.directory.file import FileAuthority
 from posthouse.runtime.driver import made_again

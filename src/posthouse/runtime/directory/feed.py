@@ -20,7 +20,7 @@ from posthouse.directory.objects import DirectoryObject
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
 from posthouse.engine.directory.mirroring import ends_entering
 from posthouse.engine.manager import QueueManager
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.runtime.driver import Driver, OnNeed, made_again
 
 CLOSE_WAIT_S: Final = 2.0

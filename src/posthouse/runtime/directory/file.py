@@ -19,12 +19,12 @@ import msgspec
 
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import DirectoryOperationResult, equals
+from posthouse.directory.change_merging import rebased
 from posthouse.directory.document.document import Holdings, described, objects_of
 from posthouse.directory.document.text import parse_document, written
 from posthouse.directory.embedded import EmbeddedDirectory
 from posthouse.directory.mirror import Action, Order, Stored
 from posthouse.directory.objects import DirectoryObject, Entry
-from posthouse.directory.rebasing import rebased
 from posthouse.directory.settings import DirectorySettings
 from posthouse.model.errors import QueueError, RemoteProtocolError
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from posthouse.directory.authority import Refused
 from posthouse.directory.base import DirectoryOperationResult, overlaid, required_attributes
+from posthouse.directory.change_merging import rebased
 from posthouse.directory.ldap.names import BadEntry, Dn, all_of, equal, equal_octets
 from posthouse.directory.ldap.reading import MARK, MEMBER_MARK, is_marked, object_of
 from posthouse.directory.ldap.values import LdapEntry, Values, of_octets, of_text, of_time
@@ -38,7 +39,6 @@ from posthouse.directory.objects import (
     Site,
     User,
 )
-from posthouse.directory.rebasing import rebased
 from posthouse.model.guids import NULL_GUID
 from posthouse.runtime.ldap.connection import (
     ALREADY_EXISTS,

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from posthouse.qms import namespaces
 from posthouse.qms.commands import Command, about, clean_environment, fetched, run
-from posthouse.qms.serving import JobFailed, Task
+from posthouse.qms.queue_server import JobFailed, Task
 from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
 from posthouse.spark.sessions import is_local

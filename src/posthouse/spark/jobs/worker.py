@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from posthouse.client.errors import ClientConnectionError
 from posthouse.model.errors import QueueError
 from posthouse.model.job_types import PIPELINE, PYSPARK, SPARK_TYPES, SQL
-from posthouse.qms.serving import JobFailed, JobGone, Pulse, Task
+from posthouse.qms.queue_server import JobFailed, JobGone, Pulse, Task
 from posthouse.spark import pipelines
 from posthouse.spark.failures import cause_of
 from posthouse.spark.jobs.lakes import http_with, seen_queues, tables_of

@@ -13,7 +13,7 @@ from posthouse.wire.binary.internal import (
     SESSION_ACK_TYPE,
 )
 from posthouse.wire.binary.order_acks import ack_class
-from posthouse.wire.gathered import Gathered
+from posthouse.wire.block_buffer import Gathered
 from posthouse.wire.packet.glance import HEAD, INTERNAL, SESSION
 from posthouse.wire.packet.headers import (
     BASE_HEADER,

@@ -8,7 +8,7 @@ from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.model.names import MulticastName
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.serialize import UserMessage, construct, serialize
-from posthouse.wire.srmp.stored import soap_texts, stored_parts
+from posthouse.wire.srmp.stored_messages import soap_texts, stored_parts
 
 __all__ = ["UserMessage", "construct", "deserialize", "serialize"]
 

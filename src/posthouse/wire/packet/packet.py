@@ -34,7 +34,7 @@ from posthouse.wire.packet.optional import (
 from posthouse.wire.packet.patch import drop_session_header, patch, stamp
 from posthouse.wire.packet.queue_names import QueueNames, read_queue_names
 from posthouse.wire.packet.tail import Tail, locate_tail
-from posthouse.wire.srmp.stored import stored_parts
+from posthouse.wire.srmp.stored_messages import stored_parts
 
 __all__ = [
     "Glance",

@@ -11,6 +11,7 @@ from posthouse.model.errors import MalformedPacket
 from posthouse.model.message import PRIORITY_MAX
 from posthouse.model.text import excerpt
 from posthouse.wire.packet.optional import Provider
+from posthouse.wire.srmp.fast_reader import read_plain
 from posthouse.wire.srmp.message import (
     NEGATIVE,
     POSITIVE,
@@ -22,7 +23,6 @@ from posthouse.wire.srmp.message import (
     Stream,
     StreamReceipt,
 )
-from posthouse.wire.srmp.plain import read_plain
 from posthouse.wire.srmp.values import (
     is_url,
     read_correlation,

@@ -50,7 +50,7 @@ from posthouse.wire.packet.headers import (
 from posthouse.wire.packet.optional import MultiQueue, Security
 from posthouse.wire.packet.serialize import pack_queue_names
 from posthouse.wire.srmp.message import LABEL_PREFIX, SrmpMessage, Stream
-from posthouse.wire.srmp.parts import Parts
+from posthouse.wire.srmp.mime_parts import Parts
 from posthouse.wire.srmp.values import is_url
 
 _CACHED: Final = 1024

@@ -34,9 +34,9 @@ from posthouse.wire.srmp.message import (
     StreamReceipt,
     decision_of,
 )
-from posthouse.wire.srmp.parts import XML, Parts, read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import XML, Parts, read_parts, write_parts
 from posthouse.wire.srmp.receipts import read_stream_receipt
-from posthouse.wire.srmp.stored import stored_parts, without_srmp
+from posthouse.wire.srmp.stored_messages import stored_parts, without_srmp
 from posthouse.wire.srmp.values import (
     escape,
     is_url,

@@ -21,7 +21,7 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.parts import Parts
+from posthouse.wire.srmp.mime_parts import Parts
 
 Accept = Callable[[Queue, Batch, int, None, bytes, str, Change], object]  # of `Sending`
 _ANYBODY = Caller.anonymous()

@@ -40,7 +40,7 @@ from posthouse.wire.srmp.receipts import (
     read_stream_receipt,
     stream_receipt,
 )
-from posthouse.wire.srmp.stored import stored_parts
+from posthouse.wire.srmp.stored_messages import stored_parts
 
 Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host
 UNSENT_MAX = 10_000  # streams whose waiting receipt is known; their names can be made up

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from posthouse.protocols.binary.server import BinaryNode
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 
 if TYPE_CHECKING:
     from posthouse.client.embedded import EmbeddedDesk

@@ -11,7 +11,7 @@ from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError, RemoteProtocolError, ServiceNotAvailable
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE, NACK_MESSAGE_TOO_LARGE
-from posthouse.protocols.desk import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.pgm.session import MulticastPlace
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import Source

@@ -13,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import OperationCancelled, QueueError, without_frames
-from posthouse.protocols.desk import Answer, Desk, Release
+from posthouse.protocols.engine_calls import Answer, Desk, Release
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from posthouse.api.directory_names import QueuePlaceJson
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import complain
 from posthouse.client.msmq import RemoteQueueManager, msmq
-from posthouse.client.remote.connecting import Authentication, Mechanism
+from posthouse.client.remote.connect import Authentication, Mechanism
 from posthouse.model.names import (
     DirectName,
     FormatName,

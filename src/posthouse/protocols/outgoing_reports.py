@@ -9,7 +9,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteMachineNotAvailable, ServiceNotAvailable
-from posthouse.protocols.desk import Desk
+from posthouse.protocols.engine_calls import Desk
 
 T = TypeVar("T")
 U = TypeVar("U")

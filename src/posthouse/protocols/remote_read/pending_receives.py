@@ -11,7 +11,7 @@ from posthouse.engine.transfer.remote_reads import return_message
 from posthouse.model.errors import InsufficientResources, InvalidParameter
 
 if TYPE_CHECKING:
-    from posthouse.protocols.remote_read.opened import QueueContext
+    from posthouse.protocols.remote_read.open_queues import QueueContext
 
 STALE_MAX: Final = 1024  # stopped timers that may lie about between running ones
 

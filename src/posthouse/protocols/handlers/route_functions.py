@@ -32,7 +32,7 @@ from posthouse.protocols.handlers import (
     users,
 )
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.conversation import Steps, at_once, looked_at
+from posthouse.protocols.handlers.request_steps import Steps, at_once, looked_at
 
 MODULES: Final = (
     arrow_read,

@@ -1,6 +1,6 @@
 """The binary protocol on a simulated network: connections, names and pings.
 
-`posthouse.sim.posts` has the same for SRMP, on the same connections.
+`posthouse.sim.srmp_network` has the same for SRMP, on the same connections.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.network import BinaryAttempt
-from posthouse.protocols.binary.resolving import STANDARD_PORT
+from posthouse.protocols.binary.next_hop_lookup import STANDARD_PORT
 from posthouse.protocols.transport import Resolved
 from posthouse.sim.clock import Timer
 from posthouse.sim.network import Address, Connection, Reason

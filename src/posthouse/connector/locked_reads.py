@@ -10,7 +10,7 @@ from posthouse.client.core import SessionCore
 from posthouse.client.message import Message
 from posthouse.client.operations import Operation
 from posthouse.client.requests import EndRequest, QueueHandle, ReadRequest
-from posthouse.connector.parcels import Parcel
+from posthouse.connector.deliveries import Parcel
 from posthouse.wire.frames import frames
 
 

@@ -13,8 +13,7 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.protocols.binary.link import BinaryLink
 from posthouse.protocols.binary.link_states import BinaryLinkEvent
 from posthouse.protocols.binary.network import BinaryNetwork
-from posthouse.protocols.binary.ping import Pinger
-from posthouse.protocols.binary.resolving import (
+from posthouse.protocols.binary.next_hop_lookup import (
     Candidate,
     NextHop,
     Unresolved,
@@ -22,8 +21,9 @@ from posthouse.protocols.binary.resolving import (
     candidates,
     next_hops,
 )
+from posthouse.protocols.binary.ping import Pinger
 from posthouse.protocols.binary.session import BinarySession, BinaryTransport
-from posthouse.protocols.reports import Reports
+from posthouse.protocols.outgoing_reports import Reports
 
 _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has stopped")
 

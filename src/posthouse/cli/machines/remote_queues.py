@@ -12,7 +12,7 @@ from posthouse.cli.machines.options import DEFAULT_EPM_PORT, login, places_of
 from posthouse.cli.machines.scan import tell_machine
 from posthouse.cli.output import print_json, print_pairs
 from posthouse.client.remote.inventory import scan_machine
-from posthouse.client.remote.managing import RemoteManagement
+from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.guids import format_guid
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.property_ids import QUEUE_MANAGEMENT_PROPERTIES, Vt

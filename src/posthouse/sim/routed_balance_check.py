@@ -11,9 +11,9 @@ from posthouse.engine.ledger.records import EXPRESS, MESSAGE
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import ACK_NEG_ARRIVAL, ACK_REACH_QUEUE, ACK_RECEIVE
 from posthouse.model.message_classes import NACK_HOP_COUNT_EXCEEDED, NORMAL
-from posthouse.sim.account import Account, Traces
-from posthouse.sim.letters import STRANGE, End, Letter, Told
+from posthouse.sim.balance_check import Account, Traces
 from posthouse.sim.managers import SimManager
+from posthouse.sim.messages import STRANGE, End, Letter, Told
 from posthouse.wire.binary.order_acks import ack_class
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import HOPS

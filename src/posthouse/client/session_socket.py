@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from posthouse.client.address import Address
 from posthouse.client.errors import SessionEnded
-from posthouse.client.upgrade import Upgrading, unreachable, upgrade_request
+from posthouse.client.session_upgrade import Upgrading, unreachable, upgrade_request
 
 READ_SIZE: Final = 1 << 16
 READ_SIZE_MAX: Final = 1 << 20

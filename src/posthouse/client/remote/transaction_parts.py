@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from posthouse.client import joint_operations as joint
+from posthouse.client import distributed_operations as joint
 from posthouse.client import operations as ops
 from posthouse.client.errors import TransactionAborted
 from posthouse.client.transaction import Part, Transaction

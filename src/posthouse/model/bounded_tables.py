@@ -5,8 +5,8 @@ from itertools import islice
 from sys import maxsize
 from typing import TypeVar
 
+from posthouse.model.address_prefixes import source_of
 from posthouse.model.errors import InsufficientResources
-from posthouse.model.networks import source_of
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

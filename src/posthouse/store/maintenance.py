@@ -20,9 +20,9 @@ from posthouse.store.checkpoint import (
 from posthouse.store.compact import MARGIN, SMALL_PARTS, Compactor, Leaving
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
-from posthouse.store.files import SegmentFiles
 from posthouse.store.format import index_name
 from posthouse.store.index import SegmentIndex
+from posthouse.store.open_files import SegmentFiles
 from posthouse.store.positions import LogPosition
 from posthouse.store.read import checked_record
 from posthouse.store.recovery import OpenedLog, index_of

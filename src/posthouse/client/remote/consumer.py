@@ -15,9 +15,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
+from posthouse.client.deferred_calls import Reminder
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.message import Message
-from posthouse.client.reminder import Reminder
 from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import (
     LOOKUP_RECEIVE,

@@ -17,9 +17,9 @@ from posthouse.model.message import (
     ACK_RECEIVE,
     INFINITE,
 )
-from posthouse.sim.errands import home
-from posthouse.sim.letters import ADMIN, JOURNALED, PLAIN, SEQUENCED, End, Letter, Told
 from posthouse.sim.managers import SimManager
+from posthouse.sim.messages import ADMIN, JOURNALED, PLAIN, SEQUENCED, End, Letter, Told
+from posthouse.sim.workload import home
 from posthouse.wire.packet.packet import Packet
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from posthouse.protocols.srmp.network import Secure, SrmpAttempt
 from posthouse.protocols.transport import Resolved
+from posthouse.sim.binary_network import Dialling, Wire, resolve
 from posthouse.sim.clock import Timer
 from posthouse.sim.network import Address, Connection
-from posthouse.sim.wires import Dialling, Wire, resolve
 
 if TYPE_CHECKING:
     from posthouse.protocols.srmp.protocol import SrmpProtocol

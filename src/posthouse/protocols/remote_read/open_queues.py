@@ -14,7 +14,7 @@ from posthouse.model.errors import (
     InvalidParameter,
     OperationCancelled,
 )
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.memory import ANSWERS
 from posthouse.protocols.queue_format import name_of
 from posthouse.protocols.remote_read.stubs import (
@@ -30,7 +30,7 @@ from posthouse.rpc.association import Group
 from posthouse.rpc.interface import Call, Fault
 
 if TYPE_CHECKING:
-    from posthouse.protocols.remote_read.pending import PendingRequestEntry
+    from posthouse.protocols.remote_read.pending_receives import PendingRequestEntry
     from posthouse.protocols.remote_read.protocol import RemoteRead
     from posthouse.protocols.remote_read.receiving import StartedReceive
 

@@ -8,10 +8,10 @@ from typing import Final
 from posthouse.model.errors import MalformedPacket
 from posthouse.rpc import pdu, statuses
 from posthouse.rpc.fragments import CALL_OVERHEAD, Partial
-from posthouse.rpc.logins import Login, Logins
 from posthouse.rpc.pdu import HEADER_SIZE
 from posthouse.rpc.presentation import Context
 from posthouse.rpc.security import BadProtection, Level
+from posthouse.rpc.security_contexts import Login, Logins
 from posthouse.rpc.settings import RpcSettings
 from posthouse.rpc.verification import Said, cut_off
 

@@ -13,7 +13,7 @@ from posthouse.protocols.pgm.session import MulticastPlace
 from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.parts import read_parts
+from posthouse.wire.srmp.mime_parts import read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 
 

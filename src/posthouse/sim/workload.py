@@ -13,10 +13,10 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.names import parse_name
-from posthouse.protocols.desk import Answer
+from posthouse.protocols.engine_calls import Answer
 from posthouse.security.access import Caller
-from posthouse.sim.letters import STRANGE, End, Letter, Told
 from posthouse.sim.managers import Errand, SimManager
+from posthouse.sim.messages import STRANGE, End, Letter, Told
 from posthouse.wire.packet.packet import Packet
 
 BOSS = Caller.administrator()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from posthouse.api.types import BulkJson, ErrorBody
-from posthouse.cli.messages.choice import check
+from posthouse.cli.messages.selection import check
 from posthouse.client.msmq import RemoteQueue
 from posthouse.formats.search import content_of
 from posthouse.model.errors import MessageNotFound, QueueError

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.pacing import Busy, Pace
 
 Backup = Callable[[str], Awaitable[object]]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from posthouse.api.types import BooksListJson
+from posthouse.cli.demo.http_orders import Posted, post
 from posthouse.cli.demo.jobs import Serviced, submit_job, what_became
-from posthouse.cli.demo.naming import Named, claim
 from posthouse.cli.demo.pipeline import Piped, Wanted, run_pipeline
-from posthouse.cli.demo.posting import Posted, post
+from posthouse.cli.demo.public_queue import Named, claim
 from posthouse.cli.demo.server import DemoServer
 from posthouse.client.connect import connect
 from posthouse.client.errors import TransactionAborted

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from posthouse.model.errors import InsufficientResources, OperationCancelled
-from posthouse.protocols.handlers.conversation import Outside, Resume
+from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.memory import FETCHED, SEND, Holder, MemoryAccount
 
 ROOM_WAIT_S: Final = 30.0
