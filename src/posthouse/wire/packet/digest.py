@@ -21,16 +21,20 @@ _PREVIOUS_AT, _PREVIOUS_END = 16, 20  # in a TransactionHeader
 
 def content_digest(packet: bytes, seen: Glance) -> bytes:
     """The digest of a UserMessage packet without SessionHeader."""
-    user_flags, at = seen[9], seen[11]
-    if user_flags & HOPS:
-        flags = (user_flags & ~HOPS).to_bytes(4, "little")
-        packet = b"".join((packet[:_FLAGS_AT], flags, packet[NAMES_AT:]))
+    flags = int.from_bytes(packet[_FLAGS_AT:NAMES_AT], "little") & ~HOPS
+    digest = sha256(
+        packet[:_TTRQ_AT]
+        + packet[_SOURCE_AT:_ADDRESS_AT]
+        + packet[_LIFE_AT:_FLAGS_AT]
+        + flags.to_bytes(4, "little")
+    )
+    rest, at = memoryview(packet), seen.transaction_at
     if at:
-        rest = packet[_LIFE_AT : at + _PREVIOUS_AT], packet[at + _PREVIOUS_END :]
+        digest.update(rest[NAMES_AT : at + _PREVIOUS_AT])
+        digest.update(rest[at + _PREVIOUS_END :])
     else:
-        rest = packet[_LIFE_AT:], b""
-    said = (packet[:_TTRQ_AT], packet[_SOURCE_AT:_ADDRESS_AT], *rest)
-    return sha256(b"".join(said)).digest()[:DIGEST_SIZE]
+        digest.update(rest[NAMES_AT:])
+    return digest.digest()[:DIGEST_SIZE]
 
 
 def passing_digest(packet: bytes, seen: Glance) -> bytes:
@@ -48,11 +52,11 @@ def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> 
     Its sender writes the envelope again for each post, and proxies write the head.
     """
     end = seen.body_at + seen.body_size
-    said = (
-        seen.source_guid,
-        seen.ordinal.to_bytes(4, "little"),
-        place[0].to_bytes(8, "little"),
-        place[1].to_bytes(4, "little"),
-        packet[seen.properties_at or seen.body_at : end],
+    digest = sha256(
+        seen.source_guid
+        + seen.ordinal.to_bytes(4, "little")
+        + place[0].to_bytes(8, "little")
+        + place[1].to_bytes(4, "little")
     )
-    return sha256(b"".join(said)).digest()[:DIGEST_SIZE]
+    digest.update(memoryview(packet)[seen.properties_at or seen.body_at : end])
+    return digest.digest()[:DIGEST_SIZE]
