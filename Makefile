@@ -3,6 +3,7 @@
 
 PYTHON        ?= python3
 WORKERS       ?= 3
+UNSTABLE      ?= 3
 FUZZ_SECONDS  ?= 60
 SEED          ?= $(shell date +%s)
 MUTANTS_ARGS  ?=
@@ -38,7 +39,8 @@ demo: $(READY) ## sets everything up and runs the main job end to end
 test: $(READY) ## sets everything up and passes the whole test suite
 	@$(PY) -m tests.fast_java & $(PY) -m pytest --collect-only -qq >/dev/null & \
 	  $(MAKE) --no-print-directory lint; linted=$$?; wait; exit $$linted
-	@$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5
+	@$(PY) -m tools.run_tests --unstable $(UNSTABLE) -- \
+	  -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5
 
 lint: $(READY) ## style, format and types
 	@$(PY) -m ruff check $(CHECKED)

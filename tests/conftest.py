@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import fast_java
-from tools import peers
+from tools import peers, run_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,12 +174,15 @@ class Groups:
         self.seconds: dict[str, float] = {}
         self.tests: dict[str, int] = {}
         self.skips: list[str] = []
+        self.failures: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         group = group_of(report.nodeid)
         self.seconds[group] = self.seconds.get(group, 0.0) + report.duration
         if report.when == "call":
             self.tests[group] = self.tests.get(group, 0) + 1
+        if report.failed and report.nodeid not in self.failures:
+            self.failures.append(report.nodeid)
         if report.skipped and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ")
             self.skips.append(f"skipped {report.nodeid}: {reason}")
@@ -192,6 +195,8 @@ class Groups:
             terminalreporter.write_line(skip)
         if path := os.environ.get("POSTHOUSE_SKIPS_FILE"):
             Path(path).write_text("".join(f"{skip}\n" for skip in self.skips))
+        if path := os.environ.get(run_tests.FAILURES_FILE):
+            Path(path).write_text("".join(f"{test}\n" for test in self.failures), "utf-8")
 
     def line(self, group: str, seconds: float) -> str:
         budget = BUDGET_SECONDS.get(group, BUDGET_SECONDS_ELSE)

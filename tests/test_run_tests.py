@@ -1,0 +1,87 @@
+"""What `make test` makes of tests that fail beside others and pass alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.run_tests import main
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTEST = ("--", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "tests")
+# Fails in the runs that are named, counted from 1; each test counts by itself.
+TEST = """
+import pathlib
+
+def test_it():
+    runs = pathlib.Path(__file__ + ".runs")
+    runs.write_text((runs.read_text() if runs.exists() else "") + "x")
+    assert len(runs.read_text()) not in {failing}
+"""
+
+
+@pytest.fixture
+def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of tests of another project, with the plugin of this one."""
+    folder = tmp_path / "tests" / "tiny"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return folder
+
+
+def write(tests: Path, name: str, *failing: int) -> None:
+    (tests / f"test_{name}.py").write_text(TEST.replace("{failing}", repr(failing)))
+
+
+def runs(tests: Path, name: str) -> int:
+    return len((tests / f"test_{name}.py.runs").read_text())
+
+
+def test_a_test_that_passes_alone_is_listed(tests: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write(tests, "good")
+    write(tests, "moody", 1)
+    assert main(PYTEST) == 0
+    assert "UNSTABLE" in (printed := capfd.readouterr().out)
+    assert printed.splitlines()[-1] == "tests/tiny/test_moody.py::test_it"
+    assert (runs(tests, "good"), runs(tests, "moody")) == (1, 4)
+
+
+@pytest.mark.parametrize("failing", [(1, 2), (1, 4)], ids=str)
+def test_a_test_that_fails_once_more_fails_the_run(tests: Path, failing: tuple[int, ...]) -> None:
+    write(tests, "broken", *failing)
+    assert main(PYTEST) == 1
+
+
+def test_where_many_fail_none_runs_again(tests: Path) -> None:
+    for name in "abcd":
+        write(tests, name, 1)
+    assert main(PYTEST) == 1
+    assert runs(tests, "a") == 1
+
+
+def test_none_may_run_again_where_that_is_asked_for(tests: Path) -> None:
+    write(tests, "moody", 1)
+    assert main(("--unstable", "0", *PYTEST)) == 1
+    assert runs(tests, "moody") == 1
+
+
+def test_tests_that_cannot_be_collected_fail_the_run(tests: Path) -> None:
+    (tests / "test_syntax.py").write_text("def")
+    assert main(PYTEST) == 2
+
+
+def test_a_test_that_cannot_be_set_up_runs_again(tests: Path) -> None:
+    write(tests, "moody")
+    (tests / "conftest.py").write_text(
+        "import pathlib, pytest\n\n"
+        "@pytest.fixture(autouse=True)\n"
+        "def first_time_wrong():\n"
+        "    seen = pathlib.Path(__file__ + '.seen')\n"
+        "    wrong = not seen.exists()\n"
+        "    seen.touch()\n"
+        "    assert not wrong\n"
+    )
+    assert main(PYTEST) == 0
+    assert runs(tests, "moody") == 3
