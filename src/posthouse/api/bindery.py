@@ -14,7 +14,12 @@ _PAGE_MAX = 1000
 _BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 ObjectName = Annotated[
-    str, Meta(min_length=1, max_length=OBJECT_NAME_MAX, description="In any case.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=OBJECT_NAME_MAX,
+        description="Name of the object; letter case does not matter.",
+    ),
 ]
 PropertyName = Annotated[str, Meta(min_length=1, max_length=PROPERTY_NAME_MAX)]
 TypeWord = Annotated[
@@ -27,7 +32,7 @@ TypeWord = Annotated[
 ]
 Security = Annotated[
     int,
-    Meta(ge=0, le=0x44, description="Read level in the low four bits, write level above them."),
+    Meta(ge=0, le=0x44, description="Low four bits: who may read. Next four bits: who may write."),
 ]
 ObjectId = Annotated[int, Meta(ge=0, le=U32_MAX)]
 Password = Annotated[str, Meta(max_length=1024)]

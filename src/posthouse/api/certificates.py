@@ -21,7 +21,7 @@ CertificateId = Annotated[
     Meta(
         pattern="^([0-9a-f]{32}|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12})$",
         max_length=36,
-        description="the digest of a user's certificate, or the GUID of a queue manager",
+        description="Digest of a user's certificate, or GUID of a queue manager.",
     ),
 ]
 

@@ -18,14 +18,19 @@ QUEUES_MAX: Final = 5
 TARGETS_MAX: Final = 1000
 
 GroupKey = Annotated[
-    str, Meta(pattern="^s?[0-9a-f]{12}$", max_length=13, description="of a group of failures")
+    str,
+    Meta(
+        pattern="^s?[0-9a-f]{12}$",
+        max_length=13,
+        description="Key of a group of failures, as the list of failures shows it.",
+    ),
 ]
 Page = Annotated[
     str,
     Meta(
         pattern="^[0-8]-[0-9]{1,18}-[0-9]{1,18}$",
         max_length=39,
-        description="`next` of the page before",
+        description="`next` of the previous page.",
     ),
 ]
 

@@ -57,7 +57,13 @@ StatusRecord = Annotated[
     bytes, Meta(max_length=SERVER_STATUS_SIZE, extra_json_schema={"pattern": _BASE64})
 ]
 File = Annotated[bytes, Meta(max_length=_SUBMITTED_MAX, extra_json_schema={"pattern": _BASE64})]
-HexTime = Annotated[str, Meta(pattern=_HEX_TIME, description="Six bytes of the server's clock.")]
+HexTime = Annotated[
+    str,
+    Meta(
+        pattern=_HEX_TIME,
+        description="Time as six bytes of NetWare: year, month, day, hour, minute, second.",
+    ),
+]
 Time = Annotated[str, Meta(min_length=10, max_length=32, description="ISO 8601, UTC")]
 MessageQueue = Annotated[str, Meta(max_length=1024)]
 Text = Annotated[str, Meta(max_length=RESULT_MAX)]

@@ -9,7 +9,14 @@ from msgspec import Meta
 from posthouse.api.types import Guid, Json
 
 PeerName = Annotated[str, Meta(min_length=1, max_length=64)]
-Url = Annotated[str, Meta(min_length=8, max_length=512, description="http://host:8816, or https")]
+Url = Annotated[
+    str,
+    Meta(
+        min_length=8,
+        max_length=512,
+        description="URL of the peer's admin endpoint, such as http://host:8816.",
+    ),
+]
 Key = Annotated[str, Meta(pattern="^phk_[0-9a-f]{64}$", max_length=68)]
 
 

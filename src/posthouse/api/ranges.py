@@ -16,7 +16,7 @@ COUNT_MAX = (1 << 53) - 1
 Position = Annotated[int, Meta(ge=0, le=LOOKUP_ID_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
-ColumnList = Annotated[str, Meta(max_length=1024, description="names joined by commas")]
+ColumnList = Annotated[str, Meta(max_length=1024, description="Names, separated by commas.")]
 
 
 class ArrowParams(Json):

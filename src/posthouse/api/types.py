@@ -184,9 +184,12 @@ class QueueListJson(Json):
 
 Label = Annotated[str, Meta(max_length=124)]
 Priority = Annotated[int, Meta(ge=-32768, le=32767)]
-Multicast = Annotated[str, Meta(max_length=32, description="A.B.C.D:PORT, empty for none")]
+Multicast = Annotated[
+    str, Meta(max_length=32, description="Multicast address A.B.C.D:PORT; empty for none.")
+]
 CodePage = Annotated[
-    str, Meta(max_length=32, description="of VT_LPSTR bodies, such as 1251; empty for 1252")
+    str,
+    Meta(max_length=32, description="Code page of VT_LPSTR bodies, such as 1251; empty for 1252."),
 ]
 
 
@@ -194,7 +197,11 @@ Aborts = Annotated[int, Meta(ge=0, le=ABORTS_MAX)]
 RetryDelay = Annotated[int, Meta(ge=0, le=RETRY_DELAY_MAX_S)]
 RetryDelays = Annotated[
     list[RetryDelay],
-    Meta(max_length=RETRY_DELAYS_MAX, description="the last goes for all aborts that follow"),
+    Meta(
+        max_length=RETRY_DELAYS_MAX,
+        description="Pause after each abort, in seconds; the last one applies to all further "
+        "aborts.",
+    ),
 ]
 
 

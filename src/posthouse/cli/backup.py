@@ -27,7 +27,9 @@ def backup(
     remote: Remote,
     directory: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="A new folder on the queue manager's machine."),
+        typer.Argument(
+            metavar="DIR", help="New folder for the copy, on the machine of the queue manager."
+        ),
     ],
 ) -> None:
     """Copy everything of a running queue manager; senders and readers go on meanwhile.
@@ -44,7 +46,9 @@ def backup(
 
 
 def restore(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A backup.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder that `posthouse backup` wrote.")
+    ],
     home: Home = None,
     json: Json = False,
 ) -> None:

@@ -24,14 +24,18 @@ def register(app: typer.Typer) -> None:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Benchmarks to run; default all."),
+        typer.Argument(metavar="NAME", help="Benchmarks to run (default: all)."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small doses, for a first look.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run short, for a first impression.")
+    ] = False,
     directory: Annotated[
         Path | None,
-        typer.Option("--directory", "--home", help="Put the data there: the disk to measure."),
+        typer.Option("--directory", "--home", help="Folder for the data, on the disk to measure."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON for each figure.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print each figure as one line of JSON.")
+    ] = False,
 ) -> None:
     """Measure store and engine beside other stores on the same disk, all in one run.
 

@@ -33,20 +33,35 @@ LEVELS = ("anyone", "logged-in", "object", "supervisor", "netware")
 SECURITY = SUPERVISOR_LEVEL << 4 | LOGGED_IN
 _PAGE = 1000
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name, in any case.")]
-Property = Annotated[str, typer.Argument(metavar="PROPERTY", help="Such as Q_USERS.")]
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="The object in the set.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the object; letter case does not matter.")
+]
+Property = Annotated[
+    str, typer.Argument(metavar="PROPERTY", help="Name of the property, such as Q_USERS.")
+]
+Member = Annotated[
+    str, typer.Argument(metavar="MEMBER", help="Object to add to the set or to remove from it.")
+]
 Type = Annotated[
     str,
-    typer.Option("--type", metavar="TYPE", help="user, group, job_server, job_queue, ..., or N."),
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="Type of the object: user, group, job_server, job_queue, ... or a number.",
+    ),
 ]
 MemberType = Annotated[
-    str, typer.Option("--member-type", metavar="TYPE", help="user, group, job_server, ..., or N.")
+    str,
+    typer.Option(
+        "--member-type",
+        metavar="TYPE",
+        help="Type of the member: user, group, job_server, ... or a number.",
+    ),
 ]
 SecurityOption = typer.Option(
     "--security",
     metavar="READ/WRITE",
-    help=f"Who reads and who writes: {', '.join(LEVELS)}; or a number such as 0x31.",
+    help=f"Who may read and who may write: {', '.join(LEVELS)}; or a number such as 0x31.",
 )
 
 
@@ -114,9 +129,14 @@ def _done(remote: Remote, done: Done, text: str) -> None:
 def list_objects(
     remote: Remote,
     pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="With * and ? for any signs.")
+        str,
+        typer.Argument(
+            metavar="[PATTERN]", help="Names to list; * stands for any characters, ? for one."
+        ),
     ] = "*",
-    type: Annotated[str, typer.Option("--type", metavar="TYPE", help="Of one type only.")] = "any",
+    type: Annotated[
+        str, typer.Option("--type", metavar="TYPE", help="List only objects of this type.")
+    ] = "any",
 ) -> None:
     """List objects of the bindery.
 
@@ -177,7 +197,7 @@ def create_object(
     type: Type,
     security: Annotated[str, SecurityOption] = "logged-in/supervisor",
     dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="It is gone with the next start.")
+        bool, typer.Option("--dynamic", help="Remove it when the queue manager is started again.")
     ] = False,
 ) -> None:
     """Create an object, such as a group or a queue server.
@@ -197,7 +217,7 @@ def set_object(
     remote: Remote,
     name: Name,
     type: Type = "user",
-    new_name: Annotated[str | None, typer.Option("--name", help="Rename it.")] = None,
+    new_name: Annotated[str | None, typer.Option("--name", help="New name of the object.")] = None,
     security: Annotated[str | None, SecurityOption] = None,
 ) -> None:
     """Rename an object, or change what protects it.
@@ -306,10 +326,12 @@ def create_property(
     name: Name,
     property: Property,
     type: Type = "user",
-    set: Annotated[bool, typer.Option("--set", help="It has members, not a value.")] = False,
+    set: Annotated[
+        bool, typer.Option("--set", help="Make it a set, which has members instead of a value.")
+    ] = False,
     security: Annotated[str, SecurityOption] = "logged-in/supervisor",
     dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="It is gone with the next start.")
+        bool, typer.Option("--dynamic", help="Remove it when the queue manager is started again.")
     ] = False,
 ) -> None:
     """Give an object a property.
@@ -327,12 +349,13 @@ def write_property(
     remote: Remote,
     name: Name,
     property: Property,
-    text: Annotated[str | None, typer.Option("--text", help="The value, as ASCII.")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Value as ASCII text.")] = None,
     hexadecimal: Annotated[
-        str | None, typer.Option("--hex", metavar="DIGITS", help="The value, as bytes.")
+        str | None, typer.Option("--hex", metavar="DIGITS", help="Value as hex digits.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="The value is in a file; - is in.")
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="File with the value; - reads standard input."),
     ] = None,
     type: Type = "user",
 ) -> None:

@@ -32,7 +32,8 @@ KEY_BITS: Final = (1024, 2048, 3072, 4096)
 PASSWORD_LENGTH_MAX: Final = 1024
 
 FileName = Annotated[
-    Path, typer.Argument(metavar="FILE", help="PEM, DER or PKCS #12; - for the input.")
+    Path,
+    typer.Argument(metavar="FILE", help="File in PEM, DER or PKCS #12; - reads standard input."),
 ]
 
 
@@ -53,19 +54,27 @@ def make(
     remote: Remote,
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="NAME", help="For this user; else for this machine."),
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="User to make the certificate for (default: this machine).",
+        ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", min=1, max=DAYS_MAX, help="How long it is valid.")
+        int,
+        typer.Option(
+            "--days", min=1, max=DAYS_MAX, help="Days for which the certificate is valid."
+        ),
     ] = 3650,
     bits: Annotated[
-        int | None, typer.Option("--bits", help="Size of the RSA keys: 1024 to 4096.")
+        int | None, typer.Option("--bits", help="Size of the RSA keys in bits, 1024 to 4096.")
     ] = None,
     replace: Annotated[
         bool,
         typer.Option(
             "--replace",
-            help="Make new ones; what was encrypted for the old keys can no longer be read.",
+            help="Replace existing keys. Messages encrypted for the old keys can no longer be "
+            "read.",
         ),
     ] = False,
     tls: Annotated[
@@ -73,7 +82,7 @@ def make(
         typer.Option(
             "--tls",
             metavar="HOST",
-            help="For HTTPS instead, for this name or address; give it once for each.",
+            help="Make a certificate for HTTPS with this name or address; repeat it for several.",
         ),
     ] = None,
 ) -> None:
@@ -102,9 +111,11 @@ def make(
 def import_certificate(
     remote: Remote,
     file: FileName,
-    user: Annotated[str, typer.Option("--user", metavar="NAME", help="Whose certificate it is.")],
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="User who owns the certificate.")
+    ],
     password: Annotated[
-        bool, typer.Option("--password", help="The file is sealed: read its password first.")
+        bool, typer.Option("--password", help="Ask for the password of the file.")
     ] = False,
 ) -> None:
     """Register a certificate of a user. With its private key messages can be signed here.
@@ -179,11 +190,14 @@ def _certificates(remote: Remote) -> list[CertificateJson]:
 def export(
     remote: Remote,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where to write; else standard output.")
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="File to write (default: standard output)."),
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="NAME", help="The certificate with which this user signs."),
+        typer.Option(
+            "--user", metavar="NAME", help="Export the certificate that this user signs with."
+        ),
     ] = None,
 ) -> None:
     """Write certificate and public keys of this queue manager, for `cert trust` on another one.
@@ -229,19 +243,27 @@ def trust(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Of `cert export`, or a certificate, or MQDSPUBLICKEYS; - for input.",
+            help="Output of `cert export`, a certificate, or MQDSPUBLICKEYS; - reads standard "
+            "input.",
         ),
     ],
     sid: Annotated[
         str | None,
-        typer.Option("--sid", metavar="SID", help="A certificate of this user of another system."),
+        typer.Option(
+            "--sid",
+            metavar="SID",
+            help="SID of the user, on another system, who owns the certificate.",
+        ),
     ] = None,
     identifier: Annotated[
         str | None,
-        typer.Option("--guid", metavar="GUID", help="Of the queue manager whose file it is."),
+        typer.Option(
+            "--guid", metavar="GUID", help="GUID of the queue manager that owns the keys."
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The name of that machine.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Computer name of that queue manager."),
     ] = None,
 ) -> None:
     """Trust another queue manager's keys, or a certificate of a user elsewhere.
@@ -299,7 +321,9 @@ def _body_of(keys: MachineKeysJson | UserKeysJson) -> CertificateTrustBody:
 @talking
 def remove(
     remote: Remote,
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="As `cert list` shows it.")],
+    identifier: Annotated[
+        str, typer.Argument(metavar="ID", help="Digest or GUID, as `cert list` shows it.")
+    ],
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

@@ -27,13 +27,16 @@ Home = Annotated[
         "--home",
         metavar="DIR",
         readable=False,  # looked at when it is opened, which tells more
-        help="The home of a queue manager here; $POSTHOUSE_HOME, else ~/.local/share/posthouse.",
+        help="Home of the queue manager on this machine (default: $POSTHOUSE_HOME, or "
+        "~/.local/share/posthouse).",
     ),
 ]
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help="The admin endpoint of one anywhere, http://host:8816."
+        "--url",
+        metavar="URL",
+        help="Admin endpoint of a queue manager anywhere, such as http://host:8816.",
     ),
 ]
 TokenFile = Annotated[
@@ -41,12 +44,14 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="The token that goes with --url; $POSTHOUSE_TOKEN_FILE.",
+        help="File with the token for --url (default: $POSTHOUSE_TOKEN_FILE).",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON for each thing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print each item as one line of JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")
+]
 QueuePath = Annotated[
     str,
     typer.Argument(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from posthouse.cli.command import COMMON_NAMES
+from posthouse.cli.durations import shown
 from posthouse.cli.main import program
 
 _TOP = """# The `posthouse` program
@@ -127,10 +129,15 @@ def help_parts(command: Any) -> tuple[str, str]:
 def _section(name: str, command: Any) -> str:
     own = [one for one in command.params if one.name != "help" and not is_common(command, one)]
     words, example = help_parts(command)
-    lines = ["", f"## {name}", "", words, "", "```sh", example, "```"]
+    text = "\n".join(_wrapped(line) for line in words.splitlines())
+    lines = ["", f"## {name}", "", text, "", "```sh", example, "```"]
     if own:
         lines += ["", "| Option | Meaning |", "|---|---|", *map(_row, own)]
     return "\n".join([*lines, ""])
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def is_common(command: Any, parameter: Any) -> bool:
@@ -150,15 +157,18 @@ def option_words(parameter: Any) -> tuple[list[str], str]:
 
 def _row(parameter: Any) -> str:
     words, meaning = option_words(parameter)
-    shown = ", ".join(f"`{word}`".replace("|", "\\|") for word in words)
-    return f"| {shown} | {_escaped(meaning)} |"
+    written = ", ".join(f"`{word}`".replace("|", "\\|") for word in words)
+    return f"| {written} | {_escaped(meaning)} |"
 
 
 def _default(parameter: Any) -> str:
     default = parameter.default
-    return (
-        "" if default in (None, "", False) else f" Default: {getattr(default, 'value', default)}."
-    )
+    if default in (None, "", False):
+        return ""
+    if isinstance(default, float):
+        return f" Default: {shown(default)}."
+    here = str(default) == "."
+    return f" Default: {'this folder' if here else getattr(default, 'value', default)}."
 
 
 def _escaped(text: str) -> str:

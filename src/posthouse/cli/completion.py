@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Shell: bash, zsh or fish.")],
 ) -> None:
     """Print the completion of commands, options and queue names for a shell.
 

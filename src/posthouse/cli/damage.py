@@ -64,12 +64,13 @@ def list_damage(remote: Remote) -> None:
 def accept(
     remote: Remote,
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="As `damage list` shows it.")
+        str | None, typer.Argument(metavar="[FILE]", help="File, as `damage list` shows it.")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option("--offset", metavar="N", help="Only the record at this offset.")
+        int | None,
+        typer.Option("--offset", metavar="N", help="Accept only the record at this offset."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are listed.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Accept all damaged records.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

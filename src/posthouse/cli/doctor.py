@@ -14,9 +14,9 @@ import typer
 
 from posthouse.cli.command import Home
 from posthouse.cli.error_output import CommandFailed
-from posthouse.cli.machines.options import PerMachine
+from posthouse.cli.machines.options import PasswordFile, PerMachine
 from posthouse.cli.machines.peer import examine
-from posthouse.cli.machines.remote_queues import MachinePassword, MachineUser, far_machine
+from posthouse.cli.machines.remote_queues import MachineUser, far_machine
 from posthouse.cli.output import print_json, say
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.net.control_socket import default_home
@@ -39,12 +39,16 @@ def doctor(
     home: Home = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", metavar="HOME", help="The home, or a store outside a home."),
+        typer.Option(
+            "--store", metavar="HOME", help="Folder of a store outside a home, such as a backup."
+        ),
     ] = None,
     export_to: Annotated[
         Path | None,
         typer.Option(
-            "--export", metavar="DIR", help="Save every good message there; the store stays as is."
+            "--export",
+            metavar="DIR",
+            help="Save all readable messages into this new folder. The store is not changed.",
         ),
     ] = None,
     accept: Annotated[
@@ -52,7 +56,7 @@ def doctor(
         typer.Option(
             "--accept-loss",
             metavar="SEGMENT",
-            help="Go on without the damaged records of this file; it is kept beside the store.",
+            help="Repair: drop the damaged records of this file. A copy of the file is kept.",
         ),
     ] = None,
     peer: Annotated[
@@ -60,19 +64,26 @@ def doctor(
         typer.Option(
             "--peer",
             metavar="HOST",
-            help="Instead of a store: try what messages to and from this machine need.",
+            help="Instead of a store, check the connections that messages to and from this "
+            "machine need.",
         ),
     ] = None,
     user: MachineUser = None,
-    password_file: MachinePassword = None,
+    password_file: PasswordFile = None,
     binary_port: Annotated[
         int | None,
         typer.Option(
-            "--binary-port", metavar="N", min=1, max=65535, help="With --peer: instead of 1801."
+            "--binary-port",
+            metavar="N",
+            min=1,
+            max=65535,
+            help="With --peer: port of its binary protocol.",
         ),
     ] = None,
     timeout: PerMachine = 10.0,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one line of JSON.")
+    ] = False,
 ) -> None:
     """Check a store, explain what is wrong, save what is good. Or try another machine (--peer).
 

@@ -23,7 +23,7 @@ from posthouse.cli.output import print_json, print_pairs, print_table, say
 _PAGE = 200
 _POSITION_MAX = (1 << 63) - 1
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name in the queue.")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 COLUMNS = ("group", "mode", "position", "claimed", "lag", "bytes", "reader", "last time")
 
 
@@ -43,7 +43,9 @@ def list_groups(
     remote: Remote,
     path: Annotated[
         str | None,
-        typer.Argument(metavar="[PATH]", parser=full_name, help="Of one queue; else of all."),
+        typer.Argument(
+            metavar="[PATH]", parser=full_name, help="Queue of the groups (default: all queues)."
+        ),
     ] = None,
 ) -> None:
     """List groups: how far each is, what it has claimed, and who reads for it.
@@ -156,7 +158,7 @@ def set_group(
         typer.Option(
             "--position",
             metavar="earliest|latest|ID",
-            help="Continue after this lookup id, or at either end of the queue.",
+            help="New position: a lookup id to continue after, earliest, or latest.",
         ),
     ],
 ) -> None:

@@ -24,7 +24,9 @@ from posthouse.model.errors import StatusNotFound
 KEY = re.compile(r"phk_[0-9a-f]{64}", re.ASCII)
 KEY_FILE_MAX = 4096
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The peer's name, for this side.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the peer, for use on this side.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,15 +43,23 @@ def add(
     remote: Remote,
     name: Name,
     identifier: Annotated[
-        str, typer.Argument(metavar="GUID", help="Its identifier; `posthouse status` there says.")
+        str,
+        typer.Argument(
+            metavar="GUID", help="GUID of the peer, as `posthouse status` there shows it."
+        ),
     ],
     address: Annotated[
-        str, typer.Argument(metavar="ADDRESS", help="Its admin endpoint, http://host:8816.")
+        str,
+        typer.Argument(
+            metavar="ADDRESS", help="Admin endpoint of the peer, such as http://host:8816."
+        ),
     ],
     key_file: Annotated[
         Path | None,
         typer.Option(
-            "--key-file", metavar="FILE", help="The key that the other side made; - for the input."
+            "--key-file",
+            metavar="FILE",
+            help="File with the key that the other side printed; - reads standard input.",
         ),
     ] = None,
 ) -> None:

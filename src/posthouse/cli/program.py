@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,8 @@ from posthouse.cli.exit_codes import DONE
 from posthouse.cli.output import notes_as_json, say
 from posthouse.cli.verbs import VerbGroup
 
+# A line end inside a paragraph: not before an example, an indented line or an item of a list.
+BROKEN_LINE = re.compile(r"(?<!\n)\n(?!\n|Example: |[ *-])")
 # The modules, in the order of the help, and the commands in each.
 NOUNS = {
     "serve": ("serve",),
@@ -66,7 +70,20 @@ def program(word: str = "") -> Any:
         import_module(f"posthouse.cli.{noun}").register(app)
     app.command("help", hidden=True)(show_help)
     app.command("version", hidden=True)(show_version)
-    return typer.main.get_command(app)
+    command = typer.main.get_command(app)
+    _plain_help(command)
+    return command
+
+
+def _plain_help(command: Any) -> None:
+    """Help without a type for flags, and with paragraphs that fill the width of the terminal."""
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    if command.help:
+        command.help = BROKEN_LINE.sub(" ", cleandoc(command.help))
+    for inner in getattr(command, "commands", {}).values():
+        _plain_help(inner)
 
 
 def _print_version(wanted: bool) -> None:
@@ -84,7 +101,10 @@ def show_version() -> None:
 
 
 def show_help(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND]...", help="Command to explain (default: all)."),
+    ] = None,
 ) -> None:
     """Print the help of a command, or of all.
 
@@ -97,7 +117,7 @@ def posthouse(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

@@ -45,7 +45,7 @@ Source = Annotated[
 ]
 Count = Annotated[
     int | None,
-    typer.Option("--count", metavar="N", min=1, help="Up to N messages (default 1)."),
+    typer.Option("--count", metavar="N", min=1, help="Read up to N messages (default 1)."),
 ]
 Timeout = Annotated[
     float,
@@ -67,7 +67,7 @@ LookupId = Annotated[
     ),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C, or until --count is reached.")
+    bool, typer.Option("--follow", "-f", help="Continue until Ctrl-C, or until --count is reached.")
 ]
 
 

@@ -39,8 +39,8 @@ User = Annotated[
     typer.Option(
         "--user",
         metavar="NAME",
-        help="Read from another computer, Windows for one, as this user of it, NAME or "
-        "DOMAIN\\NAME; the password is one line of standard input.",
+        help="Read a queue of another computer, such as Windows, as this user there, NAME or "
+        "DOMAIN\\NAME. The password is read from standard input.",
     ),
 ]
 RpcPort = Annotated[
@@ -50,19 +50,19 @@ RpcPort = Annotated[
         metavar="N",
         min=1,
         max=65535,
-        help="Where the other computer serves remote read; else its endpoint mapper is asked.",
+        help="Port of remote read on the other computer (default: its endpoint mapper is asked).",
     ),
 ]
 Level = Annotated[
     Authentication | None,
     typer.Option(
         "--authentication",
-        help="How reading from another computer is protected; privacy with --user.",
+        help="Protection of reads from another computer (default: none; with --user: privacy).",
     ),
 ]
 Mechanisms = Annotated[
     Mechanism | None,
-    typer.Option("--mechanism", help="How the user logs in there; negotiate."),
+    typer.Option("--mechanism", help="How the user logs in there (default: negotiate)."),
 ]
 
 

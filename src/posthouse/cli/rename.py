@@ -21,11 +21,15 @@ def register(app: typer.Typer) -> None:
 
 
 def rename(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new computer name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="New computer name.")],
     home: Home = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings; posthouse.toml in the home."),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="File of settings (default: posthouse.toml in the home).",
+        ),
     ] = None,
     yes: Yes = False,
     json: Json = False,

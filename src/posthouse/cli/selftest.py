@@ -24,22 +24,26 @@ def register(app: typer.Typer) -> None:
 
 def selftest(
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="How many trials.")
+        int, typer.Option("--seeds", metavar="N", min=1, help="Number of trials.")
     ] = 100,
     first: Annotated[
-        int, typer.Option("--first", metavar="SEED", min=0, help="The seed of the first.")
+        int, typer.Option("--first", metavar="SEED", min=0, help="Seed of the first trial.")
     ] = 0,
     protocol: Annotated[
         Way | None,
         typer.Option(
-            "--protocol", help="Only this one; default: binary and srmp, each seed twice."
+            "--protocol", help="Protocol to test (default: binary and srmp, each seed twice)."
         ),
     ] = None,
     stranger: Annotated[
         bool,
-        typer.Option("--stranger", help="With a stranger who sends in the name of others."),
+        typer.Option(
+            "--stranger", help="Add an attacker who sends messages in the name of others."
+        ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON for each trial.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print each trial as one line of JSON.")
+    ] = False,
 ) -> None:
     """Try the delivery of messages out, without a disk or a network of this machine.
 

@@ -41,53 +41,80 @@ def send(
         typer.Argument(
             metavar="DEST",
             parser=full_name,
-            help="Name of a private queue, path name or format name; format names as a list.",
+            help="Name of a private queue, path name or format name; several format names, "
+            "separated by commas.",
         ),
     ],
-    body: Annotated[str | None, typer.Option("--body", metavar="TEXT", help="The body.")] = None,
+    body: Annotated[
+        str | None, typer.Option("--body", metavar="TEXT", help="Body of the message.")
+    ] = None,
     body_file: Annotated[
         Path | None,
-        typer.Option("--body-file", metavar="FILE", help="The body; - for standard input."),
+        typer.Option(
+            "--body-file", metavar="FILE", help="File with the body; - reads standard input."
+        ),
     ] = None,
     lines: Annotated[
         Path | None,
         typer.Option(
-            "--lines", metavar="FILE", help="A message for each line; - for standard input."
+            "--lines",
+            metavar="FILE",
+            help="Send each line of this file as a message; - reads standard input.",
         ),
     ] = None,
     empty: Annotated[
-        bool, typer.Option("--empty", help="Send an empty body; standard input is not read.")
+        bool, typer.Option("--empty", help="Send an empty body, and do not read standard input.")
     ] = False,
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The label.")] = "",
+    label: Annotated[
+        str, typer.Option("--label", metavar="TEXT", help="Label of the message.")
+    ] = "",
     app_specific: Annotated[
         int,
         typer.Option(
-            "--app-specific", metavar="N", min=0, max=U32_MAX, help="A number for applications."
+            "--app-specific", metavar="N", min=0, max=U32_MAX, help="Number for applications."
         ),
     ] = 0,
     extension_file: Annotated[
         Path | None,
-        typer.Option("--extension-file", metavar="FILE", help="Bytes for applications."),
+        typer.Option("--extension-file", metavar="FILE", help="File with bytes for applications."),
     ] = None,
     priority: Annotated[
-        int, typer.Option("--priority", metavar="0-7", min=0, max=7, help="Higher ones go first.")
+        int,
+        typer.Option(
+            "--priority",
+            metavar="0-7",
+            min=0,
+            max=7,
+            help="Priority, 0 to 7; higher ones are received first.",
+        ),
     ] = 3,
     recoverable: Annotated[
-        bool, typer.Option("--recoverable", help="On disk before the command ends.")
+        bool,
+        typer.Option(
+            "--recoverable",
+            help="Write the message to disk before the command ends; it survives a restart.",
+        ),
     ] = False,
     transactional: Annotated[
-        bool, typer.Option("--transactional", help="In a transaction; transactional queues ask so.")
+        bool,
+        typer.Option(
+            "--transactional", help="Send in a transaction; needed for transactional queues."
+        ),
     ] = False,
     journal: Annotated[
         bool, typer.Option("--journal", help="Keep a copy in the system journal.")
     ] = False,
     dead_letter: Annotated[
-        bool, typer.Option("--dead-letter", help="Keep it if it cannot be delivered or received.")
+        bool,
+        typer.Option(
+            "--dead-letter",
+            help="Keep the message in a dead-letter queue if it cannot be delivered.",
+        ),
     ] = False,
     admin_queue: Annotated[
         str,
         typer.Option(
-            "--admin-queue", metavar="NAME", parser=full_name, help="Where acknowledgments go."
+            "--admin-queue", metavar="NAME", parser=full_name, help="Queue for acknowledgments."
         ),
     ] = "",
     ack: Annotated[
@@ -95,18 +122,20 @@ def send(
         typer.Option(
             "--ack",
             metavar="LIST",
-            help="Which: pos-arrival, neg-arrival, pos-receive, neg-receive.",
+            help="Acknowledgments to request: pos-arrival, neg-arrival, pos-receive, neg-receive.",
         ),
     ] = "",
     response_queue: Annotated[
         str,
         typer.Option(
-            "--response-queue", metavar="NAME", parser=full_name, help="Where answers go."
+            "--response-queue", metavar="NAME", parser=full_name, help="Queue for responses."
         ),
     ] = "",
     correlation: Annotated[
         str,
-        typer.Option("--correlation", metavar="HEX", help="40 hex digits, or a message's id."),
+        typer.Option(
+            "--correlation", metavar="HEX", help="Correlation id: 40 hex digits, or a message id."
+        ),
     ] = "",
     time_to_reach_queue: Annotated[
         int | None,
@@ -114,7 +143,7 @@ def send(
             "--time-to-reach-queue",
             metavar="T",
             parser=whole_seconds(U32_MAX),
-            help="Expires on the way after 30s, 12h, 5d.",
+            help="Longest time to reach the queue, such as 30s, 12h, 5d.",
         ),
     ] = None,
     time_to_be_received: Annotated[
@@ -123,11 +152,11 @@ def send(
             "--time-to-be-received",
             metavar="T",
             parser=whole_seconds(U32_MAX),
-            help="Expires unread after 30s, 12h, 5d.",
+            help="Longest time until it is received, such as 30s, 12h, 5d.",
         ),
     ] = None,
     trace: Annotated[
-        str, typer.Option("--trace", metavar="NAME", help="Public queue that gets reports.")
+        str, typer.Option("--trace", metavar="NAME", help="Public queue for route reports.")
     ] = "",
     body_type: Annotated[
         int,
@@ -136,7 +165,7 @@ def send(
             metavar="N",
             min=0,
             max=U32_MAX,
-            help="What the body is; 8 and 31 send text as UTF-16.",
+            help="Body type, a variant type number; 8 and 31 send text as UTF-16.",
         ),
     ] = 0,
     formatter: Annotated[
@@ -152,7 +181,7 @@ def send(
         typer.Option(
             "--type",
             metavar="NAME",
-            help="With xml or activex, what the body is: string, int, dateTime, guid, ...",
+            help="With xml or activex: type of the body, such as string, int, dateTime, guid.",
         ),
     ] = "",
     root: Annotated[
@@ -160,21 +189,30 @@ def send(
         typer.Option(
             "--root",
             metavar="NAME",
-            help="With xml, the class or list (ArrayOfInt) that the JSON in the body is.",
+            help="With xml: class or list (ArrayOfInt) that the JSON of the body is written as.",
         ),
     ] = "",
     namespace: Annotated[
-        str, typer.Option("--namespace", metavar="NS", help="With --root, its XML namespace.")
+        str, typer.Option("--namespace", metavar="NS", help="With --root: its XML namespace.")
     ] = "",
     sign: Annotated[
         bool,
-        typer.Option("--sign", help="By the user's certificate: `posthouse cert create --user`."),
+        typer.Option(
+            "--sign",
+            help="Sign with the user's certificate, which `posthouse cert create --user` makes.",
+        ),
     ] = False,
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="For a PRIVATE= or PUBLIC= name whose keys are known.")
+        bool,
+        typer.Option(
+            "--encrypt",
+            help="Encrypt the body; needs a PRIVATE= or PUBLIC= name of a machine whose keys are "
+            "known.",
+        ),
     ] = False,
     count: Annotated[
-        int, typer.Option("--count", metavar="N", min=1, help="Send it N times (default 1).")
+        int,
+        typer.Option("--count", metavar="N", min=1, help="Number of times to send the message."),
     ] = 1,
 ) -> None:
     """Send a message; prints its identifier once the queue manager has it.

@@ -29,41 +29,50 @@ def serve(
         typer.Option(
             "--home",
             readable=False,  # looked at when it is opened, which tells more
-            help="Where everything lives; $POSTHOUSE_HOME, else ~/.local/share/posthouse.",
+            help="Folder for all data (default: $POSTHOUSE_HOME, or ~/.local/share/posthouse).",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings; posthouse.toml in the home."),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="File of settings (default: posthouse.toml in the home).",
+        ),
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
             "--name",
-            help="The computer name, which the home keeps from its first start on; without it the "
-            "kept one, in a new home the host's name.",
+            help="Computer name. A home keeps the name of its first start (default: the host "
+            "name).",
         ),
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option("--listen", metavar="ADDRESS", help="Address of the listeners; 127.0.0.1."),
+        typer.Option(
+            "--listen", metavar="ADDRESS", help="Address of the listeners (default: 127.0.0.1)."
+        ),
     ] = None,
     ports: Annotated[
         PortSet | None,
         typer.Option(
             "--ports",
-            help="standard: those of MSMQ; user: those below 1024 + 10,000; ephemeral: any free.",
+            help="Ports: standard (those of MSMQ), user (ports below 1024 plus 10,000), "
+            "ephemeral (any free).",
         ),
     ] = None,
     ready_file: Annotated[
         Path | None,
         typer.Option(
-            "--ready-file", metavar="FILE", help="JSON, written once every listener accepts."
+            "--ready-file",
+            metavar="FILE",
+            help="File to write as JSON when every listener accepts connections.",
         ),
     ] = None,
     json: Annotated[
         bool,
-        typer.Option("--json", help="Print the content of the ready file as one line of JSON."),
+        typer.Option("--json", help="Print the same JSON as one line when ready."),
     ] = False,
 ) -> None:
     """Run a queue manager until SIGTERM or Ctrl-C.

@@ -17,8 +17,8 @@ from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="The query that `stage list` shows.")]
-Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="The number of its batch.")]
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="Query, as `stage list` shows it.")]
+Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="Number of the batch.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -43,7 +43,7 @@ def status(
     remote: Remote,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Exit code 1 when something is wrong; for monitoring."),
+        typer.Option("--check", help="Exit with code 1 if something is wrong; for monitoring."),
     ] = False,
 ) -> None:
     """Show the queue manager: whether it takes messages, what is wrong, how much it holds.

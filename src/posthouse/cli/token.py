@@ -39,25 +39,31 @@ def register(app: typer.Typer) -> None:
 def create(
     remote: Remote,
     user: Annotated[
-        str, typer.Option("--user", metavar="NAME", help="Whose rights the token has.")
+        str, typer.Option("--user", metavar="NAME", help="User whose rights the token has.")
     ] = "administrator",
     role: Annotated[
         RoleWord,
         typer.Option(
             "--role",
             metavar="read|operate|administer",
-            help="read only looks; operate also sends, receives and purges; administer does all.",
+            help="read: look only; operate: also send, receive and purge; administer: everything.",
         ),
     ] = "read",
     queues: Annotated[
         list[str] | None,
         typer.Option(
-            "--queue", metavar="PATTERN=RIGHTS", help="Only these queues; may come several times."
+            "--queue",
+            metavar="PATTERN=RIGHTS",
+            help="Allow only queues that match this pattern; repeat it for several.",
         ),
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="T", help="Until 2027-01-31, or for 12h, 30d, 4w."),
+        typer.Option(
+            "--expires",
+            metavar="T",
+            help="Expiry: a date such as 2027-01-31, or a duration such as 12h, 30d, 4w.",
+        ),
     ] = None,
 ) -> None:
     """Make a token. It is printed this once; the queue manager keeps no copy that could be shown.
@@ -126,9 +132,7 @@ def list_tokens(remote: Remote) -> None:
 @talking
 def revoke(
     remote: Remote,
-    id: Annotated[
-        str, typer.Argument(metavar="ID", help="The identifier that `token list` shows.")
-    ],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Identifier, as `token list` shows it.")],
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

@@ -13,7 +13,7 @@ from posthouse.cli.output import print_json, print_table, say
 from posthouse.model.errors import TransactionSequence
 
 Identifier = Annotated[
-    str, typer.Argument(metavar="ID", help="The identifier that `transaction list` shows.")
+    str, typer.Argument(metavar="ID", help="Identifier, as `transaction list` shows it.")
 ]
 
 

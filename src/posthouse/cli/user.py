@@ -26,9 +26,9 @@ from posthouse.cli.output import print_json, print_table, say
 DOORS = get_args(DoorWord)
 PASSWORD_LENGTH_MAX = 1024
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 Doors = typer.Option(
-    "--doors", metavar="LIST", help="Where the password lets the user in: http, rpc, ncp."
+    "--doors", metavar="LIST", help="Doors that the password opens: http, rpc, ncp."
 )
 
 
@@ -48,10 +48,13 @@ def add(
     name: Name,
     doors: Annotated[str, Doors] = "http",
     administrator: Annotated[
-        bool, typer.Option("--administrator", help="May do everything.")
+        bool, typer.Option("--administrator", help="Make the user an administrator.")
     ] = False,
     no_password: Annotated[
-        bool, typer.Option("--no-password", help="Read none: tokens alone let the user in.")
+        bool,
+        typer.Option(
+            "--no-password", help="Create the user without a password; only tokens give access."
+        ),
     ] = False,
 ) -> None:
     """Add a user. The password is one line of standard input; an empty one means none.
@@ -108,10 +111,12 @@ def set_user(
     doors: Annotated[str | None, Doors] = None,
     administrator: Annotated[
         bool | None,
-        typer.Option("--administrator/--no-administrator", help="May do everything, or not."),
+        typer.Option(
+            "--administrator/--no-administrator", help="Make the user an administrator, or not."
+        ),
     ] = None,
     disabled: Annotated[
-        bool | None, typer.Option("--disabled/--enabled", help="Let the user in no more, or again.")
+        bool | None, typer.Option("--disabled/--enabled", help="Disable or enable the user.")
     ] = None,
 ) -> None:
     """Change a user. Sessions of the user that are open end.

@@ -58,32 +58,48 @@ def decode(
         typer.Argument(
             metavar="[FILE]",
             show_default=False,
-            help="Packets one after the other, as bytes or as hex digits; - for standard input.",
+            help="File of packets, one after the other, as bytes or hex digits; - reads standard "
+            "input.",
         ),
     ] = None,
     body: Annotated[
         Path | None,
-        typer.Option("--body", metavar="FILE", help="The body of one message, in place of FILE."),
+        typer.Option(
+            "--body", metavar="FILE", help="File with the body of one message, instead of packets."
+        ),
     ] = None,
     body_type: Annotated[
-        int, typer.Option("--body-type", metavar="N", min=0, help="The type of the body.")
+        int, typer.Option("--body-type", metavar="N", min=0, help="Body type of the message.")
     ] = 0,
     extension: Annotated[
-        Path | None, typer.Option("--extension", metavar="FILE", help="The extension.")
+        Path | None,
+        typer.Option("--extension", metavar="FILE", help="File with the extension of the message."),
     ] = None,
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="The label.")] = "",
+    label: Annotated[
+        str, typer.Option("--label", metavar="TEXT", help="Label of the message.")
+    ] = "",
     app_specific: Annotated[
-        int, typer.Option("--app-specific", metavar="N", min=0, help="The application's number.")
+        int,
+        typer.Option(
+            "--app-specific", metavar="N", min=0, help="Application-specific number of the message."
+        ),
     ] = 0,
     correlation_id: Annotated[
-        str, typer.Option("--correlation-id", metavar="HEX", help="40 hex digits, or guid\\number.")
+        str,
+        typer.Option(
+            "--correlation-id",
+            metavar="HEX",
+            help="Correlation identifier: 40 hex digits, or GUID\\NUMBER.",
+        ),
     ] = "",
     code_page: Annotated[
         str,
-        typer.Option("--code-page", metavar="N", help="Code page of the sender, for VT_LPSTR."),
+        typer.Option(
+            "--code-page", metavar="N", help="Code page of the sender, for bodies of type VT_LPSTR."
+        ),
     ] = DEFAULT_CODE_PAGE,
     json: Annotated[
-        bool, typer.Option("--json", help="One line of JSON for each packet or message.")
+        bool, typer.Option("--json", help="Print each packet or message as one line of JSON.")
     ] = False,
 ) -> None:
     """Print packets field by field, or what is in the body of a message.

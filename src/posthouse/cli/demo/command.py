@@ -35,16 +35,21 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     home: Annotated[
-        Path | None, typer.Option("--home", help="Keep the data there; default: a new folder.")
+        Path | None,
+        typer.Option("--home", help="Folder for the data (default: a new temporary folder)."),
     ] = None,
     orders: Annotated[
-        int, typer.Option("--orders", min=200, max=1_000_000, help="How many orders to send.")
+        int, typer.Option("--orders", min=200, max=1_000_000, help="Number of orders to send.")
     ] = 10_000,
     spark: Annotated[
         bool | None,
-        typer.Option("--spark/--no-spark", help="Run the pipeline too; default: if installed."),
+        typer.Option(
+            "--spark/--no-spark", help="Run the Spark part too (default: if Spark is installed)."
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The report as one line of JSON.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the report as one line of JSON.")
+    ] = False,
 ) -> None:
     """Run two queue managers, kill one under load, deliver orders, pipe them through Spark.
 

@@ -39,8 +39,10 @@ from posthouse.directory.document.text import written
 from posthouse.directory.objects import ACTUAL_COST_MAX, ACTUAL_COST_MIN
 from posthouse.model.errors import DsError, InvalidParameter
 
-SiteName = Annotated[str, typer.Argument(metavar="SITE", help="The name of a site.")]
-MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="A computer name.")]
+SiteName = Annotated[str, typer.Argument(metavar="SITE", help="Name of the site.")]
+MachineName = Annotated[
+    str, typer.Argument(metavar="MACHINE", help="Computer name of the machine.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +80,8 @@ def register(app: typer.Typer) -> None:
 def export(
     remote: Remote,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where to; else it is printed.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="File to write (default: standard output)."),
     ] = None,
 ) -> None:
     """Write the whole directory as one TOML file, to review, keep and import elsewhere.
@@ -102,9 +105,11 @@ def export(
 @talking
 def import_file(
     remote: Remote,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="As `directory export` writes it.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File in the format of `directory export`.")
+    ],
     prune: Annotated[
-        bool, typer.Option("--prune", help="Take out what the file does not have.")
+        bool, typer.Option("--prune", help="Delete objects that the file does not have.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -141,7 +146,7 @@ def route(
     source: MachineName,
     target: MachineName,
     dot: Annotated[
-        bool, typer.Option("--dot", help="Draw sites, links and the way, if any, for Graphviz.")
+        bool, typer.Option("--dot", help="Print sites, links and the route as a Graphviz graph.")
     ] = False,
 ) -> None:
     """Explain the way that messages take from one machine to another.
@@ -218,31 +223,48 @@ def add_machine(
         str | None,
         typer.Argument(
             metavar="[GUID]",
-            help="Its identifier; `posthouse status` there says. Not needed for a known one.",
+            help="GUID of the queue manager, as `posthouse status` there shows it. Needed for a "
+            "new machine only.",
         ),
     ] = None,
     address: Annotated[
-        Many, typer.Option("--address", help="Where it listens, host or host:port; repeat it.")
+        Many,
+        typer.Option(
+            "--address", help="Address of its listener, HOST or HOST:PORT; repeat it for several."
+        ),
     ] = None,
-    site: Annotated[Many, typer.Option("--site", help="A site it is in; repeat it.")] = None,
-    dns_name: Annotated[str | None, typer.Option("--dns-name", help="Its full name.")] = None,
+    site: Annotated[
+        Many, typer.Option("--site", help="Site of the machine; repeat it for several.")
+    ] = None,
+    dns_name: Annotated[
+        str | None, typer.Option("--dns-name", help="Full DNS name of the machine.")
+    ] = None,
     routing_server: Annotated[
         bool | None,
         typer.Option(
-            "--routing-server/--no-routing-server", help="It passes on messages of others."
+            "--routing-server/--no-routing-server",
+            help="The machine is a routing server: it forwards messages of others.",
         ),
     ] = None,
     in_routing: Annotated[
         Many,
-        typer.Option("--in-routing", help="A server that all messages for it come through."),
+        typer.Option(
+            "--in-routing",
+            help="Routing server that all messages to the machine pass; repeat it for several.",
+        ),
     ] = None,
     out_routing: Annotated[
-        Many, typer.Option("--out-routing", help="A server that all its messages leave through.")
+        Many,
+        typer.Option(
+            "--out-routing",
+            help="Routing server that all messages of the machine pass; repeat it for several.",
+        ),
     ] = None,
     foreign: Annotated[
         bool | None,
         typer.Option(
-            "--foreign/--no-foreign", help="It is another messaging system that a connector serves."
+            "--foreign/--no-foreign",
+            help="The machine is a foreign system, which a connector serves.",
         ),
     ] = None,
 ) -> None:
@@ -316,7 +338,9 @@ def add_site(
     name: Name,
     foreign: Annotated[
         bool | None,
-        typer.Option("--foreign/--no-foreign", help="Its machines are other messaging systems."),
+        typer.Option(
+            "--foreign/--no-foreign", help="The machines of this site are foreign systems."
+        ),
     ] = None,
 ) -> None:
     """Enter a site, or change what is known of it.
@@ -374,13 +398,16 @@ def add_link(
             "--cost",
             min=ACTUAL_COST_MIN,
             max=ACTUAL_COST_MAX,
-            help="Of several ways the cheapest is taken; 1 for a new one.",
+            help="Cost of the link; routes with the lowest cost are used (new links: 1).",
         ),
     ] = None,
     gate: Annotated[
-        Many, typer.Option("--gate", help="A routing server that it leads over; repeat it.")
+        Many,
+        typer.Option(
+            "--gate", help="Routing server that is a site gate of the link; repeat it for several."
+        ),
     ] = None,
-    description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="Description.")] = None,
 ) -> None:
     """Enter a link between two sites, or change its cost and its gates.
 
@@ -433,7 +460,8 @@ def add_list(
         Many,
         typer.Option(
             "--member",
-            help="A format name, the path of a public queue, a list, an alias; repeat it.",
+            help="Member: format name, path of a public queue, list or alias; repeat it for "
+            "several.",
         ),
     ] = None,
 ) -> None:

@@ -41,7 +41,10 @@ from posthouse.security.certificates import certificate_facts
 FILE_SIZE_MAX = 1 << 20
 DIGEST = re.compile("[0-9a-fA-F]{32}")
 UserName = Annotated[
-    str, typer.Argument(metavar="USER", help="A SID, or the name of an account here.")
+    str,
+    typer.Argument(
+        metavar="USER", help="SID of the user, or name of an account of this queue manager."
+    ),
 ]
 
 
@@ -79,10 +82,11 @@ def add_user(
         typer.Option(
             "--certificate",
             metavar="FILE",
-            help="PEM, DER, or what `cert export --user` wrote; repeat it for several.",
+            help="Certificate in PEM or DER, or output of `cert export --user`; repeat it for "
+            "several.",
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="What people call them.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the user, for people.")] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Enter a user, or add a certificate: every queue manager then accepts what it signs.
@@ -161,7 +165,8 @@ def remove_user(
         typer.Option(
             "--certificate",
             metavar="DIGEST",
-            help="Only this certificate of theirs, as `user list` shows it; repeat it.",
+            help="Delete only the certificate with this digest, as `user list` shows it; repeat "
+            "it for several.",
             callback=_digests,
         ),
     ] = None,
@@ -191,11 +196,11 @@ def add_alias(
         str,
         typer.Argument(
             metavar="QUEUE",
-            help="A format name, the path of a public queue, a list, an alias.",
+            help="Target: format name, path of a public queue, list or alias.",
             callback=named,
         ),
     ],
-    description: Annotated[str | None, typer.Option("--description", help="A text.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="Description.")] = None,
 ) -> None:
     """Enter a name for a queue, or let it stand for another one. Messages go to DL= and its guid.
 
@@ -236,20 +241,28 @@ def remove_alias(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes =
 @talking
 def add_queue(
     remote: Remote,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="HOST\\name.")],
-    identifier: Annotated[
-        str, typer.Argument(metavar="GUID", help="Its identifier; `queue show` there says it.")
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Path name of the public queue, HOST\\NAME.")
     ],
-    label: Annotated[str | None, typer.Option("--label", help="A text.")] = None,
+    identifier: Annotated[
+        str,
+        typer.Argument(metavar="GUID", help="GUID of the queue, as `queue show` there shows it."),
+    ],
+    label: Annotated[str | None, typer.Option("--label", help="Label of the queue.")] = None,
     type_guid: Annotated[
-        str | None, typer.Option("--type", help="What service it is of; a GUID.")
+        str | None, typer.Option("--type", help="Service type of the queue, a GUID.")
     ] = None,
     transactional: Annotated[
-        bool, typer.Option("--transactional", help="For transactions only; fixed once entered.")
+        bool,
+        typer.Option(
+            "--transactional", help="The queue is transactional. This cannot be changed later."
+        ),
     ] = False,
     authenticated: Annotated[
         bool | None,
-        typer.Option("--authenticated/--no-authenticated", help="For signed messages only."),
+        typer.Option(
+            "--authenticated/--no-authenticated", help="The queue takes signed messages only."
+        ),
     ] = None,
 ) -> None:
     """Enter a public queue of another machine, or change what is known of it.
@@ -280,15 +293,20 @@ def list_queues(remote: Remote) -> None:
 def find_queues(
     remote: Remote,
     type_guid: Annotated[
-        str | None, typer.Option("--type", metavar="GUID", help="What service they are of.")
+        str | None,
+        typer.Option("--type", metavar="GUID", help="Find queues of this service type, a GUID."),
     ] = None,
-    label: Annotated[str | None, typer.Option("--label", help="Their whole label.")] = None,
-    machine: Annotated[str | None, typer.Option("--machine", help="A computer name.")] = None,
-    created_after: Annotated[str | None, _moment("Made after this.")] = None,
-    created_before: Annotated[str | None, _moment("Made before this.")] = None,
-    modified_after: Annotated[str | None, _moment("Changed after this.")] = None,
-    modified_before: Annotated[str | None, _moment("Changed before this.")] = None,
-    limit: Annotated[int, typer.Option("--limit", help="No more than this many.")] = 1000,
+    label: Annotated[
+        str | None, typer.Option("--label", help="Find queues with exactly this label.")
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", help="Find queues of this computer.")
+    ] = None,
+    created_after: Annotated[str | None, _moment("Find queues created after this time.")] = None,
+    created_before: Annotated[str | None, _moment("Find queues created before this time.")] = None,
+    modified_after: Annotated[str | None, _moment("Find queues changed after this time.")] = None,
+    modified_before: Annotated[str | None, _moment("Find queues changed before this time.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Show at most this many queues.")] = 1000,
 ) -> None:
     """Find public queues by what they are, where they are, and when they were made or changed.
 
@@ -338,7 +356,9 @@ def _search(remote: Remote, query: dict[str, str | int]) -> None:
 @talking
 def remove_queue(
     remote: Remote,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="HOST\\name.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Path name of the public queue, HOST\\NAME.")
+    ],
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

@@ -32,7 +32,7 @@ def named(name: str) -> str:
 
 
 Many = list[str] | None
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", callback=named)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the object.", callback=named)]
 
 
 def document_of(remote: Remote) -> Document:

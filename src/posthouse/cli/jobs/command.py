@@ -45,20 +45,30 @@ LOOK_S: Final = 0.3
 
 
 Queue = job_queue.Queue
-Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The job's number.")]
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the job.")]
 JobType = Annotated[
-    str, typer.Option("--type", metavar="TYPE", help="0 to 65534, or sql, pipeline, pyspark.")
+    str,
+    typer.Option(
+        "--type", metavar="TYPE", help="Type of the job: 0 to 65534, or sql, pipeline, pyspark."
+    ),
 ]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="T", help="Not before then: 2026-01-31T12:00:00, UTC."),
+    typer.Option(
+        "--at",
+        metavar="T",
+        help="Do not service the job before this time, such as 2026-01-31T12:00:00 (UTC).",
+    ),
 ]
 Server = Annotated[
     str | None,
-    typer.Option("--server", metavar="NAME", help="For this queue server only; TYPE:NAME."),
+    typer.Option(
+        "--server", metavar="NAME", help="Let only this queue server service the job; TYPE:NAME."
+    ),
 ]
 Operator = Annotated[
-    bool, typer.Option("--operator", help="The operators' hold, which only they change.")
+    bool,
+    typer.Option("--operator", help="Set the operator's hold, which only operators can change."),
 ]
 
 
@@ -108,33 +118,48 @@ def station(remote: Remote) -> Iterator[str]:
 def submit(
     remote: Remote,
     queue: Queue,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The job's data; - is input.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="File with the data of the job; - reads standard input."
+        ),
+    ],
     type: JobType = "0",
     description: Annotated[
-        str, typer.Option("--description", metavar="TEXT", help="Up to 49 ASCII characters.")
+        str,
+        typer.Option(
+            "--description", metavar="TEXT", help="Description, up to 49 ASCII characters."
+        ),
     ] = "",
     at: At = None,
     server: Server = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="It stays in the queue if its server fails.")
+        bool, typer.Option("--restart", help="Keep the job in the queue if its server fails.")
     ] = False,
     auto_start: Annotated[
         bool,
-        typer.Option("--auto-start", help="It is released if this command breaks off meanwhile."),
+        typer.Option(
+            "--auto-start",
+            help="Start the job even if this command is interrupted while it submits it.",
+        ),
     ] = False,
-    on_hold: Annotated[bool, typer.Option("--hold", help="Not before it is released.")] = False,
+    on_hold: Annotated[
+        bool, typer.Option("--hold", help="Hold the job until you release it.")
+    ] = False,
     response_queue: Annotated[
         str,
         typer.Option(
             "--response-queue",
             metavar="PATH",
             parser=full_name,
-            help="The queue that gets a message when the job ends.",
+            help="Queue that gets a message when the job ends.",
         ),
     ] = "",
     record: Annotated[
         Path | None,
-        typer.Option("--record-file", metavar="FILE", help="Up to 152 bytes for its server."),
+        typer.Option(
+            "--record-file", metavar="FILE", help="File with up to 152 bytes for the queue server."
+        ),
     ] = None,
 ) -> None:
     """Submit a job: its file goes into the queue and is released when it is whole.
@@ -284,9 +309,11 @@ def _tell(remote: Remote, one: JobJson) -> None:
 def history(
     remote: Remote,
     queue: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="Of one queue; else of all.")
+        str | None, typer.Argument(metavar="[QUEUE]", help="Job queue (default: all job queues).")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest ones, at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Show at most this many, the newest.")
+    ] = 50,
 ) -> None:
     """Show what became of jobs: finished, failed, removed; the newest last.
 
@@ -331,7 +358,7 @@ def watch(
     remote: Remote,
     queue: Queue,
     number: Annotated[
-        int | None, typer.Argument(metavar="[NUMBER]", help="One job, until it ends.")
+        int | None, typer.Argument(metavar="[NUMBER]", help="Watch only this job, until it ends.")
     ] = None,
 ) -> None:
     """Watch a job until it ends, or a queue until it is empty; each change is a line.
@@ -424,7 +451,8 @@ def move(
     queue: Queue,
     number: Number,
     position: Annotated[
-        int, typer.Argument(metavar="POSITION", min=1, help="1 is the head of the queue.")
+        int,
+        typer.Argument(metavar="POSITION", min=1, help="New position; 1 is the head of the queue."),
     ],
 ) -> None:
     """Move a job to another position in its queue: the operators' right.
@@ -440,7 +468,7 @@ def transfer(
     remote: Remote,
     queue: Queue,
     number: Number,
-    to: Annotated[str, typer.Argument(metavar="TO", help="Another job queue.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="Job queue to move the job to.")],
 ) -> None:
     """Move a job to the end of another queue, where it has another number.
 
@@ -460,24 +488,40 @@ def change(
     queue: Queue,
     number: Number,
     type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="0 to 65534, or sql, ...")
+        str | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="Type of the job: 0 to 65534, or sql, pipeline, pyspark."
+        ),
     ] = None,
     description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="Up to 49 characters.")
+        str | None,
+        typer.Option(
+            "--description", metavar="TEXT", help="Description, up to 49 ASCII characters."
+        ),
     ] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="T|now", help="Not before then, UTC.")
+        str | None,
+        typer.Option(
+            "--at", metavar="T|now", help="Do not service the job before this time (UTC)."
+        ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", metavar="NAME|any", help="For this queue server only."),
+        typer.Option(
+            "--server", metavar="NAME|any", help="Let only this queue server service the job."
+        ),
     ] = None,
     restart: Annotated[
-        bool | None, typer.Option("--restart/--no-restart", help="Stays if its server fails.")
+        bool | None,
+        typer.Option(
+            "--restart/--no-restart", help="Keep the job in the queue if its server fails."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option("--record-file", metavar="FILE", help="Up to 152 bytes for its server."),
+        typer.Option(
+            "--record-file", metavar="FILE", help="File with up to 152 bytes for the queue server."
+        ),
     ] = None,
 ) -> None:
     """Change a job that waits.

@@ -31,11 +31,10 @@ SETS: Final = {
     "code-users": "Q_CODE_USERS",
 }
 
-Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="NAME of a job queue, or TYPE:NAME.")]
-Names = "Users; groups and others as TYPE:NAME, such as group:STAFF; EVERYONE is a group."
-MessageQueue = "Path of a queue of messages; an empty one ends it."
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Job queue: NAME or TYPE:NAME.")]
+Names = "Users, by name; others as TYPE:NAME, such as group:STAFF. EVERYONE is a group."
 Role = Annotated[
-    str, typer.Argument(metavar="ROLE", help="users, operators, servers or code-users.")
+    str, typer.Argument(metavar="ROLE", help="Role: users, operators, servers or code-users.")
 ]
 Members = Annotated[list[str], typer.Argument(metavar="NAME...", help=Names)]
 
@@ -64,19 +63,31 @@ def split(text: str) -> list[str]:
 @talking
 def create(
     remote: Remote,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Up to 47 characters.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the job queue, up to 47 characters.")
+    ],
     type: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="job, print, archive, or a number.")
+        str,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Type of the job queue: job, print, archive, or a number.",
+        ),
     ] = "job",
     path: Annotated[
-        str, typer.Option("--path", help="Of the queue directory, as NetWare clients see it.")
+        str, typer.Option("--path", help="Path of the queue directory, as NetWare clients see it.")
     ] = "SYS:SYSTEM",
     users: Annotated[str, typer.Option("--users", metavar="LIST", help=Names)] = EVERYONE,
     operators: Annotated[
         str, typer.Option("--operators", metavar="LIST", help=Names)
     ] = "SUPERVISOR",
     servers: Annotated[
-        str, typer.Option("--servers", metavar="LIST", help="Queue servers: job_server:SPARK1.")
+        str,
+        typer.Option(
+            "--servers",
+            metavar="LIST",
+            help="Queue servers that may service the queue, such as job_server:SPARK1.",
+        ),
     ] = "",
 ) -> None:
     """Create a job queue, and say who may use, operate and service it.
@@ -183,7 +194,9 @@ def set_queue(
     queue: Queue,
     status: Annotated[
         str | None,
-        typer.Option("--status", metavar="LIST", help=f"open, or some of {', '.join(STATUSES)}."),
+        typer.Option(
+            "--status", metavar="LIST", help=f"New status: open, or any of {', '.join(STATUSES)}."
+        ),
     ] = None,
     submit_from: Annotated[
         str | None,
@@ -191,7 +204,7 @@ def set_queue(
             "--submit-from",
             metavar="PATH",
             parser=full_name,
-            help=f"Its messages are jobs. {MessageQueue}",
+            help="Message queue whose messages become jobs of this queue; '' for none.",
         ),
     ] = None,
     response_queue: Annotated[
@@ -200,7 +213,7 @@ def set_queue(
             "--response-queue",
             metavar="PATH",
             parser=full_name,
-            help=f"Ends of jobs. {MessageQueue}",
+            help="Message queue that gets a message when a job ends; '' for none.",
         ),
     ] = None,
 ) -> None:

@@ -54,12 +54,14 @@ REMEDIES: Final = {
 
 Queues = Annotated[
     list[str],
-    typer.Option("--queue", metavar="QUEUE", help="Which it services; may come several times."),
+    typer.Option("--queue", metavar="QUEUE", help="Job queue to service; repeat it for several."),
 ]
 ServerType = Annotated[
     str | None,
     typer.Option(
-        "--type", metavar="TYPE", help="Of the server's object; default: by the first queue."
+        "--type",
+        metavar="TYPE",
+        help="Type of the server's object (default: by the type of the first queue).",
     ),
 ]
 PasswordFile = Annotated[
@@ -67,20 +69,25 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="The first line is the server's password; administrators need none.",
+        help="File whose first line is the server's password; not needed by administrators.",
     ),
 ]
 Enrol = Annotated[
     bool,
-    typer.Option("--enrol", help="Create the server's object, and list it in Q_SERVERS."),
+    typer.Option(
+        "--enrol", help="Create the server's object and add it to Q_SERVERS of its queues."
+    ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="End after this many jobs.")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Stop after this many jobs.")
 ]
 Poll = Annotated[
     float,
     typer.Option(
-        "--poll", metavar="T", parser=duration(0.05), help="Time between looks at an empty queue."
+        "--poll",
+        metavar="T",
+        parser=duration(0.05),
+        help="Time between two looks at an empty queue.",
     ),
 ]
 Retry = Annotated[
@@ -89,12 +96,12 @@ Retry = Annotated[
         "--retry",
         metavar="T",
         parser=duration(),
-        help="Time before a failed job is tried again; it doubles.",
+        help="Pause before a failed job is tried again; it doubles each time.",
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="T", parser=duration(0.1), help="Time for one job."),
+    typer.Option("--timeout", metavar="T", parser=duration(0.1), help="Longest time for one job."),
 ]
 
 
@@ -108,11 +115,14 @@ def register(app: typer.Typer) -> None:
 @talking
 def run(
     remote: Remote,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The server's name in the bindery.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the queue server in the bindery.")
+    ],
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="COMMAND...", help="The command, after --; {file} is the job's file."
+            metavar="COMMAND...",
+            help="Command to run, after --; {file} stands for the file of the job.",
         ),
     ],
     queues: Queues,
@@ -120,11 +130,16 @@ def run(
     password_file: PasswordFile = None,
     enrol: Enrol = False,
     job_types: Annotated[
-        str, typer.Option("--job-types", metavar="LIST", help="Which it takes; default: all.")
+        str,
+        typer.Option("--job-types", metavar="LIST", help="Job types to service (default: all)."),
     ] = "",
     environment: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME", help="A variable that the command gets, too."),
+        typer.Option(
+            "--env",
+            metavar="NAME",
+            help="Environment variable for the command; repeat it for several.",
+        ),
     ] = None,
     timeout: Timeout = None,
     retry: Retry = 5.0,
@@ -176,30 +191,40 @@ def spark(
     remote: Remote,
     queues: Queues,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The server's name in the bindery.")
+        str, typer.Option("--name", metavar="NAME", help="Name of the queue server in the bindery.")
     ] = SPARK_NAME,
     type: ServerType = None,
     password_file: PasswordFile = None,
     enrol: Enrol = False,
     lakes: Annotated[
         list[str] | None,
-        typer.Option("--lake", metavar="[NAME=]DIR", help="A lake, which jobs use by this name."),
+        typer.Option(
+            "--lake",
+            metavar="[NAME=]DIR",
+            help="Lake that jobs use under this name; repeat it for several.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Rows and reports go to folders below it."),
+        typer.Option("--out", metavar="DIR", help="Folder for rows and reports."),
     ] = None,
     programs: Annotated[
         bool,
-        typer.Option("--programs/--no-programs", help="Run PySpark files of Q_CODE_USERS."),
+        typer.Option(
+            "--programs/--no-programs", help="Run PySpark files of users in Q_CODE_USERS."
+        ),
     ] = True,
     code_user: Annotated[
         str | None,
-        typer.Option("--code-user", metavar="USER", help="As whom programs run; nobody, if root."),
+        typer.Option(
+            "--code-user",
+            metavar="USER",
+            help="System user that runs PySpark files (default for root: nobody).",
+        ),
     ] = None,
     trust_code: Annotated[
         bool,
-        typer.Option("--trust-code", help="Also where programs can read the home."),
+        typer.Option("--trust-code", help="Run PySpark files even if they can read the home."),
     ] = False,
     timeout: Timeout = None,
     retry: Retry = 30.0,
@@ -207,12 +232,14 @@ def spark(
     jobs: Jobs = None,
     master: Annotated[
         str | None,
-        typer.Option("--master", metavar="URL", help="Where Spark runs; local[*]."),
+        typer.Option("--master", metavar="URL", help="Spark master (default: local[*])."),
     ] = None,
     conf: Annotated[
         list[str] | None,
         typer.Option(
-            "--conf", metavar="NAME=VALUE", help="A setting of Spark's, also for programs."
+            "--conf",
+            metavar="NAME=VALUE",
+            help="Spark setting, also for PySpark files; repeat it for several.",
         ),
     ] = None,
 ) -> None:

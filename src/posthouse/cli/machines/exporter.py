@@ -10,19 +10,7 @@ from typing import Annotated
 import typer
 
 from posthouse.cli.durations import duration
-from posthouse.cli.machines.options import (
-    DEFAULT_EPM_PORT,
-    Again,
-    EpmPort,
-    Hosts,
-    PasswordFile,
-    PerMachine,
-    ScanLevel,
-    ScanMechanism,
-    ScanUser,
-    login,
-    places_of,
-)
+from posthouse.cli.machines.options import Machines, asking
 from posthouse.cli.output import safe, say
 from posthouse.client.remote.exporter import Exporter, ExporterServer
 
@@ -32,13 +20,12 @@ def register(app: typer.Typer) -> None:
     app.command("exporter", rich_help_panel="Other machines")(exporter)
 
 
+@asking
 def exporter(
-    hosts: Hosts = None,
-    again: Again = None,
-    user: ScanUser = None,
-    password_file: PasswordFile = None,
+    asked: Machines,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where Prometheus asks.")
+        str,
+        typer.Option("--listen", metavar="ADDRESS:PORT", help="Address and port for Prometheus."),
     ] = "127.0.0.1:9817",
     every: Annotated[
         float,
@@ -49,32 +36,26 @@ def exporter(
             help="Time between two scans of a machine.",
         ),
     ] = 60.0,
-    timeout: PerMachine = 30.0,
-    epm_port: EpmPort = DEFAULT_EPM_PORT,
-    authentication: ScanLevel = None,
-    mechanism: ScanMechanism = None,
 ) -> None:
-    """Serve Prometheus metrics of MSMQ machines, Windows for one, without an agent on them.
+    """Serve Prometheus metrics of MSMQ machines, such as Windows, without an agent on them.
 
-    The machines are asked as `posthouse scan` does, one scan each --every; a scrape of /metrics
-    shows what was found last, and waits for nothing. msmq_up is 0 for a machine that did not
-    answer; empty queues are shown with 0. Runs until it is stopped. Not tried against Windows.
+    Each machine is scanned as by `posthouse scan`, once every --every. A scrape of /metrics shows
+    the last result and does not wait. msmq_up is 0 for a machine that did not answer; empty
+    queues are shown with 0. Runs until it is stopped. Not tried against Windows.
 
     Example: posthouse exporter winhost1 winhost2 --user monitor --password-file password
     """
-    places = places_of(hosts, again, epm_port)
-    as_whom = login(user, password_file, authentication, mechanism)
-    asking = Exporter(places, as_whom, every_s=every, timeout_s=timeout)
+    scans = Exporter(asked.places, asked.login, every_s=every, timeout_s=asked.timeout_s)
     try:
-        server = ExporterServer(_address(listen), asking)
+        server = ExporterServer(_address(listen), scans)
     except OSError as error:
         raise typer.BadParameter(
             f"cannot listen at {safe(listen)}: {error.strerror or error}"
         ) from None
     _stop_with_signals(server)
-    asking.start()
+    scans.start()
     host, port = server.server_address[:2]
-    say(f"Metrics of {len(places)} machines at http://{host!s}:{port}/metrics")
+    say(f"Metrics of {len(asked.places)} machines at http://{host!s}:{port}/metrics")
     sys.stdout.flush()
     try:
         server.serve_forever(0.2)
@@ -82,7 +63,7 @@ def exporter(
         pass
     finally:
         server.server_close()
-        asking.stop()
+        scans.stop()
 
 
 def _stop_with_signals(server: ExporterServer) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec, get_type_hints
 
 import typer
 
@@ -29,14 +32,14 @@ Hosts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[HOST]...",
-        help="Machines to ask, HOST or HOST:PORT; the port is that of management, else the "
-        "endpoint mapper there is asked.",
+        help="Machines to ask, HOST or HOST:PORT. Without a port, the endpoint mapper of the "
+        "machine is asked for it.",
     ),
 ]
 Again = Annotated[
     Path | None,
     typer.Option(
-        "--inventory", metavar="FILE", help="Ask the machines of an earlier scan (--output), too."
+        "--inventory", metavar="FILE", help="Also ask the machines of an earlier `scan --output`."
     ),
 ]
 ScanUser = Annotated[
@@ -44,27 +47,29 @@ ScanUser = Annotated[
     typer.Option(
         "--user",
         metavar="NAME",
-        help="An administrator of the machines, NAME or DOMAIN\\NAME; the password is one line of "
+        help="Administrator of the machines, NAME or DOMAIN\\NAME. The password is read from "
         "standard input, or asked for on a terminal.",
     ),
 ]
 PasswordFile = Annotated[
     Path | None,
-    typer.Option("--password-file", metavar="FILE", help="The password, in the first line of it."),
+    typer.Option("--password-file", metavar="FILE", help="File whose first line is the password."),
 ]
 EpmPort = Annotated[
     int,
     typer.Option(
-        "--epm-port", metavar="N", min=1, max=PORT_MAX, help="Port of the endpoint mappers."
+        "--epm-port", metavar="N", min=1, max=PORT_MAX, help="Port of the endpoint mapper."
     ),
 ]
 ScanLevel = Annotated[
     Authentication | None,
-    typer.Option("--authentication", help="How the calls are protected; privacy with --user."),
+    typer.Option(
+        "--authentication", help="Protection of the calls (default: none; with --user: privacy)."
+    ),
 ]
 ScanMechanism = Annotated[
     Mechanism | None,
-    typer.Option("--mechanism", help="How the user is proved there; negotiate."),
+    typer.Option("--mechanism", help="How the user logs in (default: negotiate)."),
 ]
 PerMachine = Annotated[
     float,
@@ -72,7 +77,7 @@ PerMachine = Annotated[
         "--timeout",
         metavar="TIME",
         parser=duration(0.1, 3600),
-        help="Time for all answers of one machine.",
+        help="Longest time for all answers of one machine.",
     ),
 ]
 
@@ -150,3 +155,60 @@ def _first_line(path: Path) -> str:
 
 
 DEFAULT_EPM_PORT: Final = EPM_PORT
+P = ParamSpec("P")
+
+
+class Machines(NamedTuple):
+    """The machines that a command asks, as whom, and for how long each of them."""
+
+    places: list[RemotePlace]
+    login: RemoteLogin
+    timeout_s: float
+
+
+_OPTIONS: Final = (
+    ("again", Again, None),
+    ("user", ScanUser, None),
+    ("password_file", PasswordFile, None),
+    ("timeout", PerMachine, 30.0),
+    ("epm_port", EpmPort, DEFAULT_EPM_PORT),
+    ("authentication", ScanLevel, None),
+    ("mechanism", ScanMechanism, None),
+)
+
+
+def asking(command: Callable[Concatenate[Machines, P], None]) -> Callable[..., None]:
+    """A command that asks machines, which it gets as its first argument.
+
+    Its command line has the hosts and the options that name machines, user and times.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    _, *own = inspect.signature(command).parameters.values()
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("hosts", kind, default=None, annotation=Hosts),
+        *(one.replace(kind=kind, annotation=hints[one.name]) for one in own),
+        *(inspect.Parameter(n, kind, default=value, annotation=of) for n, of, value in _OPTIONS),
+    ]
+
+    @wraps(command)
+    def run(
+        hosts: list[str] | None,
+        again: Path | None,
+        user: str | None,
+        password_file: Path | None,
+        timeout: float,
+        epm_port: int,
+        authentication: Authentication | None,
+        mechanism: Mechanism | None,
+        **values: Any,
+    ) -> None:
+        places = places_of(hosts, again, epm_port)
+        whom = login(user, password_file, authentication, mechanism)
+        command(Machines(places, whom, timeout), **values)  # type: ignore[call-arg]
+
+    signature = inspect.Signature(parameters)
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    del run.__wrapped__
+    return run

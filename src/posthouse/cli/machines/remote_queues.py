@@ -25,7 +25,7 @@ Machine = Annotated[
     typer.Option(
         "--machine",
         metavar="HOST",
-        help="Ask another machine, Windows for one, by management calls; HOST or HOST:PORT.",
+        help="Ask another machine, such as Windows, by management calls; HOST or HOST:PORT.",
     ),
 ]
 MachineUser = Annotated[
@@ -33,13 +33,9 @@ MachineUser = Annotated[
     typer.Option(
         "--user",
         metavar="NAME",
-        help="With another machine: a user of it, NAME or DOMAIN\\NAME; the password is one line "
-        "of standard input.",
+        help="With --machine: user there, NAME or DOMAIN\\NAME. The password is read from "
+        "standard input.",
     ),
-]
-MachinePassword = Annotated[
-    Path | None,
-    typer.Option("--password-file", metavar="FILE", help="The password, in the first line of it."),
 ]
 
 

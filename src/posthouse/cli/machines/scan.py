@@ -11,19 +11,7 @@ import msgspec
 import typer
 
 from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
-from posthouse.cli.machines.options import (
-    DEFAULT_EPM_PORT,
-    Again,
-    EpmPort,
-    Hosts,
-    PasswordFile,
-    PerMachine,
-    ScanLevel,
-    ScanMechanism,
-    ScanUser,
-    login,
-    places_of,
-)
+from posthouse.cli.machines.options import Machines, asking
 from posthouse.cli.machines.page import page
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import (
@@ -39,24 +27,21 @@ def register(app: typer.Typer) -> None:
     app.command("scan", rich_help_panel="Other machines")(scan_machines)
 
 
+@asking
 def scan_machines(
-    hosts: Hosts = None,
-    again: Again = None,
-    user: ScanUser = None,
-    password_file: PasswordFile = None,
-    timeout: PerMachine = 30.0,
+    asked: Machines,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Write an inventory, for later commands."),
+        typer.Option(
+            "--output", metavar="FILE", help="Write the result as an inventory, for --inventory."
+        ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page for a browser.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the result as an HTML page."),
     ] = None,
-    epm_port: EpmPort = DEFAULT_EPM_PORT,
-    authentication: ScanLevel = None,
-    mechanism: ScanMechanism = None,
     json: Annotated[
-        bool, typer.Option("--json", help="One line of JSON for each machine.")
+        bool, typer.Option("--json", help="Print each machine as one line of JSON.")
     ] = False,
 ) -> None:
     """List the queues of MSMQ machines, with counts, journals, dead letters and outgoing queues.
@@ -69,10 +54,8 @@ def scan_machines(
 
     Example: posthouse scan localhost --timeout 5s --output inventory.json --html machines.html
     """
-    places = places_of(hosts, again, epm_port)
-    as_whom = login(user, password_file, authentication, mechanism)
     tell = print_json if json else tell_machine
-    machines = scan(places, as_whom, timeout_s=timeout, told=tell)
+    machines = scan(asked.places, asked.login, timeout_s=asked.timeout_s, told=tell)
     if output is not None:
         written = msgspec.json.format(msgspec.json.encode(inventory_of(machines)), indent=1)
         write(output, written + b"\n")

@@ -59,10 +59,18 @@ def register(app: typer.Typer) -> None:
 @talking
 def find(
     remote: Remote,
-    filter: Annotated[str, typer.Argument(metavar="FILTER", help="What to look for.")],
+    filter: Annotated[
+        str,
+        typer.Argument(metavar="FILTER", help="Filter, such as 'label ~ \"order\"'."),
+    ],
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help="At most this many; 1000 in a table."),
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=1,
+            help="Show at most this many (default for a table: 1000).",
+        ),
     ] = None,
 ) -> None:
     """Find messages of all queues that you may look into.
@@ -98,7 +106,9 @@ def show(
     source: Source,
     lookup_id: Annotated[
         int,
-        typer.Argument(metavar="LOOKUPID", min=1, max=LOOKUP_ID_MAX, help="The lookup id."),
+        typer.Argument(
+            metavar="LOOKUPID", min=1, max=LOOKUP_ID_MAX, help="Lookup id of the message."
+        ),
     ],
     raw: Raw = False,
     hexed: Hex = False,
@@ -117,7 +127,7 @@ def show(
 @talking
 def explain(
     remote: Remote,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The message's id, guid\\ordinal.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Message id: GUID\\NUMBER.")],
 ) -> None:
     r"""Say where a message is, and why: what made it a dead letter, for one.
 
@@ -249,7 +259,7 @@ def resend(
             "--to",
             metavar="DEST",
             parser=full_name,
-            help="There instead of where they were sent first.",
+            help="Queue to send them to (default: the queue they were sent to first).",
         ),
     ] = None,
     where: Where = None,

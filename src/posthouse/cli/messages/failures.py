@@ -32,7 +32,9 @@ ROWS_SHOWN = 100
 
 Group = Annotated[
     str | None,
-    typer.Option("--group", metavar="KEY", help="Those of a group of `posthouse failures`."),
+    typer.Option(
+        "--group", metavar="KEY", help="Key of a group, as `posthouse failures` shows it."
+    ),
 ]
 
 
@@ -48,7 +50,9 @@ def failures(
     where: Where = None,
     similar: Annotated[
         bool,
-        typer.Option("--similar", help="Numbers and GUIDs in exception messages do not count."),
+        typer.Option(
+            "--similar", help="Ignore numbers and GUIDs in exception messages when grouping."
+        ),
     ] = False,
 ) -> None:
     """Show why messages failed: in groups by exception, its message and the first own stack frame.
@@ -112,7 +116,10 @@ def return_messages(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="DEST", parser=full_name, help="There instead of where they failed."
+            "--to",
+            metavar="DEST",
+            parser=full_name,
+            help="Queue to return them to (default: the queue where they failed).",
         ),
     ] = None,
     dry_run: DryRun = False,

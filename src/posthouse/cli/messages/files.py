@@ -122,11 +122,13 @@ def register(app: typer.Typer) -> None:
 def export(
     remote: Remote,
     source: Source,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; - for the output.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="New file; - writes to standard output.")
+    ],
     where: Where = None,
     lookup_ids: LookupIds = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file if it is there.")
+        bool, typer.Option("--overwrite", help="Replace an existing file.")
     ] = False,
 ) -> None:
     """Write messages into a file as lines of JSON, bodies in base64. They stay in the queue.
@@ -190,11 +192,12 @@ def import_messages(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Lines of JSON, - for standard input, or the folder of a `receive --out`.",
+            help="File of JSON lines, - for standard input, or a folder that `receive --out` "
+            "wrote.",
         ),
     ],
     destination: Annotated[
-        str, typer.Argument(metavar="DEST", parser=full_name, help="The queue they are sent to.")
+        str, typer.Argument(metavar="DEST", parser=full_name, help="Queue to send the messages to.")
     ],
     dry_run: DryRun = False,
 ) -> None:

@@ -35,19 +35,22 @@ _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
 
 Raw = Annotated[
     bool,
-    typer.Option("--raw", help="Write bodies only, byte for byte. A terminal gets escapes."),
+    typer.Option(
+        "--raw",
+        help="Write only the bodies, byte for byte. On a terminal, control characters are escaped.",
+    ),
 ]
 Hex = Annotated[
     bool,
-    typer.Option("--hex", help="Print bodies as hex with an ASCII column, and do not decode them."),
+    typer.Option("--hex", help="Print bodies as hex with an ASCII column, without decoding."),
 ]
 Separator = Annotated[
     str | None,
     typer.Option(
         "--separator",
         metavar="TEXT",
-        help="With --raw or --format: written after each message. "
-        r"Escapes: \n \r \t \0 \\ \xHH. Default: a newline; nothing after a single raw body.",
+        help="With --raw or --format: text to write after each message. Escapes: \\n \\r \\t \\0 "
+        "\\\\ \\xHH. Default: a newline; nothing after a single raw body.",
     ),
 ]
 Template = Annotated[
@@ -55,9 +58,9 @@ Template = Annotated[
     typer.Option(
         "--format",
         metavar="TEMPLATE",
-        help="A line for each message, with fields of the message JSON: '{lookup_id} {label} "
-        "{body_text}'. A body that is not text is hex, {decoded} is what is in it; {{ is a brace; "
-        "escapes as above.",
+        help="Print each message by this template, with fields of the message JSON: "
+        "'{lookup_id} {label} {body_text}'. A body that is not text is printed as hex; "
+        "{decoded} is the decoded body; {{ is a brace; escapes as for --separator.",
     ),
 ]
 Out = Annotated[
@@ -65,8 +68,8 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Write each body into a new file of this folder, with its properties as JSON beside "
-        "it; prints the names.",
+        help="Write each body to a new file in this folder, with the properties as JSON in a "
+        "second file, and print the names.",
     ),
 ]
 

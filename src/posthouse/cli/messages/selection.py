@@ -27,7 +27,9 @@ Source = Annotated[
 ]
 Where = Annotated[
     str | None,
-    typer.Option("--where", metavar="FILTER", help="Those that the filter matches."),
+    typer.Option(
+        "--where", metavar="FILTER", help="Filter for the messages, such as 'label ~ \"order\"'."
+    ),
 ]
 LookupIds = Annotated[
     list[int] | None,
@@ -36,7 +38,7 @@ LookupIds = Annotated[
         metavar="N",
         min=1,
         max=LOOKUP_ID_MAX,
-        help="The one with this lookup id; may come several times.",
+        help="Lookup id of a message; repeat it for several.",
     ),
 ]
 

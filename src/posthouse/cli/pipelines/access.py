@@ -41,7 +41,7 @@ Master = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Where Spark runs: local[*], local[4], spark://host:7077, yarn, ...; local[*].",
+        help="Spark master: local[4], spark://host:7077, yarn, ... (default: local[*]).",
     ),
 ]
 

@@ -58,7 +58,9 @@ PIPELINES: Final = (
 
 Checkpoint = Annotated[
     Path | None,
-    typer.Option("--checkpoint", metavar="DIR", help="Where it keeps its progress; in the lake."),
+    typer.Option(
+        "--checkpoint", metavar="DIR", help="Folder for its progress (default: in the lake)."
+    ),
 ]
 
 
@@ -92,35 +94,51 @@ def archive(
     queues: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUEUE...", parser=full_name, help="Queues; a journal is QUEUE;journal."
+            metavar="QUEUE...",
+            parser=full_name,
+            help="Queue to archive; its journal is QUEUE;journal. Repeat it for several.",
         ),
     ],
     lake: Lake,
     consume: Annotated[
-        bool, typer.Option("--consume", help="Receive what the lake has; else it only looks.")
+        bool,
+        typer.Option(
+            "--consume", help="Receive archived messages (default: leave them in their queues)."
+        ),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until Ctrl-C; else until all is archived.")
+        bool,
+        typer.Option(
+            "--follow", help="Continue until Ctrl-C (default: until all messages are archived)."
+        ),
     ] = False,
     journals: Annotated[
-        bool, typer.Option("--journals", help="The journals of these queues too.")
+        bool, typer.Option("--journals", help="Archive the journals of these queues too.")
     ] = False,
     group_name: Annotated[
         str,
-        typer.Option("--group", metavar="NAME", help="Of the reader that --consume makes."),
+        typer.Option("--group", metavar="NAME", help="Name of the group that --consume creates."),
     ] = "archive",
     every: Annotated[
         float,
         typer.Option(
-            "--every", metavar="T", parser=duration(0.1), help="With --follow: time of a batch."
+            "--every",
+            metavar="T",
+            parser=duration(0.1),
+            help="With --follow: time between two batches.",
         ),
     ] = 5.0,
     batch: Annotated[
-        int, typer.Option("--batch", metavar="N", min=1, help="Messages in one batch, at most.")
+        int,
+        typer.Option(
+            "--batch", metavar="N", min=1, help="Largest number of messages in one batch."
+        ),
     ] = 250_000,
     allow_loss: Annotated[
         bool,
-        typer.Option("--allow-loss", help="Go on where messages were purged before they came in."),
+        typer.Option(
+            "--allow-loss", help="Continue even if messages were purged before they were archived."
+        ),
     ] = False,
     keep: Annotated[
         float | None,
@@ -128,7 +146,7 @@ def archive(
             "--keep",
             metavar="T",
             parser=duration(DAY_S),
-            help="Drop older days from the lake, such as 400d.",
+            help="Delete days from the lake that are older than this, such as 400d.",
         ),
     ] = None,
     checkpoint: Checkpoint = None,
@@ -204,33 +222,48 @@ def replay(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="DEST", help="Where they go; origin: to the queues they were in."
+            "--to",
+            metavar="DEST",
+            help="Queue to send to; origin: the queues that the messages were in.",
         ),
     ] = None,
     maps: Annotated[
         list[str] | None,
         typer.Option(
-            "--map", metavar="QUEUE=DEST", help="For one queue of the lake; may come several times."
+            "--map",
+            metavar="QUEUE=DEST",
+            help="Send messages of one queue of the lake to another queue; repeat it for several.",
         ),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--from", metavar="T", help="What arrived then or later, UTC.")
+        str | None,
+        typer.Option(
+            "--from", metavar="T", help="Only messages that arrived at this time or later (UTC)."
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="T", help="What arrived before, UTC.")
+        str | None,
+        typer.Option(
+            "--until", metavar="T", help="Only messages that arrived before this time (UTC)."
+        ),
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="SQL", help="A condition over the columns of a message."),
+        typer.Option("--where", metavar="SQL", help="SQL condition over the columns of a message."),
     ] = None,
     same_ids: Annotated[
         bool,
-        typer.Option("--same-ids", help="Keep identifiers; for queues of this queue manager."),
+        typer.Option(
+            "--same-ids", help="Keep the message ids; for queues of this queue manager only."
+        ),
     ] = False,
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate", metavar="N", min=SEND_RATE_MIN, help="Messages a second, on average."
+            "--rate",
+            metavar="N",
+            min=SEND_RATE_MIN,
+            help="Largest average number of messages per second.",
         ),
     ] = None,
     checkpoint: Checkpoint = None,
@@ -317,7 +350,8 @@ def _time(moment: datetime | None) -> str:
 def settle(
     remote: Remote,
     checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="The checkpoint of a stream that has ended.")
+        str,
+        typer.Argument(metavar="CHECKPOINT", help="Checkpoint folder of a stream that has ended."),
     ],
 ) -> None:
     """Acknowledge what a stream has committed: Spark itself never does that for its last batch.

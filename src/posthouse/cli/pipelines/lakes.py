@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Lake = Annotated[
     str,
-    typer.Option("--lake", metavar="DIR", help="The lake: a folder, or s3://BUCKET/PATH and such."),
+    typer.Option(
+        "--lake", metavar="DIR", help="Lake: a folder, or an object store such as s3://BUCKET/PATH."
+    ),
 ]
 StorageOptions = Annotated[
     Path | None,
@@ -27,7 +29,7 @@ StorageOptions = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="Names and texts that open an object store, TOML; else its environment variables.",
+        help="TOML file with the options of the object store (default: its environment variables).",
     ),
 ]
 
@@ -69,7 +71,7 @@ def erase(
     lake: Lake,
     where: Annotated[
         str,
-        typer.Option("--where", metavar="SQL", help="A condition over the columns of a message."),
+        typer.Option("--where", metavar="SQL", help="SQL condition over the columns of a message."),
     ],
     store: StorageOptions = None,
     dry_run: DryRun = False,

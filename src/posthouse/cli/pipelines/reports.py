@@ -52,12 +52,14 @@ class Format(StrEnum):
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Tables as Parquet and a report in HTML go there."),
+    typer.Option(
+        "--out", metavar="DIR", help="Folder for the tables as Parquet and the report as HTML."
+    ),
 ]
 Queues = Annotated[
     list[str] | None,
     typer.Option(
-        "--queue", metavar="QUEUE", parser=full_name, help="This one; may come several times."
+        "--queue", metavar="QUEUE", parser=full_name, help="Queue to read; repeat it for several."
     ),
 ]
 
@@ -78,7 +80,9 @@ def deadletters(
     out: Out = None,
     resend: Annotated[
         str | None,
-        typer.Option("--resend", metavar="CLUSTER", help="Send the messages of a cluster again."),
+        typer.Option(
+            "--resend", metavar="CLUSTER", help="Send the messages of this cluster again."
+        ),
     ] = None,
     queues: Queues = None,
     dry_run: DryRun = False,
@@ -228,7 +232,8 @@ def traffic(
     out: Out = None,
     queues: Queues = None,
     lake: Annotated[
-        str | None, typer.Option("--lake", metavar="DIR", help="The messages of a lake instead.")
+        str | None,
+        typer.Option("--lake", metavar="DIR", help="Read the messages of a lake instead."),
     ] = None,
     master: Master = None,
 ) -> None:
@@ -325,25 +330,33 @@ def _short(text: str, length_max: int = 200) -> str:
 @talking
 def sql(
     remote: Remote,
-    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="One SELECT.")],
+    statement: Annotated[
+        str, typer.Argument(metavar="STATEMENT", help="SQL statement, one SELECT.")
+    ],
     lake: Annotated[
-        str | None, typer.Option("--lake", metavar="DIR", help="The lake that lake.messages reads.")
+        str | None,
+        typer.Option("--lake", metavar="DIR", help="Lake that the table lake.messages reads."),
     ] = None,
     as_of: Annotated[
         str | None,
         typer.Option(
-            "--as-of", metavar="T", help="The lake as it was then, UTC; or a version of its table."
+            "--as-of",
+            metavar="T",
+            help="Read the lake as of this time (UTC), or this version of its table.",
         ),
     ] = None,
     store: StorageOptions = None,
     form: Annotated[
-        Format | None, typer.Option("--format", help="How rows are given; table.")
+        Format | None, typer.Option("--format", help="Format of the rows (default: table).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Into a file, which is replaced.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Write to this file; an existing one is replaced."
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Rows of a table, at most.")
+        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of rows in a table.")
     ] = 1000,
     master: Master = None,
 ) -> None:
@@ -420,15 +433,15 @@ def run_file(
     remote: Remote,
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A Python file of yours."),
+        typer.Argument(
+            metavar="FILE", exists=True, dir_okay=False, help="Python file with your pipeline."
+        ),
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="DIR", help="Where its tables and checkpoints are kept."),
+        typer.Option("--out", metavar="DIR", help="Folder for its tables and checkpoints."),
     ] = Path(),
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Let its streams go on until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Run its streams until Ctrl-C.")] = False,
     master: Master = None,
 ) -> None:
     """Run a pipeline of your own: a Python file with functions decorated by posthouse.spark.flows.

@@ -16,14 +16,15 @@ RIGHTS = get_args(Right)
 Who = Annotated[
     str,
     typer.Argument(
-        metavar="WHO", help="A user, users, everyone, anonymous, administrators, or a SID."
+        metavar="WHO", help="User name, SID, or users, everyone, anonymous, administrators."
     ),
 ]
 Rights = Annotated[
     str,
     typer.Argument(
         metavar="RIGHTS",
-        help="Separated by commas: send, peek, receive, purge, properties, full, and more.",
+        help="Rights, separated by commas: send, peek, receive, purge, properties, full, and "
+        "others.",
     ),
 ]
 

@@ -22,9 +22,9 @@ from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, 
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import shown, whole_seconds
 from posthouse.cli.group import tell_groups
+from posthouse.cli.machines.options import PasswordFile
 from posthouse.cli.machines.remote_queues import (
     Machine,
-    MachinePassword,
     MachineUser,
     far_machine,
     list_far_queues,
@@ -53,25 +53,28 @@ PUBLIC_MADE = (
 )
 T = TypeVar("T")
 
-Label = typer.Option("--label", metavar="TEXT", help="What people read.")
+Label = typer.Option("--label", metavar="TEXT", help="Label: a description for people.")
 PrivacyLevel = typer.Option(
     "--privacy",
     metavar="none|optional|body",
-    help="Whether bodies are encrypted: never, if the sender wants, always.",
+    help="Encryption of bodies: never, as the sender chooses, or always.",
 )
-Quota = typer.Option("--quota", metavar="KIB", help="Limit of the messages' size; none for none.")
+Quota = typer.Option("--quota", metavar="KIB", help="Largest size of all messages, or none.")
 JournalQuota = typer.Option(
-    "--journal-quota", metavar="KIB", help="Limit of the journal's size; none for none."
+    "--journal-quota", metavar="KIB", help="Largest size of the journal, or none."
 )
 BasePriority = typer.Option(
     "--base-priority",
     metavar="N",
     min=-32768,
     max=32767,
-    help="Of a public queue: added to the priority of messages on their way here.",
+    help="Of a public queue: number that is added to the priority of messages while they "
+    "are routed.",
 )
-Multicast = typer.Option("--multicast", metavar="A.B.C.D:PORT", help="Group to listen to.")
-TypeId = typer.Option("--type", metavar="GUID", help="For applications.")
+Multicast = typer.Option(
+    "--multicast", metavar="A.B.C.D:PORT", help="Multicast group that the queue receives from."
+)
+TypeId = typer.Option("--type", metavar="GUID", help="Type of the queue, a GUID for applications.")
 
 
 def _poison_queue(name: str) -> str:
@@ -84,23 +87,24 @@ MaxAborts = typer.Option(
     metavar="N",
     min=0,
     max=ABORTS_MAX,
-    help="Aborts after which a message goes to the poison queue; 0: it is tried for ever.",
+    help="Number of aborts after which a message is moved to the poison queue; 0: never.",
 )
 PoisonQueue = typer.Option(
     "--poison-queue",
     metavar="NAME",
     parser=_poison_queue,
-    help="Where it goes then: a subqueue such as ;poison (which it is without), or a queue.",
+    help="Poison queue: a subqueue such as ;poison (the default), or another queue.",
 )
 RetryDelays = typer.Option(
     "--retry-delays",
     metavar="TIME,...",
-    help="How long a message waits after each abort, such as 1s,10s,5m; '' for not at all.",
+    help="Pauses before a message is delivered again after each abort, such as "
+    "1s,10s,5m; '' for none.",
 )
 CodePage = typer.Option(
     "--code-page",
     metavar="N",
-    help="Code page of senders, by which bodies of type VT_LPSTR are read; '' for 1252.",
+    help="Code page of the senders, for bodies of type VT_LPSTR; '' for 1252.",
 )
 
 
@@ -126,14 +130,17 @@ def create(
     remote: Remote,
     path: QueuePath,
     transactional: Annotated[
-        bool, typer.Option("--transactional", help="Takes messages in transactions only.")
+        bool,
+        typer.Option("--transactional", help="Take only messages that are sent in a transaction."),
     ] = False,
     journal: Annotated[
-        bool, typer.Option("--journal", help="Keeps what was received in its journal.")
+        bool, typer.Option("--journal", help="Keep received messages in the journal of the queue.")
     ] = False,
     authenticated: Annotated[
         bool,
-        typer.Option("--authenticated", help="Takes signed messages only, of who is granted send."),
+        typer.Option(
+            "--authenticated", help="Take only signed messages of users who have the right send."
+        ),
     ] = False,
     privacy: Annotated[Privacy, PrivacyLevel] = "optional",
     quota: Annotated[str, Quota] = NO_QUOTA,
@@ -200,14 +207,14 @@ def _quota(text: str) -> int | None:
 def list_queues(
     remote: Remote,
     outgoing: Annotated[
-        bool, typer.Option("--outgoing", help="Those to other computers too.")
+        bool, typer.Option("--outgoing", help="List queues to other computers too.")
     ] = False,
     system: Annotated[
-        bool, typer.Option("--system", help="Journals and dead letters too.")
+        bool, typer.Option("--system", help="List journals and dead-letter queues too.")
     ] = False,
     machine: Machine = None,
     user: MachineUser = None,
-    password_file: MachinePassword = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """List the queues whose properties you may see (the right get-properties).
 
@@ -283,7 +290,7 @@ def show(
     path: QueuePath,
     machine: Machine = None,
     user: MachineUser = None,
-    password_file: MachinePassword = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Show a queue: properties, counts, bytes, oldest age, rates, groups, connection history.
 
@@ -371,13 +378,16 @@ def set_queue(
     path: QueuePath,
     label: Annotated[str | None, Label] = None,
     journal: Annotated[
-        bool | None, typer.Option("--journal/--no-journal", help="Keeps what was received, or not.")
+        bool | None,
+        typer.Option(
+            "--journal/--no-journal", help="Keep received messages in the journal, or not."
+        ),
     ] = None,
     authenticated: Annotated[
         bool | None,
         typer.Option(
             "--authenticated/--no-authenticated",
-            help="Takes signed ones only, of who is granted send, or not.",
+            help="Take only signed messages of users who have the right send, or all.",
         ),
     ] = None,
     privacy: Annotated[Privacy | None, PrivacyLevel] = None,
@@ -549,10 +559,13 @@ def reset_sequence(
     remote: Remote,
     path: QueuePath,
     source: Annotated[
-        str, typer.Option("--source", metavar="GUID", help="Those of one queue manager.")
+        str, typer.Option("--source", metavar="GUID", help="Only sequences of this queue manager.")
     ] = "",
     address: Annotated[
-        str, typer.Option("--address", metavar="HOST", help="Those that came from one address.")
+        str,
+        typer.Option(
+            "--address", metavar="HOST", help="Only sequences that came from this address."
+        ),
     ] = "",
     dry_run: DryRun = False,
     yes: Yes = False,
