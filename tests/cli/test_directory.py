@@ -149,7 +149,7 @@ def test_what_a_file_does_not_have_goes_only_with_prune(ph: Posthouse, tmp_path:
         ("[[sites]]\nnmae = 'x'", "nmae"),
         ("[[", "is not TOML"),
         ("[[machines]]\nname = 'X'\nguid = 'nonsense'", "machine 'X'"),
-        ("[[links]]\nsites = ['Here', 'There']", "nobody knows it"),
+        ("[[links]]\nsites = ['Here', 'There']", "it does not exist"),
         ("[[sites]]\nname = 'A'\n[[sites]]\nname = 'a'", "it is there twice"),
         ("[[links]]\nsites = ['Here']", "length"),
     ],

@@ -59,8 +59,8 @@ def test_a_peer_is_added_once_and_has_an_address(ph: Posthouse) -> None:
 def test_a_peer_is_trusted_no_more_after_a_question(ph: Posthouse) -> None:
     ph("peer", "add", *BETA)
     assert ph("peer", "remove", "BETA", terminal=True, stdin=b"n\n").code == 1
-    assert "would be trusted no more" in ph("peer", "remove", "beta", "--dry-run").out
+    assert "would no longer be trusted" in ph("peer", "remove", "beta", "--dry-run").out
     assert ph("peer", "remove", "BETA", "--dry-run", "--json").value["guid"] == GUID
-    assert ph("peer", "remove", "BETA").out == "BETA is trusted no more.\n"
+    assert ph("peer", "remove", "BETA").out == "BETA is no longer trusted.\n"
     for options in ([], ["--dry-run"]):
         assert ph("peer", "remove", "BETA", *options).code == 1

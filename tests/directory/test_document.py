@@ -184,7 +184,7 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
         (Document(sites=[SitePart(name="X"), SitePart(name="x")]), "it is there twice"),
         (Document(sites=[SitePart(name="X", guid="7")]), "not a GUID"),
         (Document(sites=[SitePart(name=" X")]), "cannot be the name"),
-        (Document(links=[LinkPart(sites=["North", "Nowhere"])]), "nobody knows it"),
+        (Document(links=[LinkPart(sites=["North", "Nowhere"])]), "it does not exist"),
         (Document(links=[LinkPart(sites=["North", "north"])]), "two different sites"),
         (
             Document(
@@ -195,7 +195,7 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
         (Document(machines=[MachinePart(name="A b", guid=format_guid(guid(9)))]), "machine"),
         (
             Document(machines=[MachinePart(name="NEW", guid=format_guid(guid(9)), sites=["X"])]),
-            "nobody knows it",
+            "it does not exist",
         ),
         (
             Document(machines=[MachinePart(name="GATE", guid=format_guid(guid(9)))]),
@@ -209,7 +209,10 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
         ),
         (Document(queues=[QueuePart(path=r"FAR\q", guid="")]), "not a GUID"),
         (Document(queues=[QueuePart(path=r"FAR\q", guid=format_guid(guid(0)))]), "zero"),
-        (Document(queues=[QueuePart(path=r"WHO\q", guid=format_guid(guid(9)))]), "nobody knows it"),
+        (
+            Document(queues=[QueuePart(path=r"WHO\q", guid=format_guid(guid(9)))]),
+            "it does not exist",
+        ),
         (
             Document(queues=[QueuePart(path=r"FAR\private$\q", guid=format_guid(guid(9)))]),
             "does not name a public queue",
@@ -218,7 +221,7 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
         (Document(lists=[ListPart(name="L", members=["DIRECT=nonsense"])]), "list 'L'"),
         (Document(lists=[ListPart(name="L", members=[r"FAR\none"])]), "L names it, and nobody"),
         (Document(lists=[ListPart(name="L", members=[r"FAR\\x"])]), "list 'L'"),
-        (Document(aliases=[AliasPart(name="A", queue="nobody")]), "nobody knows it"),
+        (Document(aliases=[AliasPart(name="A", queue="nobody")]), "it does not exist"),
         (Document(aliases=[AliasPart(name="All", queue="Till")]), "a list has this name"),
         (
             Document(aliases=[AliasPart(name="X", queue="Till")], lists=[ListPart(name="x")]),
@@ -587,7 +590,7 @@ def test_paths_have_backslashes_whatever_they_were_written_with() -> None:
         (Document(links=[LinkPart(sites=["North", "Away"])]), "'Away'", "directory site list"),
         (
             Document(lists=[ListPart(name="L", members=[r".\private$\q"])]),
-            "nobody knows it",
+            "it does not exist",
             "DIRECT=OS:",
         ),
         (Document(lists=[ListPart(name="L", members=["M"])]), "'M'", "list list"),

@@ -249,7 +249,7 @@ def test_a_claim_stops_before_what_others_hold() -> None:
     epoch = rig.lease()
     assert rig.manager.groups.first_locked(rig.queue("q"), 0) == ids[1]
     assert rig.manager.groups.first_locked(rig.queue("q"), ids[1]) is None
-    with rig.refused(SHARING_VIOLATION, "other hands"):
+    with rig.refused(SHARING_VIOLATION, "locked by another reader"):
         rig.claim(epoch, ids[2])
     rig.claim(epoch, ids[0])
     rig.abort(tx)

@@ -724,7 +724,7 @@ def test_a_query_is_its_owners_and_the_administrators_business(rig: Rig) -> None
     ]
     for _ in range(2):
         for call in calls:
-            with pytest.raises(AccessDenied, match="somebody else"):
+            with pytest.raises(AccessDenied, match="another user"):
                 rig.run(call)
         publish(rig, 0, (0, 0))
     rig.run(lambda m: m.stages.publish("eve's own", 0, [], eve))

@@ -339,7 +339,7 @@ def test_the_rest_is_for_programs_as_well(
     assert "transactional" in said(capsys, "queue", "find", "--machine", "BETA")
     assert "the queue manager itself" in said(capsys, "machine", "remove", "ALPHA", code=1)
     desk.qm.create_queue(r"ALPHA\ours")
-    assert "a queue of ours" in said(capsys, "queue", "remove", r"ALPHA\ours", code=1)
+    assert "a queue of this queue manager" in said(capsys, "queue", "remove", r"ALPHA\ours", code=1)
     desk.qm.delete_queue(r"ALPHA\ours")
 
 

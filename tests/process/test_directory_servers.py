@@ -88,10 +88,10 @@ def timeless(request: Request) -> bytes:
 
 WRONG: dict[str, Answer] = {
     "'noon' is not a time": timeless,
-    "it talks nonsense": lambda request: b"\x30\x03\xff\xff\xff",
+    "its answer is not LDAP": lambda request: b"\x30\x03\xff\xff\xff",
     "session terminated by server": hang_up,
     "the login as anonymous failed: invalidCredentials": refused_login,
-    "says nothing of itself": about_itself(),
+    "does not describe itself (its root entry is empty)": about_itself(),
     "it has no naming context": without_context,
     "is not part of a distinguished name": unreadable,
     "busy": lambda request: found(request, done(request, 51)),

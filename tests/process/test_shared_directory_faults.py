@@ -119,7 +119,7 @@ def test_changes_wait_for_the_lock_but_only_so_long(shared: Shared) -> None:
     shared.qm.delete_queue(r"ALPHA\patient")
     with shared.lock.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(NoDs, match="locked by somebody else for 1 seconds"):
+        with pytest.raises(NoDs, match="locked by another process for 1 seconds"):
             shared.qm.create_queue(r"ALPHA\never")
     assert shared.refreshed() == ""
     assert "never" not in shared.path.read_text()
@@ -277,7 +277,7 @@ def test_a_file_that_is_written_all_the_time_is_away(shared: Shared) -> None:
     writer.start()
     begun.wait()
     try:
-        assert "is being written by somebody" in shared.refreshed()
+        assert "is being written by another process" in shared.refreshed()
     finally:
         ended.set()
         writer.join()

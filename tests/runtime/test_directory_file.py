@@ -193,7 +193,7 @@ def test_whoever_holds_the_lock_is_waited_for_but_not_for_ever(path: Path) -> No
     fcntl.flock(handle, fcntl.LOCK_EX)
     authority = opened(path)
     assert authority.changes("").whole
-    with pytest.raises(AuthorityAway, match="locked by somebody else"):
+    with pytest.raises(AuthorityAway, match="locked by another process"):
         authority.create(SITE, UTC)
     os.close(handle)
     authority.create(SITE, UTC)

@@ -94,7 +94,8 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
         ),
         (
             "[queue_manager]\ndefault_access = {everyon = 'send'}",
-            "[queue_manager] default_access: 'everyon' is nobody; the nearest is everyone",
+            "[queue_manager] default_access: 'everyon' is not a user or group; the nearest is "
+            "everyone",
         ),
         (
             "[queue_manager]\ndefault_access = {users = 'sned'}",

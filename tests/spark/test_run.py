@@ -126,7 +126,7 @@ def seen(orders):
 
 ORDERS = "@reads('q', consume=True)\ndef orders(m): return m\n"
 REFUSED = {
-    "leaves nothing behind": "@view\ndef a(spark): return spark.range(1)",
+    "has no output": "@view\ndef a(spark): return spark.range(1)",
     "did you mean orders": ORDERS + "@table\ndef t(order): return order",
     "is a circle": (
         "@view\ndef a(b): return b\n@view\ndef b(a): return a\n@table\ndef t(a): return a"

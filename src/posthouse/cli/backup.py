@@ -32,7 +32,7 @@ def backup(
         ),
     ],
 ) -> None:
-    """Copy everything of a running queue manager; senders and readers go on meanwhile.
+    """Copy all data of a running queue manager. Senders and readers are not interrupted.
 
     Example: posthouse backup ./backup-monday
     """
@@ -52,10 +52,10 @@ def restore(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Make a home of a backup; the home may have no store yet, and nothing may run on it.
+    """Restore a backup into a new home, or one without a store. No queue manager may run on it.
 
-    Nothing is there until all of the backup was found right. Identifiers go on far behind the
-    last ones, so that none is given twice.
+    The backup is checked completely before the home is made. New identifiers start far above the
+    last ones, so that none is used twice.
 
     Example: posthouse restore ./backup-monday --home ./second
     """

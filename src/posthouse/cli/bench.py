@@ -37,7 +37,7 @@ def bench(
         bool, typer.Option("--json", help="Print each figure as one line of JSON.")
     ] = False,
 ) -> None:
-    """Measure store and engine beside other stores on the same disk, all in one run.
+    """Measure store and engine, and other stores on the same disk, in one run.
 
     Needs a source checkout.
 

@@ -67,9 +67,7 @@ SecurityOption = typer.Option(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    inner = group(
-        app, "bindery", "Job queues", "The bindery: objects, properties, sets, passwords."
-    )
+    inner = group(app, "bindery", "Job queues", "Bindery: objects, properties, sets, passwords.")
     inner.command("passwd")(passwd)
     objects = group(inner, "object", "", "Objects: users, groups, queues, queue servers.")
     objects.command("list")(list_objects)
@@ -250,7 +248,7 @@ def delete_object(remote: Remote, name: Name, type: Type = "user", yes: Yes = Fa
 
 @talking
 def passwd(remote: Remote, name: Name, type: Type = "user") -> None:
-    """Give an object a password for logins over NCP: one line of standard input.
+    """Set the password of an object for logins over NCP. It is one line of standard input.
 
     A user's password for other doors stays as it is; `posthouse user passwd` sets all of them.
 
@@ -359,7 +357,7 @@ def write_property(
     ] = None,
     type: Type = "user",
 ) -> None:
-    """Write the value of an item.
+    """Write the value of a property that is an item.
 
     Example: posthouse bindery property write SUPERVISOR ROOM --text 'second floor'
     """
@@ -404,7 +402,7 @@ def set_property(
 def delete_property(
     remote: Remote, name: Name, property: Property, type: Type = "user", yes: Yes = False
 ) -> None:
-    """Take a property away.
+    """Delete a property of an object.
 
     Example: posthouse bindery property delete SUPERVISOR ROOM --yes
     """
@@ -441,7 +439,7 @@ def add_member(
     type: Type = "user",
     member_type: MemberType = "user",
 ) -> None:
-    """Put an object into a set.
+    """Add an object to a set.
 
     Example: posthouse bindery set add EVERYONE GROUP_MEMBERS SUPERVISOR --type group
     """
@@ -459,7 +457,7 @@ def remove_member(
     type: Type = "user",
     member_type: MemberType = "user",
 ) -> None:
-    """Take an object out of a set.
+    """Remove an object from a set.
 
     Example: posthouse bindery set remove EVERYONE GROUP_MEMBERS SUPERVISOR --type group
     """

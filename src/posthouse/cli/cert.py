@@ -39,7 +39,7 @@ FileName = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Certificates and keys: make, import, list, export, trust, remove."
+    summary = "Certificates and keys: create, import, list, export, trust, delete."
     inner = group(app, "cert", "Users", summary)
     inner.command("create")(make)
     inner.command("import")(import_certificate)
@@ -88,16 +88,16 @@ def make(
 ) -> None:
     """Make a certificate with which a user signs messages, or the keys of this queue manager.
 
-    Private keys stay in the home, sealed with its key file keys/seal.key. Without --user the keys
-    are made that others encrypt messages for this queue manager with: show them with `cert export`.
-    With --tls the files keys/tls.pem and keys/tls.key are written into the home, for the settings
-    of HTTPS; the queue manager need not run for that.
+    Private keys stay in the home, encrypted with its key file keys/seal.key. Without --user, the
+    command makes the keys that others use to encrypt messages to this queue manager; `cert export`
+    prints the public ones. With --tls, it writes keys/tls.pem and keys/tls.key into the home, for
+    the HTTPS settings; the queue manager need not run.
 
     Example: posthouse cert create --user alice
     """
     if tls:
         if user is not None or bits is not None:
-            raise typer.BadParameter("--tls goes with neither --user nor --bits")
+            raise typer.BadParameter("--tls cannot be combined with --user or --bits")
         make_tls(remote, tls, days, replace=replace)
         return
     if bits is not None and bits not in KEY_BITS:
@@ -118,14 +118,16 @@ def import_certificate(
         bool, typer.Option("--password", help="Ask for the password of the file.")
     ] = False,
 ) -> None:
-    """Register a certificate of a user. With its private key messages can be signed here.
+    """Register a certificate of a user; with its private key, messages can be signed here.
 
-    The password of a sealed file is one line of standard input; on a terminal it is asked for.
+    The password of an encrypted file is read from standard input; on a terminal it is asked for.
 
     Example: posthouse cert import alice.p12 --user alice --password < password.txt
     """
     if password and str(file) == "-":
-        raise typer.BadParameter("the password comes from standard input: name the file")
+        raise typer.BadParameter(
+            "the password is read from standard input, so the certificate cannot be; give FILE"
+        )
     body = CertificateImportBody(file=_read(file), password=_read_password() if password else None)
     path = path_of("users", user, "certificates")
     _tell(remote, remote.ask(CertificateJson, "POST", path, body=body))
@@ -202,8 +204,8 @@ def export(
 ) -> None:
     """Write certificate and public keys of this queue manager, for `cert trust` on another one.
 
-    With --user it is the certificate of a user, by which the other one knows their signature.
-    Nothing in it is secret. Make sure all the same that it arrives unchanged.
+    With --user it writes the certificate of a user, which the other queue manager needs to verify
+    signatures. The file is not secret, but it must arrive unchanged.
 
     Example: posthouse cert export alpha.json
     """
@@ -229,7 +231,7 @@ def _keys_of(remote: Remote, user: str) -> UserKeysJson:
     found = [one for one in _certificates(remote) if one.sid and one.owner.lower() == user.lower()]
     if not found:
         raise StatusNotFound(
-            f"{user} has no certificate here", "Make one: posthouse cert create --user NAME."
+            f"{user} has no certificate here", "Create one: posthouse cert create --user NAME."
         )
     best = max(found, key=lambda one: (one.private_key, one.created_time))
     assert best.sid is not None
@@ -266,7 +268,7 @@ def trust(
         typer.Option("--name", metavar="NAME", help="Computer name of that queue manager."),
     ] = None,
 ) -> None:
-    """Trust another queue manager's keys, or a certificate of a user elsewhere.
+    """Trust the keys of another queue manager, or a certificate of one of its users.
 
     Example: posthouse cert trust beta.json
     """
@@ -327,7 +329,7 @@ def remove(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Trust a certificate, or the keys of a queue manager, no more.
+    """Delete a certificate, or the keys of a queue manager. They are no longer trusted.
 
     Example: posthouse cert delete 0123456789abcdef0123456789abcdef --yes
     """
@@ -340,9 +342,9 @@ def remove(
     if dry_run:
         _tell(remote, found[0])
         return
-    confirm(lambda: f"Trust this certificate of {found[0].owner} no more?", yes)
+    confirm(lambda: f"Stop trusting this certificate of {found[0].owner}?", yes)
     done = remote.ask(Done, "DELETE", path_of("certificates", wanted))
     if remote.json:
         print_json(done)
     else:
-        say(f"{wanted} of {found[0].owner} is trusted no more.")
+        say(f"{wanted} of {found[0].owner} is no longer trusted.")

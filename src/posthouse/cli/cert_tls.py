@@ -23,7 +23,9 @@ DAYS_MAX: Final = 825  # more is refused by some clients
 def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> None:
     """Writes certificate and key, and states which settings use them."""
     if remote.url is not None:
-        raise typer.BadParameter("the files of --tls are made in a home here, not by --url")
+        raise typer.BadParameter(
+            "--tls writes files into a home on this machine; give --home, not --url"
+        )
     folder = (remote.home or default_home()) / FOLDER
     certificate, key = folder / CERTIFICATE, folder / PRIVATE_KEY
     for file in (certificate, key):

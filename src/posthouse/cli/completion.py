@@ -47,7 +47,7 @@ def completion(
 ) -> None:
     """Print the completion of commands, options and queue names for a shell.
 
-    The shell reads it at its start.
+    The shell reads this script when it starts.
 
     Example: posthouse completion bash > ~/.local/share/bash-completion/completions/posthouse
     """

@@ -28,7 +28,9 @@ Query = Mapping[str, str | int | bool | None]
 def path_of(*parts: str) -> str:
     """A path of the API; names in it may hold anything, but something."""
     if not all(parts):
-        raise InvalidParameter("a name is empty", "Name one of them.")
+        raise InvalidParameter(
+            "a queue name is empty", "Give the name of a queue: `posthouse queue list` shows them."
+        )
     return "/".join([PREFIX, *(quote(part, safe="") for part in parts)])
 
 

@@ -23,7 +23,7 @@ COLUMNS = ("file", "offset", "bytes", "queue", "lookup id", "message", "reason")
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Damaged records of messages that were set aside: list, accept."
+    summary = "Damaged records of messages: list, accept."
     inner = group(app, "damage", "Queue manager", summary)
     inner.command("list")(list_damage)
     inner.command("accept")(accept)
@@ -31,11 +31,11 @@ def register(app: typer.Typer) -> None:
 
 @talking
 def list_damage(remote: Remote) -> None:
-    """List the damaged records that were set aside and are not decided.
+    """List damaged records that were set aside and that you have not decided about.
 
-    Everything else is served meanwhile. Each is reported until you accept the loss, or start with a
-    good copy of the file. A record with a queue and a lookup id belongs to a message that is still
-    counted there but cannot be read. Without them, the message is missing unless it had been
+    All other messages are available. A record is reported until you accept the loss, or restart
+    with a good copy of the file. A record with a queue and a lookup id belongs to a message that is
+    still counted there but cannot be read. Without them, the message is missing unless it was
     received before.
 
     Example: posthouse damage list
@@ -74,10 +74,10 @@ def accept(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Give up damaged records: their messages are purged, and nothing reports them from then on.
+    """Give up damaged records. Their messages are purged, and the records are no longer reported.
 
-    Save a copy of the file first if you want to keep what is left of it: its space is used again
-    later. The log keeps that it was you. For a store that does not start, see `posthouse doctor`.
+    Copy the file first if you want to keep what is left of it: its space is reused later. The log
+    records who accepted the loss. For a store that does not start, see `posthouse doctor`.
 
     Example: posthouse damage accept 00000007.log
     """
@@ -92,7 +92,7 @@ def accept(
     ]
     if not chosen and not everything:
         raise InvalidParameter(
-            f"no undecided damage lies in {file}", "`posthouse damage list` shows all."
+            f"{file} has no damaged record to decide about", "`posthouse damage list` shows all."
         )
     if dry_run:
         _tell(remote, chosen, "would be given up")

@@ -85,15 +85,16 @@ def doctor(
         bool, typer.Option("--json", help="Print the result as one line of JSON.")
     ] = False,
 ) -> None:
-    """Check a store, explain what is wrong, save what is good. Or try another machine (--peer).
+    """Check a store and save readable messages; or check another machine (--peer).
 
-    Stop the queue manager first: a home in use is refused. Every checksum, index and checkpoint is
-    looked at, and whether a replay of the segments alone gives the same state; each finding has
-    its file, its offset and what to do. Without --accept-loss nothing in the store is changed; with
-    it, the file is kept beside the store, and the store's loss journal lists what was given up.
+    Stop the queue manager first: a home in use is refused. The command checks every checksum, index
+    and checkpoint, and whether replaying the segments gives the same state. Each finding has file,
+    offset and what to do. Nothing in the store is changed without --accept-loss. With it, a copy of
+    the file is kept, and the loss journal of the store lists what was given up.
 
-    With --peer nothing here is looked at: names, ports, a handshake, the endpoint mapper, logins
-    and rights of the other machine are tried, each with what to do. Not tried against Windows.
+    With --peer, the store is not checked. Instead the command tries name, ports, handshake,
+    endpoint mapper, login and rights of the other machine, and prints what to do about each
+    failure. Not tried against Windows.
 
     Exit code 0: healthy, 1: damaged, in use, or something of the other machine fails.
 
@@ -124,7 +125,7 @@ def _stopped(directory: Path, json: bool) -> Iterator[None]:
         lock = lock_home(home)
     except ServiceNotAvailable as error:
         refusal = ServiceNotAvailable(
-            f"{error.cause}: what it writes meanwhile would be missing here",
+            f"{error.cause}: the check would miss what it writes",
             f"Stop it first, or look at a copy: posthouse backup DIR --home {home}, then "
             "posthouse doctor --store DIR. How it does is shown by: posthouse status "
             f"--home {home}.",

@@ -29,7 +29,9 @@ COLUMNS = ("group", "mode", "position", "claimed", "lag", "bytes", "reader", "la
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Named groups of queues, up to where their readers have come: list, release, set."
+    summary = (
+        "Named groups of readers and their positions in queues: list, show, release, set, delete."
+    )
     inner = group(app, "group", "Queues and messages", summary)
     inner.command("list")(list_groups)
     inner.command("show")(show)
@@ -48,7 +50,7 @@ def list_groups(
         ),
     ] = None,
 ) -> None:
-    """List groups: how far each is, what it has claimed, and who reads for it.
+    """List groups: position, claims and reader of each.
 
     Example: posthouse group list './private$/orders'
     """
@@ -110,7 +112,7 @@ def _reader(one: GroupJson) -> str:
 
 @talking
 def show(remote: Remote, path: QueuePath, group: GroupName) -> None:
-    """Show a group, and what became of messages without it since it was made.
+    """Show a group, and what happened to messages that it did not receive.
 
     Example: posthouse group show './private$/orders' archive
     """
@@ -162,7 +164,7 @@ def set_group(
         ),
     ],
 ) -> None:
-    """Send a group that nobody reads for and that has no claims to another place in its queue.
+    """Set the position of a group that has no reader and no claims.
 
     Example: posthouse group set './private$/orders' archive --position earliest
     """
@@ -192,10 +194,10 @@ def release(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """End lease and claims of a group whose reader is lost: its messages are anybody's again.
+    """End lease and claims of a group whose reader is lost; others can then receive.
 
-    A reader that lives after all is refused from then on. What it has written already without
-    acknowledging it may be received and written once more.
+    If the reader is still running, it is refused from then on. Messages that it has written but not
+    acknowledged may be received and written again.
 
     Example: posthouse group release './private$/orders' archive --dry-run
     """
@@ -223,7 +225,7 @@ def delete(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Delete a group that nobody reads for and that has no claims. Messages stay.
+    """Delete a group that has no reader and no claims. The messages stay.
 
     Example: posthouse group delete './private$/orders' archive --yes
     """

@@ -31,7 +31,7 @@ Name = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Queue managers that share transactions with this one: create, list, delete."
+    summary = "Peers: queue managers that share transactions with this one: create, list, delete."
     inner = group(app, "peer", "Queue manager", summary)
     inner.command("create")(add)
     inner.command("list")(list_peers)
@@ -63,9 +63,9 @@ def add(
         ),
     ] = None,
 ) -> None:
-    """Trust another queue manager with transactions. It has to trust this one with the same key.
+    """Add a peer that shares transactions. Add this queue manager there too, with the same key.
 
-    Without --key-file a key is made and printed this once: give it to the other side.
+    Without --key-file a new key is printed, once. Use it on the other side.
 
     Example: posthouse peer create BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11 http://beta:8816 > key
     """
@@ -118,19 +118,19 @@ def _peers(remote: Remote) -> list[PeerJson]:
 
 @talking
 def remove(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Trust a queue manager no more. As long as a transaction with it is open this is refused.
+    """Delete a peer. This is refused while a transaction with it is open.
 
     Example: posthouse peer delete BETA --yes
     """
     if dry_run:
         _tell(remote, name)
         return
-    confirm(lambda: f"Trust {name} no more?", yes)
+    confirm(lambda: f"Stop trusting {name}?", yes)
     done = remote.ask(Done, "DELETE", path_of("peers", name))
     if remote.json:
         print_json(done)
     else:
-        say(f"{name} is trusted no more.")
+        say(f"{name} is no longer trusted.")
 
 
 def _tell(remote: Remote, name: str) -> None:
@@ -140,4 +140,4 @@ def _tell(remote: Remote, name: str) -> None:
     if remote.json:
         print_json(peer)
     else:
-        say(f"{peer.name} at {peer.url} would be trusted no more.")
+        say(f"{peer.name} at {peer.url} would no longer be trusted.")

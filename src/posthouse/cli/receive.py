@@ -95,15 +95,15 @@ def receive(
     authentication: Level = None,
     mechanism: Mechanisms = None,
 ) -> None:
-    """Take messages from a queue and print all of each: properties, then what is in the body.
+    """Receive messages from a queue and print each one whole: properties, then the decoded body.
 
-    Bodies are decoded (XML, .NET objects, WCF, headers of message buses: docs/formats.md); what is
-    not known is printed as hex. --raw has the bytes; --json has both, in `body` and `decoded`.
+    Bodies are decoded (XML, .NET objects, WCF, headers of message buses: docs/formats.md); other
+    bodies are printed as hex. --raw writes the bytes; --json has both, in `body` and `decoded`.
 
-    A message leaves the queue after it has been written out; one that could not be written stays.
-    What a pipe has taken counts as written: limit it with --count, not with `| head`.
-    Without a message in time the exit code is 1. A queue of another computer is read over remote
-    read with --user NAME, or with --authentication none as anonymous.
+    A message leaves the queue after it has been written; if it cannot be written, it stays. What a
+    pipe has accepted counts as written: limit it with --count, not with `| head`. The exit code is
+    1 if no message arrives in time. To read a queue of another computer, give --user NAME, or
+    --authentication none for anonymous access.
 
     --out DIR writes NUMBER-LOOKUPID.body and NUMBER-LOOKUPID.json for each message. Both are
     synced to disk before the message leaves the queue. After a crash in between, the files are
@@ -187,11 +187,11 @@ def peek(
     authentication: Level = None,
     mechanism: Mechanisms = None,
 ) -> None:
-    """Look at messages of a queue, which stay where they are.
+    """Look at messages of a queue without receiving them.
 
-    One message is printed whole. Several are a table with the beginning of each body; --json,
-    --raw, --format and --out have all of it. Without a message in time the exit code is 1. Queues
-    of other computers as with `receive`.
+    One message is printed whole. Several are printed as a table with the beginning of each body;
+    --json, --raw, --format and --out write whole bodies. The exit code is 1 if no message arrives
+    in time. Queues of other computers are read as with `receive`.
 
     Example: posthouse peek './private$/orders' --count 10
     """

@@ -102,7 +102,8 @@ class Far(NamedTuple):
             yield manager
             if manager.in_doubt:
                 complain(
-                    f"{manager.in_doubt:,} messages are in doubt: the other computer did not say "
+                    f"{manager.in_doubt:,} messages are in doubt: the other computer did not "
+                    "confirm "
                     "that they are gone, and they may come again."
                 )
 

@@ -36,11 +36,11 @@ def rename(
 ) -> None:
     """Give the queue manager of a stopped home another computer name.
 
-    The path names of its queues, its entry and its public queues in a directory of its own, and
-    the name of its file server follow. Messages, identifiers, users, rights, groups and jobs stay.
-    What others have written down does not follow: names of its queues in their settings and in
-    messages that wait, their directory entries, certificates made for the old name. Stop the queue
-    manager first.
+    Stop the queue manager first. The command changes the path names of its queues, its entry and
+    public queues in its own directory, and the name of its file server. Messages, identifiers,
+    users, rights, groups and jobs stay. It cannot change what others keep: queue names in their
+    settings and in waiting messages, their directory entries, and certificates made for the old
+    name.
 
     Example: posthouse rename BETA --home ./alpha
     """

@@ -45,7 +45,7 @@ def selftest(
         bool, typer.Option("--json", help="Print each trial as one line of JSON.")
     ] = False,
 ) -> None:
-    """Try the delivery of messages out, without a disk or a network of this machine.
+    """Test the delivery of messages on simulated disks and a simulated network.
 
     Each trial has two or three queue managers with simulated disks that forget and tear, a network
     that cuts, delays and loses, and crashes at any moment; once over the binary protocol, once

@@ -215,11 +215,11 @@ def send(
         typer.Option("--count", metavar="N", min=1, help="Number of times to send the message."),
     ] = 1,
 ) -> None:
-    """Send a message; prints its identifier once the queue manager has it.
+    """Send a message, and print its identifier when the queue manager has accepted it.
 
-    Text is sent as UTF-8, unless the body type says UTF-16. Without --body, --body-file, --lines
-    and --empty the body is what is piped to standard input, byte for byte; with nothing there the
-    command is refused. In a loop that reads standard input itself, name the body or use --empty.
+    Text is sent as UTF-8, unless the body type means UTF-16. Without --body, --body-file, --lines
+    and --empty, the body is read from standard input, byte for byte; if that is empty, the command
+    is refused. In a loop that reads standard input itself, give the body or --empty.
 
     --formatter writes what System.Messaging's formatters read: a value with --type (string where
     it is left out), or with xml a class from JSON: "@name" is an attribute, a list repeats its

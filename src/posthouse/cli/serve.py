@@ -77,10 +77,10 @@ def serve(
 ) -> None:
     """Run a queue manager until SIGTERM or Ctrl-C.
 
-    It then stops accepting, finishes calls that have begun, cancels waiting reads and syncs.
-    SIGHUP reopens the log. A second process on the same home, another name than the home keeps
-    (see posthouse rename), a damaged store or a port in use end it with exit code 1, wrong settings
-    with exit code 2.
+    To stop, it closes its listeners, finishes calls in progress, cancels waiting reads and syncs.
+    SIGHUP reopens the log. Exit code 1: another process uses the home, the name is not the one of
+    the home (see posthouse rename), the store is damaged, or a port is in use. Exit code 2: wrong
+    settings.
 
     Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
     """

@@ -23,7 +23,7 @@ Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="Number of th
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Batches of messages that are not published yet: list, show, discard, forget."
+    summary = "Stages: messages of batches that are not published yet: list, show, discard, forget."
     inner = group(app, "stage", "Queue manager", summary)
     inner.command("list")(list_stages)
     inner.command("show")(show)
@@ -37,9 +37,9 @@ def _stages(remote: Remote) -> StageListJson:
 
 @talking
 def list_stages(remote: Remote) -> None:
-    """List the stages: what writers have brought of batches that are not published.
+    """List the stages: messages of batches that are not published yet.
 
-    They are durable and nobody sees them; one that is not published expires.
+    Stages are durable and invisible to readers. A stage that is not published expires.
 
     Example: posthouse stage list
     """
@@ -69,7 +69,7 @@ def _cells(one: StageJson) -> tuple[str, ...]:
 
 @talking
 def show(remote: Remote, query: Query) -> None:
-    """Show how far a query has published.
+    """Show the last published batch of a query.
 
     Example: posthouse stage show 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a
     """
@@ -89,7 +89,7 @@ def show(remote: Remote, query: Query) -> None:
 def discard(
     remote: Remote, query: Query, batch: Batch, dry_run: DryRun = False, yes: Yes = False
 ) -> None:
-    """Drop the stages of a batch that nobody is going to publish. Its messages are gone.
+    """Delete the stages of a batch that will not be published, with their messages.
 
     Example: posthouse stage discard 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a 12
     """
@@ -108,9 +108,10 @@ def discard(
 
 @talking
 def forget(remote: Remote, query: Query, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Forget how far a query has published, and drop its stages. Published messages stay.
+    """Forget the last published batch of a query, and delete its stages. Published messages stay.
 
-    Its next batch may then have any number: a batch that was published before is published again.
+    The next batch of the query may then have any number. A batch that was published before is
+    published again.
 
     Example: posthouse stage forget 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a --dry-run
     """

@@ -46,11 +46,11 @@ def status(
         typer.Option("--check", help="Exit with code 1 if something is wrong; for monitoring."),
     ] = False,
 ) -> None:
-    """Show the queue manager: whether it takes messages, what is wrong, how much it holds.
+    """Show the queue manager: whether it accepts messages, what is wrong, how much it holds.
 
-    Wrong are: no messages are taken, dead letters, outgoing queues that cannot connect, claims of a
-    group that has no reader, sequences that are in conflict or not accepted, damaged records that
-    were set aside, compaction that has stopped, a shared directory that is offline.
+    Something is wrong if: messages are refused, there are dead letters, an outgoing queue cannot
+    connect, a group without a reader has claims, a sequence is in conflict or not accepted, damaged
+    records were set aside, compaction has stopped, or a shared directory is offline.
 
     Example: posthouse status
     """
@@ -117,7 +117,7 @@ def _transactions(found: StatusJson) -> str:
 
 @talking
 def books(remote: Remote) -> None:
-    """Show the books: every accepted message is accounted for. Exit code 1 if one is missing.
+    """Show the books, which account for every accepted message. Exit code 1 if they do not balance.
 
     Example: posthouse books
     """
@@ -137,7 +137,7 @@ def _row(line: BooksJson) -> tuple[str, ...]:
 
 @talking
 def online(remote: Remote) -> None:
-    """Talk to other queue managers again.
+    """Connect to other queue managers again.
 
     Example: posthouse online
     """
@@ -146,7 +146,7 @@ def online(remote: Remote) -> None:
 
 @talking
 def offline(remote: Remote) -> None:
-    """Stop talking to other queue managers; the queues here stay usable.
+    """Disconnect from other queue managers. The queues here stay usable.
 
     Example: posthouse offline
     """

@@ -66,7 +66,7 @@ def create(
         ),
     ] = None,
 ) -> None:
-    """Make a token. It is printed this once; the queue manager keeps no copy that could be shown.
+    """Create a token and print it. It cannot be shown again.
 
     Example: posthouse token create --role operate --expires 30d > token.txt
     """
@@ -136,7 +136,7 @@ def revoke(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Revoke a token: it is good for nothing from now on, and its open sessions end.
+    """Revoke a token. It is refused from now on, and its open sessions end.
 
     Example: posthouse token delete 0123456789abcdef --yes
     """

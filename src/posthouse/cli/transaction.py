@@ -19,7 +19,7 @@ Identifier = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Transactions that have not ended: list, commit, abort."
+    summary = "Open transactions: list, commit, abort."
     inner = group(app, "transaction", "Queue manager", summary)
     inner.command("list")(list_transactions)
     inner.command("commit")(commit)
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 @talking
 def list_transactions(remote: Remote) -> None:
-    """List the transactions that have not ended, and whom each waits for.
+    """List open transactions, and what each one waits for.
 
     A prepared one waits for its coordinator, a committed one for participants to confirm it.
 
@@ -57,7 +57,7 @@ def list_transactions(remote: Remote) -> None:
 
 @talking
 def commit(remote: Remote, id: Identifier, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Commit a prepared transaction in its coordinator's place. The log keeps that it was you.
+    """Commit a prepared transaction without its coordinator. The log records who did it.
 
     Example: posthouse transaction commit 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
@@ -66,7 +66,7 @@ def commit(remote: Remote, id: Identifier, dry_run: DryRun = False, yes: Yes = F
 
 @talking
 def abort(remote: Remote, id: Identifier, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Abort a transaction; a prepared one in its coordinator's place.
+    """Abort a transaction. A prepared one is aborted without its coordinator.
 
     Example: posthouse transaction abort 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """

@@ -57,9 +57,9 @@ def add(
         ),
     ] = False,
 ) -> None:
-    """Add a user. The password is one line of standard input; an empty one means none.
+    """Create a user. The password is one line of standard input; an empty line means no password.
 
-    A user without a password comes in with tokens.
+    A user without a password needs a token.
 
     Example: posthouse user create alice --doors http,rpc < password.txt
     """
@@ -83,7 +83,7 @@ def read_password() -> str:
         return line
     first = getpass.getpass("Password: ")
     if first != getpass.getpass("Again: "):
-        raise typer.BadParameter("the two are not the same")
+        raise typer.BadParameter("the two passwords differ")
     return first
 
 
@@ -119,7 +119,7 @@ def set_user(
         bool | None, typer.Option("--disabled/--enabled", help="Disable or enable the user.")
     ] = None,
 ) -> None:
-    """Change a user. Sessions of the user that are open end.
+    """Change a user. Open sessions of the user end.
 
     Example: posthouse user set alice --disabled
     """
@@ -168,7 +168,7 @@ def list_users(remote: Remote) -> None:
 
 @talking
 def delete(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Delete a user and the user's tokens; queues stay.
+    """Delete a user and the user's tokens. Queues stay.
 
     Example: posthouse user delete alice --yes
     """

@@ -238,7 +238,7 @@ class Joined:
         if failure is not None:
             raise TransactionUnconfirmed(
                 f"transaction {format_guid(self._identifier)} is committed, and a database has "
-                f"still to hear of it: {failure}"
+                f"not been informed yet: {failure}"
             ) from failure
 
     def roll_back(self) -> Steps[None]:

@@ -9,7 +9,7 @@ from posthouse.wire.frames.payloads import Refusal
 class ClientConnectionError(ConnectionError):
     """Something about the connection, not about a queue: why, and what to do."""
 
-    default_remedy = "Look whether the queue manager runs and can be reached."
+    default_remedy = "Check that the queue manager runs and can be reached."
 
     def __init__(self, cause: str, remedy: str = "") -> None:
         super().__init__(cause)
@@ -38,7 +38,7 @@ class CertificateNotTrusted(ClientConnectionError):
 class SessionLost(ClientConnectionError):
     """The connection broke, and this cannot be asked again: it may be done or not."""
 
-    default_remedy = "Look what became of it, then ask again."
+    default_remedy = "Check whether it took effect before you try again."
 
 
 class TransactionAborted(SessionLost):

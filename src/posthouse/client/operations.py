@@ -400,7 +400,7 @@ def commit(
             raise
         raise TransactionInDoubt(
             f"the connection broke over the commit, and its outcome is not known: {error.cause}",
-            "Look whether its messages are there before its work is done again.",
+            "Check whether its messages are there before you repeat its work.",
         ) from None
 
 

@@ -82,7 +82,7 @@ class OpenQueue:
     ) -> Operation[list[Message]]:
         """Messages to keep."""
         if count < 1:
-            raise InvalidParameter("one message at least is to be received")
+            raise InvalidParameter("the number of messages must be at least 1")
         return ops.receive(self.core, self.receiving, count, timeout, tx)
 
     def lookup(

@@ -296,7 +296,7 @@ class RpcLink:
                 return
             self.lost = lost = LinkLost(
                 f"the connection to {host}:{port} broke: {str(error) or type(error).__name__}",
-                "Look whether the queue manager there runs, then ask again.",
+                "Check that the queue manager there runs, then try again.",
             )
             ended = [*self._waiting.values(), *(pending for pending, _, _ in self._held)]
             self._waiting.clear()

@@ -218,7 +218,7 @@ def _decide(topology: Topology, source: QueueManager, destination: QueueManager)
         servers = _of_sites(topology.routing_servers, source)
         if not servers:
             raise NoRoute(f"no site of {source.computer_name} has a routing server")
-        return Hops(servers, f"{name} is in another site, and routing servers know the way")
+        return Hops(servers, f"{name} is in another site, so messages go through a routing server")
     if not topology.is_gate(source):
         gates = _of_sites(topology.gates, source)
         if not gates:

@@ -142,7 +142,7 @@ def _access_faults(rights: dict[str, str]) -> Iterator[Fault]:
     for who, words in rights.items():
         if who.lower() not in PRINCIPALS:
             near = nearest(who, list(PRINCIPALS))
-            yield "default_access", f"{excerpt(who)} is nobody; the nearest is {near}"
+            yield "default_access", f"{excerpt(who)} is not a user or group; the nearest is {near}"
             continue
         try:
             default_access({who: words})

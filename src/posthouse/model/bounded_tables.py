@@ -66,4 +66,4 @@ class Shared(dict[Key, Value]):
 def require_room(count: int, limit: int, what: str, remedy: str = "") -> None:
     """Refuses one more where there are as many as there can be."""
     if count >= limit:
-        raise InsufficientResources(f"there are {limit} {what}, and no more can be", remedy)
+        raise InsufficientResources(f"there are {limit} {what}, which is the limit", remedy)

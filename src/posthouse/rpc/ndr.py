@@ -117,7 +117,7 @@ class Reader:
     def room_for(self, count: int, size: int) -> None:
         """Refuses a count of elements that cannot be there: each has at least `size` bytes."""
         if count * size > len(self.data) - self.at:
-            raise BadStub(f"{count} elements do not fit behind {self.at}")
+            raise BadStub(f"{count} elements do not fit after {self.at}")
 
     def varying(self) -> tuple[int, int]:
         """Maximum and actual count in front of a conformant varying array that begins at zero."""

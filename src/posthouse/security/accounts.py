@@ -171,7 +171,7 @@ def check_user_name(name: str) -> None:
             f"Use 1 to {USER_NAME_LENGTH_MAX} letters, digits or any of . _ - @",
         )
     if user_key(name) in PRINCIPALS or user_key(name).startswith("s-1-"):
-        raise IllegalUser(f"{name} means somebody else in access lists", "Choose another name.")
+        raise IllegalUser(f"{name} is a reserved name in access lists", "Choose another name.")
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):

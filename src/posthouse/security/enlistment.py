@@ -69,7 +69,7 @@ def parse_token(data: bytes) -> SignedToken:
     try:
         url = data[_FRONT.size : end].decode("ascii")
     except UnicodeDecodeError:
-        raise TransactionEnlist("the address in the transaction token is none") from None
+        raise TransactionEnlist("the address in the transaction token is not valid") from None
     token = EnlistmentToken(coordinator, url, transaction, expires_s)
     return SignedToken(token, data[:end], data[end:])
 

@@ -338,7 +338,7 @@ class Account:
                 stream = letter.sender, letter.format_name
                 before = last.get(stream)
                 if before is not None and before.order > letter.order:
-                    self._fault(f"{name} came behind {before.name} to {queue} of {machine}")
+                    self._fault(f"{name} came after {before.name} to {queue} of {machine}")
                 last[stream] = letter
 
     # -- each machine

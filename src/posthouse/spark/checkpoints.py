@@ -182,7 +182,7 @@ def _last_batch(files: Any, folder: str) -> int | None:
         found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
     except OSError as error:
         raise InvalidParameter(
-            f"{folder} cannot be read: {error}", "Look at its rights."
+            f"{folder} cannot be read: {error}", "Check its permissions."
         ) from error
     return max((int(one.base_name) for one in found if one.base_name.isdecimal()), default=None)
 

@@ -18,7 +18,7 @@ _UNREACHABLE: Final = re.compile(r"posthouse\.client\.errors\.\w+: (.+)")
 class SparkFailed(QueueError):
     """Spark gave up for a reason of its own."""
 
-    default_remedy = "Look at what Spark has logged."
+    default_remedy = "Check the log of Spark."
 
 
 def cause_of(error: PySparkException) -> Exception:
@@ -33,4 +33,4 @@ def cause_of(error: PySparkException) -> Exception:
     if unreachable := _UNREACHABLE.findall(said):
         return ServerUnreachable(unreachable[-1].strip())
     words = " ".join(said.strip().split("\n\n")[0].split())[:LENGTH_MAX]
-    return SparkFailed(f"Spark says: {words}")
+    return SparkFailed(f"Spark reports: {words}")

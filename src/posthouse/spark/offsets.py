@@ -87,7 +87,7 @@ def _sorted(values: Mapping[str, Any]) -> dict[str, Any]:
 def offset_of(json: object) -> StreamOffset:
     """The offset that Spark hands back; those of version 1 have neither stream nor identity."""
     if not isinstance(json, dict) or json.get("v") not in (FIRST_VERSION, VERSION):
-        raise InvalidParameter("the checkpoint has an offset that is none of this source", REMEDY)
+        raise InvalidParameter("the checkpoint has an offset of another source", REMEDY)
     return StreamOffset(
         group=str(json.get("group", "")),
         queues=_numbers(json, "queues"),

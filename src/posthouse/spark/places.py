@@ -68,7 +68,7 @@ def check_asked(options: SourceOptions, asked: Mapping[Endpoint, Sequence[str]])
             )
     if not known:
         raise QueueNotFound(
-            f"no queue matches {options.queue_pattern}", "Look with `posthouse queue list`."
+            f"no queue matches {options.queue_pattern}", "`posthouse queue list` shows the queues."
         )
 
 

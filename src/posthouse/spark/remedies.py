@@ -33,7 +33,7 @@ _CODES: Final = {
     classes.NACK_NOT_TRANSACTIONAL_QUEUE: 0xC00E0050,
 }
 _OWN: Final = {
-    classes.NACK_PURGED: "Somebody took them out of the outgoing queue: ask who, and why.",
+    classes.NACK_PURGED: "A user removed them from the outgoing queue. Ask who did it, and why.",
     classes.NACK_REACH_QUEUE_TIMEOUT: (
         "See with `posthouse queue list --outgoing` whether the way is open, or let senders allow "
         f"a longer time to reach the queue. {_AGAIN}"
@@ -52,7 +52,7 @@ _OWN: Final = {
     ),
     classes.NACK_MESSAGE_TOO_LARGE: "Send bodies in parts, or by reference to where they are.",
     classes.NACK_QUEUE_DELETED: f"Create the queue again, or choose another. {_AGAIN}",
-    classes.NACK_QUEUE_PURGED: f"Somebody purged the queue. If that was a mistake: {_AGAIN[5:]}",
+    classes.NACK_QUEUE_PURGED: f"The queue was purged. If that was a mistake: {_AGAIN[5:]}",
     classes.NACK_RECEIVE_TIMEOUT: (
         "See whether the receiving application runs and keeps up, or let senders allow a longer "
         f"time to be received. {_AGAIN}"

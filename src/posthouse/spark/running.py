@@ -47,7 +47,7 @@ class Flow:
         self.outputs = [step for step in steps.values() if step.is_output]
         if not self.outputs:
             raise InvalidParameter(
-                "the file leaves nothing behind", "Decorate a function with @table or @sends(...)."
+                "the file has no output", "Decorate a function with @table or @sends(...)."
             )
         for step in self.outputs:
             list(self.sources(step))

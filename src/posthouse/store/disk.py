@@ -130,7 +130,7 @@ class RealFile(File):
         while done < total:
             written = os.pwritev(self._descriptor, behind(buffers, done), offset + done)
             if written == 0:
-                raise OSError(errno.EIO, "the disk takes no more bytes and gives no reason")
+                raise OSError(errno.EIO, "the disk accepts no more bytes, without a reason")
             done += written
         return total
 

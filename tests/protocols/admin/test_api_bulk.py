@@ -282,7 +282,7 @@ def test_only_messages_may_be_large(tmp_path: Path) -> None:
         await rig.create()
         ids = b'{"lookup_ids": [' + b"1," * 600_000 + b"1]}"
         reply = await rig.ask("POST", at() + "/delete", raw=ids)
-        assert (reply.status, reply.json["error"]["remedy"]) == (413, "Ask in several portions.")
+        assert (reply.status, reply.json["error"]["remedy"]) == (413, "Split the request.")
         await rig.send(body_text="x" * 2_000_000)
 
     with_api(tmp_path, work)

@@ -104,15 +104,14 @@ def decode(
 ) -> None:
     """Print packets field by field, or what is in the body of a message.
 
-    Takes what one side of a session sends: handshake, messages and acknowledgments of all kinds;
-    also ping datagrams, HTTP messages that carry SRMP with their answers, and requests or replies
-    of NCP as they came over TCP, or one datagram of it; PGM packets, also out of a pcap file. A
-    packet that breaks its document ends the command with exit code 1 and the offset; the packets
-    in front of it are printed.
+    The input is what one side of a connection sends: packets of the binary protocol, ping
+    datagrams, HTTP requests or responses with SRMP, NCP requests or replies (TCP, or one datagram),
+    PGM packets (also from a pcap file). A malformed packet ends the command with exit code 1 and
+    its offset; the packets before it are printed.
 
-    With --body it decodes what an application put into a message: XML, JSON, text, ActiveX values,
-    BinaryFormatter, WCF, and the headers of NServiceBus, Rebus and MassTransit in the extension.
-    Bytes that break the format they claim are shown with the reason. Files are read only.
+    With --body it decodes the body of a message: XML, JSON, text, ActiveX values, BinaryFormatter,
+    WCF, and the headers of NServiceBus, Rebus and MassTransit in the extension. If the bytes do not
+    match their format, the reason is shown. Files are only read.
 
     Example: posthouse decode message.bin
 

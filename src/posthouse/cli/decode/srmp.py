@@ -83,7 +83,7 @@ def _fields(head: bytes) -> dict[str, str]:
     for line in head.decode("latin-1").split("\r\n")[1:-2]:
         match = _FIELD.fullmatch(line)
         if match is None or match[1].lower() in found:
-            raise MalformedPacket("a field of an HTTP message that is none, or is there twice")
+            raise MalformedPacket("a field of an HTTP message is malformed or repeated")
         found[match[1].lower()] = match[2]
     return found
 

@@ -51,10 +51,10 @@ def demo(
         bool, typer.Option("--json", help="Print the report as one line of JSON.")
     ] = False,
 ) -> None:
-    """Run two queue managers, kill one under load, deliver orders, pipe them through Spark.
+    """Run two queue managers, kill one under load, deliver orders, process them with Spark.
 
-    Ends with exit code 0 only if nothing acknowledged was lost, nothing came twice and the books
-    balance. The data stays; the servers are stopped at the end.
+    The exit code is 0 only if no acknowledged message was lost, none came twice and the books
+    balance. The servers are stopped at the end; the data stays.
 
     Example: posthouse demo --orders 2000
     """

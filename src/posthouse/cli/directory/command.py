@@ -47,21 +47,25 @@ MachineName = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    summary = "Machines, sites, links between them, lists of queues; routes."
+    summary = "Directory: machines, sites, links, distribution lists, routes."
     inner = group(app, "directory", "Queue manager", summary)
     inner.command("export")(export)
     inner.command("import")(import_file)
     inner.command("refresh")(refresh)
     inner.command("route")(route)
-    machine = group(inner, "machine", "", "Queue managers, where they are: create, list, delete.")
+    machine = group(
+        inner, "machine", "", "Queue managers and their addresses: create, list, delete."
+    )
     machine.command("create")(add_machine)
     machine.command("list")(list_machines)
     machine.command("delete")(remove_machine)
-    site = group(inner, "site", "", "Machines that reach each other: create, list, delete.")
+    site = group(
+        inner, "site", "", "Sites, groups of machines that reach each other: create, list, delete."
+    )
     site.command("create")(add_site)
     site.command("list")(list_sites)
     site.command("delete")(remove_site)
-    link = group(inner, "link", "", "Ways between sites: create, list, delete.")
+    link = group(inner, "link", "", "Links between sites: create, list, delete.")
     link.command("create")(add_link)
     link.command("list")(list_links)
     link.command("delete")(remove_link)
@@ -114,9 +118,9 @@ def import_file(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Make the directory say what a file says: all of it, or nothing where something is wrong.
+    """Change the directory to match a file. If anything in the file is wrong, nothing is changed.
 
-    This queue manager itself and its own public queues stay, whatever the file says.
+    The entry of this queue manager and its own public queues are not changed.
 
     Example: posthouse directory import directory.toml --dry-run
     """
@@ -128,7 +132,7 @@ def import_file(
 
 @talking
 def refresh(remote: Remote) -> None:
-    """Ask the authority of a shared directory for changes now. Exit code 1 if it is away.
+    """Read the shared directory now. Exit code 1 if it cannot be reached.
 
     Example: posthouse directory refresh
     """
@@ -149,7 +153,7 @@ def route(
         bool, typer.Option("--dot", help="Print sites, links and the route as a Graphviz graph.")
     ] = False,
 ) -> None:
-    """Explain the way that messages take from one machine to another.
+    """Show the route of messages from one machine to another, with the reason for each hop.
 
     Example: posthouse directory route ALPHA ALPHA
     """
@@ -268,9 +272,9 @@ def add_machine(
         ),
     ] = None,
 ) -> None:
-    """Enter a queue manager, or change what is known of it.
+    """Add a queue manager to the directory, or change its entry.
 
-    What is not named here stays as it is; an empty value, as in --site '', takes out all of them.
+    Options that you leave out are not changed; an empty value, such as --site '', removes all.
 
     Example: posthouse directory machine create BETA 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11
     """
@@ -322,7 +326,7 @@ def list_machines(remote: Remote) -> None:
 
 @talking
 def remove_machine(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Take a queue manager out of the directory.
+    """Delete a queue manager from the directory.
 
     Example: posthouse directory machine delete BETA --yes
     """
@@ -343,7 +347,7 @@ def add_site(
         ),
     ] = None,
 ) -> None:
-    """Enter a site, or change what is known of it.
+    """Create a site, or change its entry.
 
     Example: posthouse directory site create Berlin
     """
@@ -377,7 +381,7 @@ def list_sites(remote: Remote) -> None:
 
 @talking
 def remove_site(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Take a site out of the directory.
+    """Delete a site from the directory.
 
     Example: posthouse directory site delete Berlin --yes
     """
@@ -409,9 +413,9 @@ def add_link(
     ] = None,
     description: Annotated[str | None, typer.Option("--description", help="Description.")] = None,
 ) -> None:
-    """Enter a link between two sites, or change its cost and its gates.
+    """Create a link between two sites, or change its cost and its site gates.
 
-    What is not named here stays as it is; an empty value, as in --gate '', takes out all of them.
+    Options that you leave out are not changed; an empty value, such as --gate '', removes all.
 
     Example: posthouse directory link create Berlin Hamburg --cost 5
     """
@@ -442,7 +446,7 @@ def list_links(remote: Remote) -> None:
 def remove_link(
     remote: Remote, one: SiteName, other: SiteName, dry_run: DryRun = False, yes: Yes = False
 ) -> None:
-    """Take a link out of the directory.
+    """Delete a link from the directory.
 
     Example: posthouse directory link delete Berlin Hamburg --yes
     """
@@ -465,7 +469,7 @@ def add_list(
         ),
     ] = None,
 ) -> None:
-    """Enter a distribution list, or give it other members. Messages to DL=guid go to all of them.
+    """Create a distribution list, or replace its members. Messages to DL=GUID go to all of them.
 
     Example: posthouse directory list create Branches --member 'DIRECT=OS:beta\\private$\\orders'
     """
@@ -490,7 +494,7 @@ def list_lists(remote: Remote) -> None:
 
 @talking
 def remove_list(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Take a distribution list out of the directory.
+    """Delete a distribution list from the directory.
 
     Example: posthouse directory list delete Branches --yes
     """

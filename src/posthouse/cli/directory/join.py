@@ -19,11 +19,11 @@ def register(inner: typer.Typer) -> None:
 
 
 def join(home: Home = None, json: Json = False) -> None:
-    """Become the queue manager that a directory server knows below this computer.
+    """Join a directory server: take the identity that it has for this computer's queue manager.
 
-    For a home that does not run yet, with `directory.ldap` in its posthouse.toml. The object of
-    this queue manager is found on the server, or entered; an unused home takes over its identifier,
-    which domains give themselves.
+    For a home that is not running, with `directory.ldap` in its posthouse.toml. The object of this
+    queue manager is found on the server, or created there. An unused home takes over the identifier
+    of the object, because domains assign identifiers themselves.
 
     Example: posthouse directory join --home ./second
     """
@@ -47,7 +47,7 @@ def join(home: Home = None, json: Json = False) -> None:
 
 
 def schema() -> None:
-    """Print the schema that OpenLDAP needs beside its own msuser.schema.
+    """Print the schema that OpenLDAP needs in addition to its own msuser.schema.
 
     Example: posthouse directory schema
     """

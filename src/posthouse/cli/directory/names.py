@@ -59,7 +59,7 @@ def register(inner: typer.Typer) -> None:
     user.command("create")(add_user)
     user.command("list")(list_users)
     user.command("delete")(remove_user)
-    alias = group(inner, "alias", "", "Names that stand for one queue each: create, list, delete.")
+    alias = group(inner, "alias", "", "Aliases of queues: create, list, delete.")
     alias.command("create")(add_alias)
     alias.command("list")(list_aliases)
     alias.command("delete")(remove_alias)
@@ -89,10 +89,10 @@ def add_user(
     name: Annotated[str, typer.Option("--name", help="Name of the user, for people.")] = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Enter a user, or add a certificate: every queue manager then accepts what it signs.
+    """Add a user or a certificate to the directory, so that its signatures are accepted.
 
-    Without an account here, name the user by SID: `posthouse user list` on the other machine
-    shows it.
+    Name a user without an account here by SID, which `posthouse user list` on the other machine
+    shows.
 
     Example: posthouse directory user create S-1-5-21-1-2-3-1001 --name Ada --certificate ada.pem
     """
@@ -173,7 +173,7 @@ def remove_user(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Remove a user from the directory, or one certificate: what it signs is no longer trusted.
+    """Delete a user or one certificate from the directory. Its signatures are no longer trusted.
 
     Example: posthouse directory user delete Ada --yes
     """
@@ -202,7 +202,7 @@ def add_alias(
     ],
     description: Annotated[str | None, typer.Option("--description", help="Description.")] = None,
 ) -> None:
-    """Enter a name for a queue, or let it stand for another one. Messages go to DL= and its guid.
+    """Create or change an alias of a queue. Send to it as DL= and its GUID.
 
     Example: posthouse directory alias create Till 'DIRECT=OS:beta\\private$\\till'
     """
@@ -228,7 +228,7 @@ def list_aliases(remote: Remote) -> None:
 
 @talking
 def remove_alias(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Take a queue alias out of the directory.
+    """Delete a queue alias from the directory.
 
     Example: posthouse directory alias delete Till --yes
     """
@@ -265,10 +265,10 @@ def add_queue(
         ),
     ] = None,
 ) -> None:
-    """Enter a public queue of another machine, or change what is known of it.
+    """Add a public queue of another machine to the directory, or change its entry.
 
-    Queues of this machine enter themselves: posthouse queue create 'HOST\\name'. What is not named
-    here stays as it is.
+    Queues of this machine are added by posthouse queue create 'HOST\\name'. Options that you leave
+    out are not changed.
 
     Example: posthouse directory queue create 'BETA\\orders' 5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b77
     """
@@ -308,7 +308,7 @@ def find_queues(
     modified_before: Annotated[str | None, _moment("Find queues changed before this time.")] = None,
     limit: Annotated[int, typer.Option("--limit", help="Show at most this many queues.")] = 1000,
 ) -> None:
-    """Find public queues by what they are, where they are, and when they were made or changed.
+    """Find public queues by label, type, computer, and time of creation or change.
 
     Times are 2026-11-16 or 2026-11-16T12:00:00+01:00; without a zone they are in UTC.
 
@@ -362,7 +362,7 @@ def remove_queue(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Take a public queue of another machine out of the directory; the queue itself stays.
+    """Delete a public queue of another machine from the directory. The queue itself stays.
 
     Example: posthouse directory queue delete 'BETA\\orders' --yes
     """

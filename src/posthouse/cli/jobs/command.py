@@ -74,7 +74,7 @@ Operator = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    inner = group(app, "job", "Job queues", "Job queues: jobs, queues, queue servers.")
+    inner = group(app, "job", "Job queues", "Jobs, job queues and queue servers.")
     inner.command("submit")(submit)
     inner.command("list")(list_jobs)
     inner.command("show")(show)
@@ -162,7 +162,7 @@ def submit(
         ),
     ] = None,
 ) -> None:
-    """Submit a job: its file goes into the queue and is released when it is whole.
+    """Submit a job. It can be serviced when its file is complete.
 
     Example: posthouse job submit REPORTS query.sql --type sql --restart
     """
@@ -210,7 +210,7 @@ def _send(remote: Remote, job: JobJson, source: IO[bytes], opened: str, size: in
 
 @talking
 def list_jobs(remote: Remote, queue: Queue) -> None:
-    """List the jobs of a queue in their order.
+    """List the jobs of a queue in order.
 
     Example: posthouse job list REPORTS
     """
@@ -315,7 +315,7 @@ def history(
         int, typer.Option("--limit", min=1, help="Show at most this many, the newest.")
     ] = 50,
 ) -> None:
-    """Show what became of jobs: finished, failed, removed; the newest last.
+    """Show jobs that have ended: finished, failed, removed; the newest last.
 
     Example: posthouse job history REPORTS
     """
@@ -361,9 +361,9 @@ def watch(
         int | None, typer.Argument(metavar="[NUMBER]", help="Watch only this job, until it ends.")
     ] = None,
 ) -> None:
-    """Watch a job until it ends, or a queue until it is empty; each change is a line.
+    """Watch a job until it ends, or a queue until it is empty; prints a line for each change.
 
-    Ends with exit code 0 if the job was finished, else with 1.
+    The exit code is 0 if the job was finished, else 1.
 
     Example: posthouse job watch REPORTS 1
     """
@@ -421,7 +421,7 @@ def _tell_end(remote: Remote, queue: str, number: int) -> None:
 
 @talking
 def hold(remote: Remote, queue: Queue, number: Number, operator: Operator = False) -> None:
-    """Hold a job: it advances, and is not serviced until it is released.
+    """Hold a job. It moves up in the queue, but is not serviced until you release it.
 
     Example: posthouse job hold REPORTS 1
     """
@@ -455,7 +455,7 @@ def move(
         typer.Argument(metavar="POSITION", min=1, help="New position; 1 is the head of the queue."),
     ],
 ) -> None:
-    """Move a job to another position in its queue: the operators' right.
+    """Move a job to another position in its queue. Only operators may do this.
 
     Example: posthouse job move REPORTS 1 1
     """
@@ -470,7 +470,7 @@ def transfer(
     number: Number,
     to: Annotated[str, typer.Argument(metavar="TO", help="Job queue to move the job to.")],
 ) -> None:
-    """Move a job to the end of another queue, where it has another number.
+    """Move a job to the end of another queue, where it gets a new number.
 
     Example: posthouse job transfer REPORTS 1 NIGHTLY
     """
@@ -524,7 +524,7 @@ def change(
         ),
     ] = None,
 ) -> None:
-    """Change a job that waits.
+    """Change a waiting job.
 
     Example: posthouse job set REPORTS 1 --description 'monthly figures'
     """
@@ -547,7 +547,7 @@ def _maybe(value: Any, made: Callable[[Any], Any]) -> Any:
 
 @talking
 def remove(remote: Remote, queue: Queue, number: Number, yes: Yes = False) -> None:
-    """Remove a job with its file; one that is serviced is broken off.
+    """Remove a job with its file. A job in service is aborted.
 
     Example: posthouse job delete REPORTS 1 --yes
     """

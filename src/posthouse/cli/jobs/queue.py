@@ -90,9 +90,9 @@ def create(
         ),
     ] = "",
 ) -> None:
-    """Create a job queue, and say who may use, operate and service it.
+    """Create a job queue, with the users who may use, operate and service it.
 
-    Whoever is not listed may not, supervisors included.
+    Others may not, not even supervisors.
 
     Example: posthouse job queue create REPORTS
     """
@@ -157,7 +157,7 @@ def _status(one: JobQueueJson) -> str:
 
 @talking
 def show(remote: Remote, queue: Queue) -> None:
-    """Show a job queue: its status, who is attached, who may what.
+    """Show a job queue: status, attached servers, and who may do what.
 
     Example: posthouse job queue show REPORTS
     """
@@ -217,10 +217,11 @@ def set_queue(
         ),
     ] = None,
 ) -> None:
-    """Stop or open a queue; bind it to queues of messages.
+    """Stop or open a job queue, or connect it with message queues.
 
-    With --submit-from each message there becomes a job of its authenticated sender, in the same
-    commit that receives it. With --response-queue the end of each job is a message there.
+    With --submit-from, each message of that queue becomes a job of its authenticated sender, in the
+    commit that receives it. With --response-queue, the end of each job sends a message to that
+    queue.
 
     Example: posthouse job queue set REPORTS --status no_service
     """
@@ -269,9 +270,9 @@ def _properties(remote: Remote, queue: str) -> str:
 
 @talking
 def allow(remote: Remote, queue: Queue, role: Role, members: Members) -> None:
-    """Let somebody use, operate or service a queue.
+    """Allow users to use, operate or service a job queue.
 
-    The role code-users is for those whose jobs may be Python programs; at first nobody has it.
+    The role code-users allows jobs that are Python programs. A new queue has no code-users.
 
     Example: posthouse job queue allow REPORTS users SUPERVISOR
     """
@@ -283,7 +284,7 @@ def allow(remote: Remote, queue: Queue, role: Role, members: Members) -> None:
 
 @talking
 def deny(remote: Remote, queue: Queue, role: Role, members: Members) -> None:
-    """Let somebody do so no more.
+    """Take a role of a job queue away from users.
 
     Example: posthouse job queue deny REPORTS users SUPERVISOR
     """

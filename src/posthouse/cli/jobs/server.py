@@ -148,14 +148,14 @@ def run(
 ) -> None:
     """Service job queues: one command for each job, without a shell.
 
-    The command has the job's file on standard input and as {file}; POSTHOUSE_JOB names a file with
-    what is known of the job as JSON. Its exit code states whether the job is finished (0) or
-    failed. Lines such as `3/10 halfway` that it writes to the file in POSTHOUSE_JOB_PROGRESS are
-    its progress, and the last of its output is its result. It runs in a folder of its own and with
-    a clean environment.
+    The command gets the file of the job on standard input and as {file}; POSTHOUSE_JOB names a JSON
+    file with the properties of the job. Exit code 0 finishes the job, any other fails it. Lines
+    such as `3/10 halfway` that the command writes to the file in POSTHOUSE_JOB_PROGRESS are shown
+    as its progress; the end of its output is the result. It runs in a folder of its own with a
+    clean environment.
 
-    The command is looked up before the first job is taken: exit code 2 if it is not there. Exit
-    code 1: a job failed, or the command could not be run any more; that job stays in its queue.
+    If the command does not exist, the server ends with exit code 2 before it takes a job. Exit code
+    1: a job failed, or the command could no longer be run; that job stays in its queue.
 
     Example: posthouse job server run COUNTER --queue REPORTS --enrol --jobs 1 -- wc -c
     """
@@ -245,11 +245,11 @@ def spark(
 ) -> None:
     """Service job queues with Spark: SQL, pipelines and PySpark files.
 
-    Jobs of type sql are one SELECT, those of type pipeline JSON such as {"pipeline": "archive",
-    "queues": ["./private$/orders"]}; both run in one session with the rights of who submitted
-    them. Those of type pyspark are programs of users in Q_CODE_USERS: each is an application of
-    its own. With a queue of type archive this is the archive server of NetWare's document.
-    Exit code 1: a job failed.
+    A job of type sql is one SELECT. A job of type pipeline is JSON such as {"pipeline": "archive",
+    "queues": ["./private$/orders"]}. Both run in one Spark session with the rights of the user who
+    submitted the job. A job of type pyspark is a program of a user in Q_CODE_USERS and runs as an
+    application of its own. With a queue of type archive this is the archive server of NetWare's
+    document. Exit code 1: a job failed.
 
     Example: posthouse job server spark --queue REPORTS --enrol --lake ./lake --jobs 1
     """

@@ -46,11 +46,11 @@ def scan_machines(
 ) -> None:
     """List the queues of MSMQ machines, with counts, journals, dead letters and outgoing queues.
 
-    Machines are asked by management calls (MS-MQMR, TCP 135 and 2103); no message is read, and
-    nothing is needed on them. What could not be asked is listed with the reason. No queue manager
-    is needed here. Not tried against Windows.
+    The command uses management calls (MS-MQMR, TCP 135 and 2103). It reads no messages, and needs
+    nothing installed on the machines and no queue manager here. Failed questions are listed with
+    the reason. Not tried against Windows.
 
-    Exit code 0: everything was asked, 1: something was not, 3: no machine was reached.
+    Exit code 0: everything was answered, 1: something was not, 3: no machine was reached.
 
     Example: posthouse scan localhost --timeout 5s --output inventory.json --html machines.html
     """

@@ -75,10 +75,9 @@ def find(
 ) -> None:
     """Find messages of all queues that you may look into.
 
-    A filter compares fields of the message JSON, joined by and, or, not and brackets.
-    The sign ~ is for texts that contain another one. What is in a message can be asked for as well:
-    text, format, message_type, exception_type, failed_queue, header["NAME"] and others
-    (docs/formats.md).
+    A filter compares fields of the message JSON; join comparisons with and, or, not and
+    parentheses. ~ means "contains". You can also search the content: text, format, message_type,
+    exception_type, failed_queue, header["NAME"] and others (docs/formats.md).
 
     Example: posthouse message find 'priority >= 5 and label ~ "order"'
 
@@ -129,7 +128,7 @@ def explain(
     remote: Remote,
     id: Annotated[str, typer.Argument(metavar="ID", help="Message id: GUID\\NUMBER.")],
 ) -> None:
-    r"""Say where a message is, and why: what made it a dead letter, for one.
+    r"""Show where a message is, and why; for example, why it became a dead letter.
 
     The exit code is 1 if it is in no queue that you may look into.
 
@@ -183,10 +182,10 @@ def move(
     authentication: Level = None,
     mechanism: Mechanisms = None,
 ) -> None:
-    """Move messages to another queue of the same machine; they stay the same messages.
+    """Move messages to another queue of the same machine. They keep their identifiers.
 
-    Without --where and --lookup-id all of them are moved. On another computer a queue and its
-    subqueues are the queues between which that is possible.
+    Without --where and --lookup-id all messages are moved. On another computer, messages can only
+    be moved between a queue and its subqueues.
 
     Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
     """
@@ -216,7 +215,7 @@ def copy(
 ) -> None:
     """Send copies of messages to any queue; the copies are new messages.
 
-    Without --where and --lookup-id all of them are copied.
+    Without --where and --lookup-id all messages are copied.
 
     Example: posthouse message copy './private$/orders' './private$/audit' --where 'priority = 7'
     """
@@ -236,7 +235,7 @@ def delete(
 ) -> None:
     """Delete messages, as if they had been received.
 
-    Which ones has to be said; `posthouse queue purge` removes all.
+    Choose them with --where or --lookup-id; `posthouse queue purge` removes all messages.
 
     Example: posthouse message delete './private$/orders' --where 'label = "test"' --dry-run
     """
@@ -266,9 +265,9 @@ def resend(
     lookup_ids: LookupIds = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Send messages again, dead letters for one, and remove them from where they are.
+    """Send messages again, such as dead letters, and remove them from their queue.
 
-    Without --where and --lookup-id all of them are sent.
+    Without --where and --lookup-id all messages are sent.
 
     Example: posthouse message resend './system$;deadletter' --where 'class = nack-receive-timeout'
     """

@@ -57,9 +57,9 @@ def failures(
 ) -> None:
     """Show why messages failed: in groups by exception, its message and the first own stack frame.
 
-    For error queues of NServiceBus and Rebus, and for dead letters. Own is what does not belong to
-    .NET or to a message bus. The key of a group is the same in every run; `posthouse message
-    return --group KEY` sends its messages back. The messages stay where they are.
+    For error queues of NServiceBus and Rebus, and for dead letters. An own stack frame does not
+    belong to .NET or to a message bus. The key of a group is the same in every run; `posthouse
+    message return --group KEY` sends its messages back. This command does not move messages.
 
     Example: posthouse failures './private$/error'
     """

@@ -131,9 +131,9 @@ def export(
         bool, typer.Option("--overwrite", help="Replace an existing file.")
     ] = False,
 ) -> None:
-    """Write messages into a file as lines of JSON, bodies in base64. They stay in the queue.
+    """Write messages to a file as lines of JSON, bodies in base64. They stay in the queue.
 
-    The file is there when all of them are in it. `message import` sends them again.
+    The file appears when it is complete. `message import` sends its messages again.
 
     Example: posthouse message export './private$/orders' orders.jsonl --where 'priority >= 5'
     """
@@ -203,9 +203,9 @@ def import_messages(
 ) -> None:
     """Send the messages of a file that `message export` wrote, as new messages.
 
-    All that a sender says is as it was; identifier, times and lookup id are new. Lines may be
-    written by hand too: `body_text` or `body` is enough. A folder of `posthouse receive --out` is
-    sent in the order of its names. A file is checked before the first message of it is sent.
+    Properties that a sender sets are kept; identifier, times and lookup id are new. You can write
+    lines by hand: `body_text` or `body` is enough. A folder of `posthouse receive --out` is sent in
+    the order of its file names. A file is checked before its first message is sent.
 
     Example: posthouse message import orders.jsonl './private$/orders' --dry-run
     """

@@ -1,5 +1,4 @@
-"""What commands that run Spark have in common: a session, and a way to the queue manager that tasks
-can go too, in other processes and on other machines."""
+"""What commands that run Spark share: a session, and the endpoint that its tasks use."""
 
 from __future__ import annotations
 

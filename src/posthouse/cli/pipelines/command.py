@@ -46,14 +46,14 @@ class Pipeline(NamedTuple):
 
 PIPELINES: Final = (
     Pipeline("archive", "queues and journals into a lake, a Delta table, each message once"),
-    Pipeline("replay", "messages of a lake back to queues, each of them once"),
-    Pipeline("deadletters", "dead letters by reason, sender, queue and hour; alike ones together"),
-    Pipeline("latency", "from send to arrival to receipt, by route, hour and message type"),
-    Pipeline("traffic", "what is in queues, by format and message type; what cannot be read"),
+    Pipeline("replay", "messages of a lake back to queues, each once"),
+    Pipeline("deadletters", "dead letters by reason, sender, queue and hour, in clusters"),
+    Pipeline("latency", "times from send to arrival to receipt, by route, hour and message type"),
+    Pipeline("traffic", "messages in queues by format and message type, and unreadable ones"),
     Pipeline("sql", "read-only SQL over live queues, journals, dead letters and a lake"),
-    Pipeline("erase", "messages of a lake and of all its older versions, for good"),
+    Pipeline("erase", "erases messages from a lake and all its older versions"),
     Pipeline("run", "a pipeline of your own, from a Python file"),
-    Pipeline("settle", "acknowledges what a stream that ended has committed"),
+    Pipeline("settle", "acknowledges the last batch that an ended stream has committed"),
 )
 
 Checkpoint = Annotated[
@@ -155,8 +155,8 @@ def archive(
 ) -> None:
     """Copy queues and journals into a lake, a Delta table by queue and day, each message once.
 
-    Ends when what was there at the start is archived. Whatever stops it, the same command goes on
-    where it was. Small files are put together by the way. Read a lake with `pipeline sql`,
+    It ends when all messages that were there at the start are archived. After any interruption, the
+    same command continues. Small files are combined on the way. Read a lake with `pipeline sql`,
     posthouse.spark.lake(DIR) or any program that reads Delta tables.
 
     Example: posthouse pipeline archive './private$/orders' --lake ./lake --consume
@@ -354,10 +354,10 @@ def settle(
         typer.Argument(metavar="CHECKPOINT", help="Checkpoint folder of a stream that has ended."),
     ],
 ) -> None:
-    """Acknowledge what a stream has committed: Spark itself never does that for its last batch.
+    """Acknowledge the last batch that a stream has committed, which Spark itself never does.
 
-    Only what is in the checkpoint's commits counts. It can be repeated; our own pipelines do it
-    when they end.
+    Only batches in the commits of the checkpoint count. You can repeat the command. Posthouse's own
+    pipelines settle when they end.
 
     Example: posthouse pipeline settle ./lake/_posthouse/checkpoints/0123456789abcdef
     """

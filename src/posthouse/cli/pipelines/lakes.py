@@ -80,10 +80,10 @@ def erase(
 ) -> None:
     """Erase messages from a lake and from all its older versions, for good.
 
-    Files that hold such messages are written again without them; files of older versions are
-    deleted, so that none of them can be read after this. Then every file that is left is looked at:
-    the command ends well only if the condition holds for no message in any of them. Messages in
-    queues, and copies of the lake elsewhere, are not touched.
+    Files with such messages are rewritten without them, and files of older versions are deleted, so
+    that those versions can no longer be read. Then every remaining file is checked: the command
+    succeeds only if no message matches. Messages in queues, and copies of the lake elsewhere, are
+    not changed.
 
     Example: posthouse pipeline erase --lake ./lake --where "label = 'customer 4711'" --dry-run
     """

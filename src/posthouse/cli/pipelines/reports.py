@@ -88,10 +88,10 @@ def deadletters(
     dry_run: DryRun = False,
     master: Master = None,
 ) -> None:
-    """Dead letters by reason, sender, queue and hour; alike ones in clusters, with a remedy.
+    """Report dead letters by reason, sender, queue and hour, in clusters with a remedy.
 
-    They stay where they are, unless --resend names a cluster: its messages go where they were to
-    go at first, and are dead letters no more. Without --queue the dead letters of the system.
+    Messages are not moved unless --resend names a cluster: its messages are sent to their first
+    destination again and removed here. Without --queue, the system's dead letters are read.
 
     Example: posthouse pipeline deadletters --out ./deadletters
     """
@@ -143,7 +143,7 @@ def _tell_resent(remote: Remote, done: Resent, dry_run: bool) -> None:
     else:
         say(f"{done.done:,} messages sent again.")
         if done.gone:
-            say(f"{done.gone:,} were gone meanwhile.")
+            say(f"{done.gone:,} were gone already.")
     if done.refused:
         raise CommandFailed(f"{done.refused:,} messages were refused: {done.error}")
 
@@ -173,7 +173,7 @@ def latency(
     queues: Queues = None,
     master: Master = None,
 ) -> None:
-    """Times from send to arrival to receipt by route, as percentiles, and by hour.
+    """Report times from send to arrival to receipt by route, as percentiles, and by hour.
 
     From waiting messages, journals, administration acknowledgments and reports of traced
     messages; without --queue from all queues that you may look into.
@@ -237,10 +237,11 @@ def traffic(
     ] = None,
     master: Master = None,
 ) -> None:
-    """What is in queues: messages by queue, format, message type, exception and hour.
+    """Report the messages in queues by queue, format, message type, exception and hour.
 
-    Bodies and headers are decoded (docs/formats.md). What could not be read is named, with the
-    reason. Without --queue all queues that you may look into, journals included.
+    Bodies and headers are decoded (docs/formats.md). Messages that cannot be decoded are listed
+    with the reason. Without --queue, all queues that you may read are included, with their
+    journals.
 
     Example: posthouse pipeline traffic --out ./traffic
     """
@@ -360,11 +361,11 @@ def sql(
     ] = 1000,
     master: Master = None,
 ) -> None:
-    """Ask queues, journals, dead letters and a lake with SQL. It reads, and nothing else.
+    """Query queues, journals, dead letters and a lake with SQL. It only reads.
 
     Tables: queues.NAME, journals.NAME, system.journal, system.deadletter, system.deadxact,
-    lake.messages; SHOW TABLES lists them. Only those named are read. Names with other signs stand
-    between backquotes, and so does a whole path name.
+    lake.messages; SHOW TABLES lists them. Only the tables in the statement are read. Put names with
+    special characters, and whole path names, between backquotes.
 
     Example: posthouse pipeline sql "SELECT label, count(*) FROM queues.orders GROUP BY label"
     """

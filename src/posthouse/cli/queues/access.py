@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 @talking
 def grant(remote: Remote, path: QueuePath, who: Who, rights: Rights) -> None:
-    """Give somebody rights on a queue.
+    """Grant rights on a queue.
 
     Example: posthouse queue grant './private$/orders' alice peek,receive
     """
@@ -46,7 +46,7 @@ def grant(remote: Remote, path: QueuePath, who: Who, rights: Rights) -> None:
 
 @talking
 def deny(remote: Remote, path: QueuePath, who: Who, rights: Rights) -> None:
-    """Deny somebody rights on a queue, whatever else grants them.
+    """Deny rights on a queue. A denial overrides all grants.
 
     Example: posthouse queue deny './private$/orders' anonymous send
     """
@@ -64,7 +64,7 @@ def _change(remote: Remote, path: str, verb: str, who: str, rights: str) -> None
 
 @talking
 def revoke(remote: Remote, path: QueuePath, who: Who) -> None:
-    """Remove everything that a queue's access list says of somebody.
+    """Remove all entries of a user from the access list of a queue.
 
     Example: posthouse queue revoke './private$/orders' alice
     """

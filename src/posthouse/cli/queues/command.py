@@ -44,8 +44,9 @@ from posthouse.model.properties import (
 
 NO_QUOTA = "none"
 NO_QUEUES = (
-    "There is no queue that you may list. `posthouse queue create './private$/NAME'` makes one; "
-    "the owner of a queue lets you list it with `posthouse queue grant PATH WHO get-properties`."
+    "There is no queue that you may list. Create one with `posthouse queue create "
+    "'./private$/NAME'`. The owner of a queue allows you to list it with `posthouse "
+    "queue grant PATH WHO get-properties`."
 )
 PUBLIC_MADE = (
     "This is a public queue: its name is in the directory. A private queue has private$ in its "
@@ -110,7 +111,12 @@ CodePage = typer.Option(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    inner = group(app, "queue", "Queues and messages", "Queues: create, list, show, change, empty.")
+    inner = group(
+        app,
+        "queue",
+        "Queues and messages",
+        "Queues: create, list, show, set, purge, delete, rights.",
+    )
     inner.command("create")(create)
     inner.command("list")(list_queues)
     inner.command("show")(show)
@@ -220,8 +226,8 @@ def list_queues(
 
     With --machine all queues of another machine, as `posthouse scan` shows them.
 
-    Of outgoing queues it shows how far their messages have come: unsent; sent and not yet
-    acknowledged; arrived, but whether they were read is not known yet.
+    For outgoing queues it shows how many messages are not sent, sent but not acknowledged, and
+    arrived but not yet known to be received.
 
     Example: posthouse queue list --outgoing
     """
@@ -401,7 +407,7 @@ def set_queue(
     poison_queue: Annotated[str | None, PoisonQueue] = None,
     retry_delays: Annotated[str | None, RetryDelays] = None,
 ) -> None:
-    """Change properties of a queue; those that are not named stay.
+    """Change properties of a queue. Options that you leave out are not changed.
 
     Whether a queue is transactional is decided when it is created.
 
@@ -511,7 +517,7 @@ def _tell_destroyed(remote: Remote, verb: str, path: str, result: CountJson) -> 
 
 @talking
 def pause(remote: Remote, path: QueuePath) -> None:
-    """Pause an outgoing queue: nothing leaves it until it is resumed.
+    """Pause an outgoing queue. Its messages are not sent until you resume it.
 
     Example: posthouse queue pause 'DIRECT=OS:beta\\private$\\orders'
     """
@@ -520,7 +526,7 @@ def pause(remote: Remote, path: QueuePath) -> None:
 
 @talking
 def resume(remote: Remote, path: QueuePath) -> None:
-    """Let a paused outgoing queue go on.
+    """Resume a paused outgoing queue.
 
     Example: posthouse queue resume 'DIRECT=OS:beta\\private$\\orders'
     """
@@ -529,7 +535,7 @@ def resume(remote: Remote, path: QueuePath) -> None:
 
 @talking
 def retry(remote: Remote, path: QueuePath) -> None:
-    """Have an outgoing queue connect now instead of when its waiting time is over.
+    """Connect an outgoing queue now, instead of after its pause.
 
     Example: posthouse queue retry 'DIRECT=OS:beta\\private$\\orders'
     """
@@ -540,10 +546,9 @@ def retry(remote: Remote, path: QueuePath) -> None:
 def sequences(remote: Remote, path: QueuePath) -> None:
     """Show the sequences of transactional messages of a queue, and what is rejected.
 
-    Each address that sends in the name of a queue manager has a sequence of its own. Not accepted
-    are messages that follow something that did not come. In conflict are addresses that have sent
-    different messages at one place: two queue managers with one GUID, or one that pretends to be
-    another.
+    Each address that sends as a queue manager has its own sequence. Not accepted: messages that
+    follow one that did not arrive. In conflict: addresses that sent different messages under the
+    same number; two queue managers have one GUID, or one pretends to be the other.
 
     Example: posthouse queue sequences './private$/orders'
     """
@@ -570,11 +575,11 @@ def reset_sequence(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Begin sequences of transactional messages again, where one does not go on by itself.
+    """Restart sequences of transactional messages that do not continue by themselves.
 
-    Of an outgoing queue: messages that have not arrived get a new sequence. Those that have arrived
-    and are not acknowledged yet arrive twice. Of a queue here: the next message of these senders is
-    taken, whatever its place. What they send again is taken again.
+    Outgoing queue: messages that have not arrived get a new sequence; those that have arrived but
+    are not acknowledged arrive twice. Queue of this machine: the next message of these senders is
+    accepted, whatever its number; messages that they send again are accepted again.
 
     Example: posthouse queue reset-sequence './private$/orders' --address 192.0.2.9 --dry-run
     """

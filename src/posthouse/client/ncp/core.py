@@ -41,7 +41,7 @@ _UDP_CREATE: Final = b"\0"
 class NcpLost(ClientConnectionError):
     """The connection is gone; what was asked and not answered may be done or not."""
 
-    default_remedy = "Look whether the queue manager there runs, then connect again."
+    default_remedy = "Check that the queue manager there runs, then connect again."
 
 
 class NcpConversation:
@@ -143,7 +143,7 @@ class NcpConversation:
             return
         self._asked = None
         if reply.status & BAD_CONNECTION:
-            raise NcpLost(f"the server has no connection {self.connection} any more")
+            raise NcpLost(f"the server no longer has connection {self.connection}")
         if asked.kind == CREATE_CONNECTION and not reply.completion:
             self.connection = reply.connection
         self.reply = reply

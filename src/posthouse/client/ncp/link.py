@@ -53,8 +53,8 @@ _OF_LOGINS: Final = {
     TOO_MANY_CONNECTIONS: "The object has too many connections.",
     LOGIN_DISABLED: "The account is disabled.",
     UNSUPPORTED: "That server takes no keyed logins; `clear_text=True` sends the password itself.",
-    BAD_PASSWORD: "Look at name and password.",
-    FAILURE: "Look at name and password.",
+    BAD_PASSWORD: "Check name and password.",
+    FAILURE: "Check name and password.",
 }
 
 

@@ -78,8 +78,8 @@ class NotReached(ServerUnreachable):
     def __init__(self, host: str, port: int, wanted: WantedInterface, error: OSError) -> None:
         reason = error.strerror or str(error) or "it did not answer in time"
         super().__init__(
-            f"nobody serves {wanted.what} at {host}:{port}: {reason}",
-            "Look whether Message Queuing runs there and whether a firewall is on the way; where "
+            f"no answer from {wanted.what} at {host}:{port}: {reason}",
+            "Check that Message Queuing runs there and that no firewall blocks it; if "
             "it listens elsewhere, name the port (rpc_port, --rpc-port).",
         )
         self.reason = reason_of(error)
@@ -236,7 +236,7 @@ def _not_spoken(cause: str) -> QueueError:
     """Decision 50: MS-MQQP, which older machines speak, is not spoken here."""
     return OperationNotSupportedByRemoteComputer(
         cause,
-        "Look whether Message Queuing runs there; an MSMQ before Windows Server 2003 has only the "
+        "Check that Message Queuing runs there. An MSMQ before Windows Server 2003 has only the "
         "older protocol MS-MQQP, which is not spoken here. A port that is named (rpc_port, "
         "--rpc-port) needs no mapper.",
     )
@@ -261,7 +261,7 @@ def _login_refused(where: str, login: RemoteLogin, why: str) -> QueueError:
     who = login.user or "an anonymous caller"
     return AccessDenied(
         f"{where} refuses the login of {who}: {why}",
-        "Look at name and password, and whether the account may log in there over RPC.",
+        "Check name and password, and that the account may log in there over RPC.",
     )
 
 
@@ -288,7 +288,8 @@ _LACKING: Final = (
 _CAUSES: Final = {
     0xC00E0003: "{where} has no queue {queue}",
     0xC00E0008: "what waited for a message of {queue} was cancelled",
-    0xC00E0009: "somebody else has {queue} open for themselves, or others have it open",
+    0xC00E0009: "{queue} is open exclusively elsewhere, or it is open and you asked for "
+    "exclusive access",
     0xC00E001B: "no message came to {queue} in time",
     0xC00E0025: "{where} does not let this user read {queue}",
     0xC00E0088: "the message is not in {queue}",
@@ -302,13 +303,13 @@ def refused(status: int, where: str, method: str, queue: str = "") -> QueueError
     if status == statuses.ACCESS_DENIED:
         return AccessDenied(
             f"{where} refuses this login: the password is wrong, or the level too low",
-            "Look at user and password, whether the account may log in there over RPC, and at "
+            "Check user and password, that the account may log in there over RPC, and "
             "the level of authentication: most machines want privacy.",
         )
     if status in _NOT_UNDERSTOOD:
         return OperationNotSupportedByRemoteComputer(
             f"{where} does not understand {method} as it is asked here (0x{status:08X})",
-            "Look into the log there; one of the two programs breaks the protocol.",
+            "Check the log there: one of the two programs violates the protocol.",
         )
     known = _SAME_AS.get(status)
     if known is not None:

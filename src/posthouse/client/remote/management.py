@@ -155,7 +155,7 @@ class RemoteManagement:
             link.close()
             raise ServerUnreachable(
                 f"{self.place.host} did not answer {method.name} in {self.timeout_s:g} s",
-                "Look at the queue manager there, or wait longer.",
+                "Check the queue manager there, or allow more time.",
             ) from None
         except BadStub as error:
             raise RemoteProtocolError(f"{self.place.host} answers {error.cause}") from None

@@ -121,7 +121,7 @@ def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
     if len(sections) == 2:
         second_kind, size, second = sections[1]
         if second_kind != _SECOND[SectionType(kind)] or size != len(second):
-            raise MalformedPacket(f"a second section of type {second_kind} behind one of {kind}")
+            raise MalformedPacket(f"a second section of type {second_kind} after one of {kind}")
     return b"".join((first, bytes(withheld), second)), withheld
 
 

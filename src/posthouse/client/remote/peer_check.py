@@ -86,7 +86,7 @@ class PeerCheck:
                 "name",
                 "failed",
                 f"{self.place.host} has no address: {error.strerror or error}",
-                "Look at DNS or /etc/hosts here, or name the machine by its address.",
+                "Check DNS and /etc/hosts here, or use the address of the machine.",
             )
         addresses = sorted({str(one[4][0]) for one in found})
         return PeerFinding("name", "ok", f"{self.place.host} is {', '.join(addresses)}")

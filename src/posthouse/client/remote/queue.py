@@ -112,7 +112,7 @@ class ReadableQueue:
         They are asked for together and ended together, which is quick.
         """
         if count < 1:
-            raise InvalidParameter("one message at least is to be received")
+            raise InvalidParameter("the number of messages must be at least 1")
         if tx is not None:
             raise UnsupportedOperation(
                 "many messages at a time are not received in a transaction from another computer",

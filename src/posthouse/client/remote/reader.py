@@ -280,7 +280,7 @@ class QueueReader:
         host, port = link.place
         raise ServerUnreachable(
             f"{host}:{port} did not answer in time",
-            "Look at the queue manager there, then ask again: nothing was lost.",
+            "Check the queue manager there, then try again. No message was lost.",
         ) from None
 
     def _decoded(self, link: RpcLink, opnum: int, pending: PendingCall) -> Any:

@@ -196,7 +196,7 @@ class _Comparison:
         found = known.get(name.casefold())
         if found is None:
             raise IllegalPropertyValue(
-                f"{what} {excerpt(name)}: {where} names it, and nobody knows it",
+                f"{what} {excerpt(name)}: {where} names it, but it does not exist",
                 f"Nothing was changed; {_KNOWN[what]}.",
             )
         return found

@@ -186,7 +186,7 @@ def _machine(entry: LdapEntry, atlas: Atlas) -> dict[str, Any]:
     if len(entry.dn.parts) < 2:
         raise BadEntry("a queue manager stands below its computer")
     if entry.dn.parent.key in atlas.damaged:
-        raise BadEntry("its computer, which tells its addresses and keys, cannot be used")
+        raise BadEntry("its computer, which has its addresses and keys, cannot be used")
     computer = atlas.computers.get(entry.dn.parent.key)
     service_type = entry.number("mSMQServiceType", 0)
     return {

@@ -105,7 +105,7 @@ class DirectoryChanges:
                 spoken_of = [name for name in ours if getattr(value, name) != getattr(was, name)]
                 if spoken_of and asked:
                     raise DsError(
-                        f"{', '.join(spoken_of)} of this queue manager are what it says itself",
+                        f"{', '.join(spoken_of)} are set by this queue manager itself",
                         "Change it in its posthouse.toml: [queue_manager], [directory] addresses.",
                     )
                 value = msgspec.structs.replace(value, **ours)
@@ -120,7 +120,7 @@ class DirectoryChanges:
         if value.identifier == self._core.guid:
             raise DsError("this is the queue manager itself", "It stays in its own directory.")
         if isinstance(value, Queue) and value.queue_manager_identifier == self._core.guid:
-            raise DsError("this is a queue of ours", "Delete the queue itself.")
+            raise DsError("this is a queue of this queue manager", "Delete the queue itself.")
         if not dry_run:
             self._apply(Difference([], [], [value]))
         return value
@@ -323,4 +323,6 @@ def _interrupted(broken: Interrupted, count: int) -> QueueError:
     cause = f"{len(broken.made)} of {count} changes were made, then: {broken}"
     if isinstance(broken.cause, AuthorityAway):
         return NoDs(cause, "`posthouse directory refresh` when it is back, then do it again.")
-    return DsError(cause, "Mend that, then do it again: what was made is not made twice.")
+    return DsError(
+        cause, "Correct that and repeat the command. Changes that were made are not made twice."
+    )

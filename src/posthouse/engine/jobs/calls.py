@@ -104,7 +104,7 @@ class Jobs(JobGround):
         if queue.definition.status & QS_CANT_ADD_JOBS:
             raise QmsError(Q_HALTED, f"{name} takes no new jobs at the moment")
         if len(queue) >= min(self.core.settings.qms.jobs_max, JOBS_MAX):
-            raise QmsError(Q_FULL, f"{name} holds {len(queue)} jobs, and no more fit")
+            raise QmsError(Q_FULL, f"{name} holds {len(queue)} jobs, which is the limit")
         self.files.check_room(size, DIRECTORY_FULL)
 
     def _check_finished_queue(self, station: Station, name: str) -> None:

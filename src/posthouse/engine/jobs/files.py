@@ -211,9 +211,7 @@ class JobFiles:
         if offset < 0 or offset + len(data) > limit or file.stored + len(data) > 2 * limit:
             raise QmsError(OUT_OF_DISK_SPACE, f"a job file has at most {limit} bytes")
         if len(file.chunks) >= PIECES_SPARE + limit // PIECE:
-            raise QmsError(
-                OUT_OF_DISK_SPACE, "a job file in this many pieces takes no more of them"
-            )
+            raise QmsError(OUT_OF_DISK_SPACE, "the job file has too many pieces")
         self.check_room(len(data), OUT_OF_DISK_SPACE)
         change = Change()
         self.append(handle.job, *self._gathered(file, offset, data), change)

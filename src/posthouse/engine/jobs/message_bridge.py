@@ -124,7 +124,7 @@ class JobBridge:
         try:
             core.groups.check_receiver(source)
             if source.exclusive:
-                raise SharingViolation(f"somebody has {source.name} for themselves")
+                raise SharingViolation(f"{source.name} is open exclusively elsewhere")
             numbers, _ = core.reading.fetch_sound(numbers)
             for number in numbers:
                 self._submit(queue, source, number)

@@ -340,7 +340,7 @@ class MessagesFacade:
         to_queue = self.opening.check(target, QueueAccessType.MOVE)
         same_user = source.caller.sid == target.caller.sid
         if source.association is not target.association or not same_user:
-            raise AccessDenied("the move's target was opened by somebody else")
+            raise AccessDenied("the target of the move was opened by another user")
         self.moving.move(from_queue, lookup_id, to_queue, transaction)
 
     def cancel_waiting_message_read_request(

@@ -362,7 +362,7 @@ class MessageReading:
         if lock is None:
             raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
         if lock.holder is not descriptor:
-            raise TransactionSequence(f"lookup id {lookup_id} was read by somebody else")
+            raise TransactionSequence(f"lookup id {lookup_id} was read by another user")
         return lock
 
     def end_many(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:

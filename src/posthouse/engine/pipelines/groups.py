@@ -256,7 +256,7 @@ class Groups:
             )
         if user and self._created[user] >= self.core.settings.limits.groups_per_user:
             raise InsufficientResources(
-                f"this user has made {self._created[user]} groups, and there are no more for one",
+                f"this user has made {self._created[user]} groups, which is the limit for one user",
                 "Delete some of them, or raise [limits] groups_per_user.",
             )
 
@@ -336,8 +336,9 @@ class Groups:
         locked = self.first_locked(group.queue, after)
         if locked is not None and locked <= asked.through:
             raise SharingViolation(
-                f"the message with lookup id {locked} in {group.queue.name} is in other hands",
-                "Claim up to the one in front of it, and the rest later.",
+                f"the message with lookup id {locked} in {group.queue.name} is locked by "
+                "another reader or transaction",
+                "Claim up to the message before it, and the rest later.",
             )
         self._begin_lease(group)
         before = definition.claim_after, definition.claimed, definition.stream
@@ -486,7 +487,9 @@ class Groups:
             return 0
         claimed, definition = self.claimed_messages(group), group.definition
         if group.acknowledging is not None:
-            self._end(group.acknowledging, group.violation("the group was released meanwhile"))
+            self._end(
+                group.acknowledging, group.violation("the group was released in the meantime")
+            )
         group.unclaim()
         definition.epoch += 1
         group.lease_until_ms = 0

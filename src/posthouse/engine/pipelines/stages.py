@@ -185,7 +185,8 @@ class Stages:
         own = self._stages_of[user] + sum(one.caller.sid == user for one in under_way)
         if own >= settings.limits.stages_per_user:
             raise InsufficientResources(
-                f"{own} stages of this user wait for their batches, and there are no more for one",
+                f"{own} stages of this user wait for their batches, which is the limit for one "
+                "user",
                 "Discard those of dead queries, write with fewer partitions, or raise [limits] "
                 "stages_per_user.",
             )
@@ -520,7 +521,7 @@ class Stages:
         known = self.queries.get(query)
         owners = self._owners_of.get(query, Counter()).keys()
         if owners - {caller.sid} or (known is not None and known.owner != caller.sid):
-            raise AccessDenied(f"the query {query} belongs to somebody else")
+            raise AccessDenied(f"the query {query} belongs to another user")
 
     # -- the clock
 

@@ -496,7 +496,7 @@ class Queues(QueueNames):
         if len(self._outgoing) + count > limit:
             self._forget_idle()
         if len(self._outgoing) + count > limit:
-            raise InsufficientResources(f"there are {limit} outgoing queues, and no more can be")
+            raise InsufficientResources(f"there are {limit} outgoing queues, which is the limit")
 
     def _forget_idle(self) -> None:
         """Removes outgoing queues of which nobody has any use now.

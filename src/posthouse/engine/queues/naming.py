@@ -139,7 +139,7 @@ class QueueNames:
             return QueueNotFound(f"there is no queue {name} here")
         return QueueNotFound(
             f"{name} is a queue of another computer, and can only be sent to from here",
-            "Read it at its own queue manager, by --url for one, or over remote read: --user, "
+            "Read it at its own queue manager (--url), or over remote read: --user, "
             "--authentication, posthouse.msmq().",
         )
 

@@ -84,7 +84,7 @@ class NamedSession:
         if kept is None or kept.request_id < request_id:
             return None
         if kept.request_id > request_id:
-            raise InvalidParameter(f"what request {request_id} came to is no longer kept")
+            raise InvalidParameter(f"the result of request {request_id} is no longer kept")
         if kept.kind != kind:
             raise InvalidParameter(f"request {request_id} was {_WORDS[kept.kind]}")
         return kept

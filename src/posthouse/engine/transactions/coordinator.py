@@ -282,7 +282,7 @@ class Coordinator:
         if joint is None or joint.state is not JointState.COMMITTED:
             return None
         if not self._may_settle(joint, caller):
-            raise AccessDenied(f"the transaction {format_guid(identifier)} is somebody else's")
+            raise AccessDenied(f"the transaction {format_guid(identifier)} belongs to another user")
         caller.check_limit(WRITE_MESSAGE)
         return joint
 

@@ -65,7 +65,7 @@ class Participant:
         self._forget_seen()
         if token.transaction in self._seen:
             # What was done here before is gone: a new part would make half of it look whole.
-            raise TransactionEnlist("the transaction has ended here, or somebody has joined it")
+            raise TransactionEnlist("the transaction has ended here, or was joined already")
         transaction = self.core.transactions.create(token.transaction, owner)
         transaction.coordinator = token.coordinator
         self._seen[token.transaction] = token.expires_s

@@ -80,7 +80,7 @@ def described(metadata: bytes) -> tuple[Content, int]:
         header = message.table(_HEADER) if kind == Content.RECORD_BATCH else None
         compressed = header is not None and header.at(_COMPRESSION) > 0
     except (struct.error, IndexError):
-        raise BadRequest("the stream has a message that is none of Arrow's") from None
+        raise BadRequest("the stream has a message that Arrow does not have") from None
     if version != _V5 or custom:
         raise BadRequest(
             "the stream has messages of another version, or with metadata of their own"

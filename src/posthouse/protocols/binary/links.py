@@ -296,7 +296,7 @@ class BinaryLinks:
         old = link.session
         if old is None or not any(self._is_astray(number, old) for number in link.queues):
             return False
-        old.leave("the directory has another way by now")
+        old.leave("the directory has another route now")
         if link.state is BinaryLinkState.WAITING_RECONNECT:
             self._begin(link, by_timer=True)
         return True

@@ -39,7 +39,7 @@ def accept_damage(
         if place not in undecided:
             file, offset = place
             raise NoSuchDamage(
-                f"no undecided damage lies in {file} at offset {offset}",
+                f"{file} has no damaged record to decide about at offset {offset}",
                 "`posthouse damage list` shows what is to be decided.",
             )
     manager.machine.accept_damage([undecided[place] for place in asked], context.caller.name)

@@ -167,7 +167,7 @@ def match(method: str, path: str) -> Matched:
         raise BadRequest("the path is not UTF-8") from None
     fitting = _fitting(segments)
     if not fitting:
-        raise NoSuchPath(f"there is nothing under {excerpt(path)}")
+        raise NoSuchPath(f"there is no path {excerpt(path)}")
     for route, handler, *_ in fitting:
         if route.method == method:
             return Matched(route, handler, _values(route.segments, segments))
@@ -264,7 +264,7 @@ def _content(route: Route, body: bytes) -> Any:
     if not body and not route.body_required:
         return route.body()
     if len(body) > _SMALL and route.body not in _LARGE:
-        raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Ask in several portions.")
+        raise BodyTooLarge(f"this request has at most {_SMALL} bytes", "Split the request.")
     try:
         decoded = _decoded(route, body)
         refuse_repeated_names(body)

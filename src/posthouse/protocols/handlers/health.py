@@ -111,11 +111,12 @@ def _clock_line(one: ClockJson) -> str:
     if one.behind_s < 0:
         return (
             f"the clock here is {_span(-one.behind_s)} behind that of {one.address}: messages "
-            "count as too late there. Set the clock of this machine."
+            "arrive there after their time. Correct the clock of this machine."
         )
     return (
         f"the clock of {one.address} is at least {_span(one.behind_s)} behind: "
-        f"{_many(one.messages, 'message')} came too late and were dropped. Set its clock, or ours."
+        f"{_many(one.messages, 'message')} arrived after their time and were dropped. Correct "
+        "its clock, or the clock here."
     )
 
 

@@ -162,7 +162,7 @@ class OurFault(QueueError):
     """The server failed over the request; its log has the reason."""
 
     http_status: Final = 500
-    default_remedy = "Look into the server's log, and report it."
+    default_remedy = "Check the log of the server, and report the problem."
 
 
 _STATUS: Final[dict[int, int]] = {

@@ -28,7 +28,7 @@ class ScanLimits:
         user = caller.sid
         if self._running[user] >= self._per_user:
             raise TooManyScans(
-                f"{caller.name} has {self._per_user} searches under way, and no more are begun",
+                f"{caller.name} has {self._per_user} searches in progress, which is the limit",
                 "Wait until one has ended; an operator can raise [limits] scans_per_user.",
             )
         self._running[user] += 1

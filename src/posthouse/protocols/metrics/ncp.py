@@ -47,7 +47,7 @@ class NcpSample(Protocol):
 AskFigures = Callable[[], NcpSample]
 _GAUGES: Final = {
     "connections": "Service connections of NetWare clients.",
-    "logged_in": "Service connections on which somebody has logged in.",
+    "logged_in": "Service connections with a login.",
 }
 _COUNTERS: Final = {
     "repeated": "Replies sent again to a repeated request on UDP.",

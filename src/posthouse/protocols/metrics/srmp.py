@@ -54,8 +54,10 @@ def srmp_metrics(figures: SrmpSample) -> Iterator[Metric]:
     for state, count in sorted(figures.links.items()):
         links.add_metric([state], count)
     yield links
-    yield _counter("requests", "Requests of others, by response.", "status", figures.requests)
-    yield _counter("posts", "Requests of ours, by response.", "status", figures.posts)
+    yield _counter(
+        "requests", "Requests from other machines, by response.", "status", figures.requests
+    )
+    yield _counter("posts", "Requests to other machines, by response.", "status", figures.posts)
     about = "Connections broken off or not taken, by reason."
     yield _counter("refusals", about, "reason", figures.refused)
     for what, about in _TRAFFIC.items():

@@ -155,7 +155,7 @@ class FileAuthority:
             time.sleep(_SETTLE_S)
             if _stamp_of(self.path.stat()) == stamp:
                 return stamp, data
-        raise AuthorityAway(f"{self.path} is being written by somebody")
+        raise AuthorityAway(f"{self.path} is being written by another process")
 
     def _read_once(self) -> tuple[_Stamp, bytes, bool]:
         # A pipe would keep us until somebody writes into it.
@@ -225,7 +225,7 @@ class FileAuthority:
             except BlockingIOError:
                 if time.monotonic() >= until:
                     raise AuthorityAway(
-                        f"{self.path} has been locked by somebody else for "
+                        f"{self.path} has been locked by another process for "
                         f"{self._lock_wait_s:.0f} seconds"
                     ) from None
             time.sleep(_LOCK_PAUSE_S)

@@ -57,7 +57,9 @@ def _joined(opened: EmbeddedQueueManager, authority: LdapAuthority, site: str) -
     try:
         found, created = authority.join(own, int(time.time()), site, used)
     except AuthorityAway as away:
-        raise NoDs(str(away), "Look at [directory.ldap], and at the server.") from None
+        raise NoDs(
+            str(away), "Check [directory.ldap] in posthouse.toml, and the directory server."
+        ) from None
     except Refused as refused:
         raise DsError(str(refused)) from None
     adopted = found.identifier != own.identifier
@@ -74,7 +76,7 @@ def adopt(manager: QueueManager, identifier: bytes, *, may_differ: bool = True) 
     """
     if used := used_for(manager):
         raise ServiceNotAvailable(
-            f"the directory knows this computer's queue manager as {format_guid(identifier)}, and "
+            f"in the directory, this computer's queue manager is {format_guid(identifier)}, and "
             f"this one, {format_guid(manager.machine.identifier)}, {used}",
             "Delete the object in the directory, or begin with a new home."
             if may_differ

@@ -143,7 +143,7 @@ class Changer:
         except LdapRefusal as refusal:
             if refusal.code not in CONFLICTS:
                 raise
-            raise Refused(_EXISTS, "somebody else changes the account at this moment") from None
+            raise Refused(_EXISTS, "another process is changing the account") from None
         return self._read(entry.dn)
 
     def _place_for(self, value: DirectoryObject) -> Dn:

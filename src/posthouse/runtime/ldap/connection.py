@@ -433,4 +433,4 @@ def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())[:500] or type(error).__name__
     if isinstance(error, AuthorityAway | OSError | LDAPExceptionError):
         return text
-    return f"it talks nonsense ({type(error).__name__}: {text})"
+    return f"its answer is not LDAP ({type(error).__name__}: {text})"

@@ -100,7 +100,9 @@ class Places:
         with refusals():
             entry = self.connection.get("", _ROOT_ATTRIBUTES)
         if entry is None:
-            raise AuthorityAway(f"{self.connection.server} says nothing of itself")
+            raise AuthorityAway(
+                f"{self.connection.server} does not describe itself (its root entry is empty)"
+            )
         try:
             contexts = self._contexts(entry)
         except BadEntry as bad:

@@ -145,7 +145,7 @@ def _unknown(lake: LakeFiles, state: LakeState) -> tuple[str, ...]:
 def _check_proof(lake: LakeFiles, state: LakeState, erased: Erased) -> None:
     if erased.left:
         raise SharingViolation(
-            f"{erased.left} such messages have come into version {state.version} of {lake.place} "
+            f"{erased.left} such messages arrived in version {state.version} of {lake.place} "
             "meanwhile",
             "Stop the archive, and erase again.",
         )

@@ -350,7 +350,8 @@ def _check_new(state: LakeState, files: Iterable[LakeFile]) -> None:
         through = state.through(file.queue)
         if file.first_id <= through:
             raise InvalidParameter(
-                f"the lake has got messages of {file.queue} up to lookup id {through} from another "
+                f"the lake received messages of {file.queue} up to lookup id {through} from "
+                "another "
                 f"stream meanwhile, and this batch begins at {file.first_id}",
                 "Run it again: what is there is not written twice. One stream for a queue is best.",
             )

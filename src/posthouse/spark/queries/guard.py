@@ -153,7 +153,7 @@ class Guard:
             elif not node.class_name.startswith(CATALYST) or (
                 node.tree.children().isEmpty() and node.word not in _LEAVES
             ):
-                _refuse(f"the statement leads to {node.word}, which is not a table of ours")
+                _refuse(f"the statement leads to {node.word}, which is not a table here")
 
     def _tree(self, text: str) -> Any:
         if len(text) > STATEMENT_LENGTH_MAX:
@@ -200,7 +200,7 @@ class Guard:
         description = node.tree.desc()
         name = str(description.identifier().table())
         if not node.tree.isTempView() or name not in views:
-            _refuse(f"the statement reads {excerpt(name)}, which is not a table of ours")
+            _refuse(f"the statement reads {excerpt(name)}, which is not a table here")
 
     def _relation(self, node: Node, text: str) -> Name:
         tree = node.tree

@@ -186,7 +186,7 @@ def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple
     if count > ITEMS_MAX:
         raise MalformedPacket(f"a frame of {count} items; allowed are {ITEMS_MAX}")
     if at + count * size > len(payload):
-        raise Truncated(f"a frame says {count} numbers and has fewer")
+        raise Truncated(f"a frame announces {count} numbers and has fewer")
     return struct.unpack_from(f"<{count}{code}", payload, at)
 
 

@@ -147,7 +147,7 @@ def read_subfunction(data: bytes) -> tuple[int, bytes]:
         raise Truncated("a call without a subfunction")
     size, subfunction = _SUBFUNCTION.unpack_from(data)
     if size != len(data) - 2:
-        raise Truncated(f"a call of {len(data) - 2} bytes says it has {size}")
+        raise Truncated(f"a call of {len(data) - 2} bytes announces {size}")
     return subfunction, data[_SUBFUNCTION.size :]
 
 

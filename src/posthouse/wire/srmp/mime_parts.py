@@ -210,7 +210,7 @@ def _read_fields(raw: bytes) -> dict[bytes, bytes]:
     while at < len(raw):
         match = _FIELD.match(raw, at)
         if match is None or match[1].lower() in fields:
-            raise MalformedPacket("a header of a part that is none, or is there twice")
+            raise MalformedPacket("a header of a part is malformed or repeated")
         fields[match[1].lower()] = match[2].strip(b" \t")
         at = match.end()
     return fields

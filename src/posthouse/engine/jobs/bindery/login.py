@@ -169,7 +169,7 @@ class BinderyLogins(BinderyRights):
     def _taken_key(self, station: Station) -> bytes:
         key, station.login_key = station.login_key, b""
         if not key:
-            raise QmsError(FAILURE, "no key was asked for before", "Ask for a login key first.")
+            raise QmsError(FAILURE, "no login key was requested", "Ask for a login key first.")
         return key
 
     # -- verifiers
@@ -222,7 +222,7 @@ class BinderyLogins(BinderyRights):
     def check_password(self, password: str) -> None:
         """Refuses an empty one, unless that is allowed, and one that no client could send."""
         if not password and not self.core.settings.qms.empty_passwords:
-            raise QmsError(PASSWORD_TOO_SHORT, "an empty password is none")
+            raise QmsError(PASSWORD_TOO_SHORT, "the password is empty")
         if len(password) > PASSWORD_MAX:
             raise QmsError(FAILURE, f"a password has at most {PASSWORD_MAX} characters")
 

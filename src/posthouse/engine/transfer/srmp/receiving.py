@@ -297,7 +297,7 @@ class SrmpReceiving:
         ):
             raise _Refused("it is for another computer, and nothing is forwarded from here")
         if not redirected and self._is_own_host(name):
-            raise _Refused("no queue manager of ours has that port")
+            raise _Refused("this machine has no queue manager on that port")
         if self.redirects.is_forbidden(name.host, name.port):
             raise _Refused("nothing is sent to that address from here")
         hops = hops_in(arrival.head) + 1
