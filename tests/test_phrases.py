@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import phrases
+from tools import messages, phrases
 
 SOURCE = Path(__file__).parent.parent / "src" / "posthouse"
 
@@ -77,3 +77,31 @@ def test_every_public_class_has_a_docstring_that_says_what_it_is() -> None:
                 if len(words) < 2 or (not words[0][0].isupper() and words[0][0].isalpha()):
                     empty.append(f"{path.relative_to(SOURCE)}: {node.name}: {' '.join(words)}")
     assert empty == []
+
+
+# -- the list of messages
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "text"),
+    [
+        ("raise ValueError(f'no queue {name} here')", "errors", "no queue {name} here"),
+        ("typer.Option('--a', help='Name of the queue.')", "help", "Name of the queue."),
+        ("log.warning('the disk is full')", "log", "the disk is full"),
+        ("X = 'a text of two words'", "other", "a text of two words"),
+    ],
+)
+def test_every_text_is_listed_by_its_kind(source: str, kind: str, text: str) -> None:
+    (found,) = messages.of_source(source, "cli/a.py")
+    assert (found.kind, found.text) == (kind, text)
+
+
+def test_what_users_never_see_is_not_listed() -> None:
+    source = '"""A module of ours."""\nX = "word"\n"""What X is for."""\n'
+    assert list(messages.of_source(source, "engine/a.py")) == []
+
+
+def test_the_list_has_texts_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert messages.main([]) == 0
+    kinds = {line.split("\t")[0] for line in capsys.readouterr().out.splitlines()}
+    assert kinds == set(messages.KINDS)

@@ -10,7 +10,6 @@ from msgspec import UNSET, UnsetType
 
 from posthouse.api.transfer import ResetJson, SequencesJson
 from posthouse.api.types import (
-    U32_MAX,
     CountJson,
     Privacy,
     QueueCreateBody,
@@ -20,7 +19,7 @@ from posthouse.api.types import (
 )
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
-from posthouse.cli.durations import shown, whole_seconds
+from posthouse.cli.durations import shown
 from posthouse.cli.group import tell_groups
 from posthouse.cli.machines.options import PasswordFile
 from posthouse.cli.machines.remote_queues import (
@@ -30,19 +29,30 @@ from posthouse.cli.machines.remote_queues import (
     list_far_queues,
     show_far_queue,
 )
-from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
 from posthouse.cli.queues import access as queue_access
+from posthouse.cli.queues.options import (
+    NO_QUOTA,
+    BasePriority,
+    CodePage,
+    JournalQuota,
+    Label,
+    MaxAborts,
+    Multicast,
+    PoisonQueue,
+    PrivacyLevel,
+    Quota,
+    RetryDelays,
+    TypeId,
+    delays,
+    quota_of,
+)
 from posthouse.cli.queues.transfer import outgoing_row, tell_sequences, tell_transfer
 from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
 from posthouse.model.properties import (
-    ABORTS_MAX,
     DEFAULT_POISON_QUEUE,
-    RETRY_DELAY_MAX_S,
-    RETRY_DELAYS_MAX,
 )
 
-NO_QUOTA = "none"
 NO_QUEUES = (
     "There is no queue that you may list. Create one with `posthouse queue create "
     "'./private$/NAME'`. The owner of a queue allows you to list it with `posthouse "
@@ -53,60 +63,6 @@ PUBLIC_MADE = (
     "name, such as './private$/orders'."
 )
 T = TypeVar("T")
-
-Label = typer.Option("--label", metavar="TEXT", help="Label: a description for people.")
-PrivacyLevel = typer.Option(
-    "--privacy",
-    metavar="none|optional|body",
-    help="Encryption of bodies: never, as the sender chooses, or always.",
-)
-Quota = typer.Option("--quota", metavar="KIB", help="Largest size of all messages, or none.")
-JournalQuota = typer.Option(
-    "--journal-quota", metavar="KIB", help="Largest size of the journal, or none."
-)
-BasePriority = typer.Option(
-    "--base-priority",
-    metavar="N",
-    min=-32768,
-    max=32767,
-    help="Of a public queue: number that is added to the priority of messages while they "
-    "are routed.",
-)
-Multicast = typer.Option(
-    "--multicast", metavar="A.B.C.D:PORT", help="Multicast group that the queue receives from."
-)
-TypeId = typer.Option("--type", metavar="GUID", help="Type of the queue, a GUID for applications.")
-
-
-def _poison_queue(name: str) -> str:
-    """A subqueue of the queue itself, after its semicolon, or a queue as it is named elsewhere."""
-    return name if name.startswith(";") else str(full_name(name))
-
-
-MaxAborts = typer.Option(
-    "--max-aborts",
-    metavar="N",
-    min=0,
-    max=ABORTS_MAX,
-    help="Number of aborts after which a message is moved to the poison queue; 0: never.",
-)
-PoisonQueue = typer.Option(
-    "--poison-queue",
-    metavar="NAME",
-    parser=_poison_queue,
-    help="Poison queue: a subqueue such as ;poison (the default), or another queue.",
-)
-RetryDelays = typer.Option(
-    "--retry-delays",
-    metavar="TIME,...",
-    help="Pauses before a message is delivered again after each abort, such as "
-    "1s,10s,5m; '' for none.",
-)
-CodePage = typer.Option(
-    "--code-page",
-    metavar="N",
-    help="Code page of the senders, for bodies of type VT_LPSTR; '' for 1252.",
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -171,15 +127,15 @@ def create(
         journal=journal,
         authenticated=authenticated,
         privacy=privacy,
-        quota_kib=_quota(quota),
-        journal_quota_kib=_quota(journal_quota),
+        quota_kib=quota_of(quota),
+        journal_quota_kib=quota_of(journal_quota),
         base_priority=base_priority,
         multicast=multicast,
         type_id=None if type_id is None else guid(type_id),
         code_page=code_page,
         max_aborts=max_aborts,
         poison_queue=poison_queue,
-        retry_delays_s=_delays(retry_delays),
+        retry_delays_s=delays(retry_delays),
     )
     queue = remote.ask(QueueJson, "POST", path_of("queues"), body=body)
     if remote.json:
@@ -190,23 +146,6 @@ def create(
         say(f"{queue.path}  {name}")
         if queue.kind == "public":
             complain(PUBLIC_MADE)
-
-
-def _delays(text: str) -> list[int]:
-    """Durations separated by commas, in whole seconds."""
-    parts = text.split(",") if text else []
-    if len(parts) > RETRY_DELAYS_MAX:
-        raise typer.BadParameter(f"a queue has at most {RETRY_DELAYS_MAX} retry delays")
-    parse = whole_seconds(RETRY_DELAY_MAX_S)
-    return [parse(part) for part in parts]
-
-
-def _quota(text: str) -> int | None:
-    if text.lower() == NO_QUOTA:
-        return None
-    if not (text.isascii() and text.isdigit() and int(text[:12]) < U32_MAX):
-        raise typer.BadParameter(f"a quota is a number of KiB up to {U32_MAX - 1}, or none")
-    return int(text)
 
 
 @talking
@@ -422,15 +361,15 @@ def set_queue(
         journal=_given(journal),
         authenticated=_given(authenticated),
         privacy=_given(privacy),
-        quota_kib=UNSET if quota is None else _quota(quota),
-        journal_quota_kib=UNSET if journal_quota is None else _quota(journal_quota),
+        quota_kib=UNSET if quota is None else quota_of(quota),
+        journal_quota_kib=UNSET if journal_quota is None else quota_of(journal_quota),
         base_priority=_given(base_priority),
         multicast=_given(multicast),
         type_id=UNSET if type_id is None else guid(type_id),
         code_page=_given(code_page),
         max_aborts=_given(max_aborts),
         poison_queue=_given(poison_queue),
-        retry_delays_s=UNSET if retry_delays is None else _delays(retry_delays),
+        retry_delays_s=UNSET if retry_delays is None else delays(retry_delays),
     )
     if body == QueueSetBody():
         raise typer.BadParameter("name at least one property to change")
