@@ -27,7 +27,7 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs site conformance conformance-audit mutants clean
+.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs client site conformance conformance-audit mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -70,6 +70,9 @@ kerberos: $(READY) ## builds the extra `kerberos` into .venv; `make peers` insta
 
 docs: $(READY) ## regenerates docs/conformance.md from the tests
 	@$(PY) -m tools.conformance
+
+client: $(READY) ## the wheel posthouse-client in build/dist: the clients, with three dependencies
+	@$(PY) -m tools.client_package
 
 site: $(READY) ## the documentation as a site with search, in build/site; it needs no network to be read
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
