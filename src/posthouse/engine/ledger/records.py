@@ -433,3 +433,4 @@ TABLE_JOB_HISTORY = 25  # what became of jobs
 TABLE_INCARNATION = 26  # the random name of each start, by its first lookup identifier
 TABLE_SIGNED = 31  # digests of signed messages that came into authenticated queues
 TABLE_DAMAGE = 32  # damaged records of messages, by segment and offset
+TABLE_ENDED = 33  # how messages of incoming sequences have ended, by place and digest

@@ -223,6 +223,7 @@ class Acks:
 
         So to each that has sent it too, or has gone on from there since: its sender may have moved,
         or a stranger was before it. Where the directory shows the way, it waits there for any time.
+        Those who send it later get it then.
         """
         transfer, seen = self.core.transfer, glance(packet)
         if not host:
@@ -231,6 +232,7 @@ class Acks:
             self.final(packet, message_class, address, step)
             return
         name, place = str(Packet(packet, seen).destination_queue), place_of(packet)[:2]
+        transfer.note_end(seen.source_guid, name, host, place, message_class, step)
         hosts = transfer.heirs(queue, seen.source_guid, name, host, place)
         for each in hosts:
             kept_s = AWAY_S if each and hosts[1:] else INFINITE

@@ -111,6 +111,11 @@ class SequencePlace:
         return self._judgment.standing in (Standing.OLD, Standing.AGREED)
 
     @property
+    def is_of_another(self) -> bool:
+        """Whether it came before, from another host only."""
+        return self._judgment.standing is Standing.AGREED
+
+    @property
     def follows(self) -> bool:
         """Whether it is the next one."""
         return self._judgment.standing is Standing.NEXT

@@ -1,8 +1,9 @@
-"""Who gets a negative FinalAck for a transactional message (decisions 8 and 80).
+"""Who gets a FinalAck for a transactional message that comes in and is not taken (decisions 8, 80).
 
-It shows whether a queue exists, of which kind it is and who may send to it. The sender of a
-sequence that is bound to the queue needs it, or it waits for the end of the message's time; a
-stranger who tries names gets none.
+A negative one shows whether a queue exists, of which kind it is and who may send to it. The sender
+of a sequence that is bound to the queue needs it, or it waits for the end of the message's time; a
+stranger who tries names gets none. A message that another host has brought before, and that has
+ended since, is answered with how it ended.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.arrivals import Arriving
+from posthouse.engine.transfer.arrivals import Arriving, ReceivedBatch
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.source_check import Speakers
 from posthouse.model.guids import format_guid
@@ -22,6 +23,7 @@ from posthouse.model.message_classes import (
 )
 from posthouse.model.names import SingleName
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.sequence_places import place_seen
 
 # Whether the queue exists does not matter for these.
 _NOT_OF_THE_QUEUE = frozenset({NACK_REACH_QUEUE_TIMEOUT, NACK_HOP_COUNT_EXCEEDED})
@@ -29,7 +31,7 @@ Find = Callable[[SingleName | None], Queue | None]
 
 
 class FinalAnswers:
-    """Negative final acknowledgments, for those who may have them."""
+    """Final acknowledgments for messages that are not taken, for those who may have them."""
 
     def __init__(self, core: Core, speakers: Speakers, find: Find) -> None:
         self.core = core
@@ -63,6 +65,19 @@ class FinalAnswers:
             or (source == peer.guid and (arrival.may_enter or self._is_bound(peer, arrival)))
             or self.speakers.is_relayed(peer, source)
         )
+
+    def came_again(self, batch: ReceivedBatch, arrival: Arriving, host: str) -> None:
+        """A message that came before; the answer to another host, if it has ended since.
+
+        `host` is its lineage.
+        """
+        acks, packet, seen = self.core.acks, arrival.packet, arrival.seen
+        source, name = seen.source_guid, str(Packet(packet, seen).destination_queue)
+        sequence_id, number, _ = place_seen(packet, seen)
+        place, digest = (sequence_id, number), arrival.digest
+        message_class = self.core.transfer.end_of(source, name, host, place, digest)
+        if message_class and not acks.is_enough(source, host):
+            acks.final(packet, message_class, batch.peer.address, batch.change, host)
 
     def _is_bound(self, peer: Peer, arrival: Arriving) -> bool:
         """Whether a message of this source has come in from there under this name of the queue."""

@@ -12,7 +12,8 @@ from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import TABLE_INCOMING, Change
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
-from posthouse.engine.transfer.lineages import Lineages, rank
+from posthouse.engine.transfer.ended_messages import EndedMessages, message_key
+from posthouse.engine.transfer.lineages import Lineages, places_key, rank
 from posthouse.model.address_prefixes import source_of
 from posthouse.model.bounded_tables import Shared
 from posthouse.model.errors import QueueError
@@ -79,6 +80,11 @@ def _identity(format_name: str, host: str = "") -> str:
     return f"{name} {host}" if host else name
 
 
+def _message(source: bytes, format_name: str, place: tuple[int, int], digest: bytes) -> bytes:
+    """A message among those that have ended, whatever host it came from."""
+    return message_key(places_key(source, _identity(format_name), place[0]), place[1], digest)
+
+
 def _host(address: str) -> str:
     return host_key(address.partition("%")[0])
 
@@ -141,6 +147,7 @@ class IncomingSequences:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.lineages = Lineages(core)
+        self.ended = EndedMessages(core)
         # By queue and source, then by the name of the queue that the sequence is for.
         self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
         # The same with their hosts, the latest moved last.
@@ -151,6 +158,7 @@ class IncomingSequences:
     def load_incoming(self) -> None:
         """Everything the store kept."""
         self.lineages.places.load()
+        self.ended.load()
         found = [
             (_U32.unpack(key[:4])[0], _decode_incoming(value))
             for key, value in self.core.state.of_table(TABLE_INCOMING)
@@ -274,6 +282,42 @@ class IncomingSequences:
         same = [i for i in near if known.get(i.lineage) == digest and (i.lineage or vouched)]
         same.sort(key=lambda info: (not info.lineage, rank(info)), reverse=True)
         return [host, *(info.lineage for info in same)]
+
+    def note_end(
+        self,
+        source: bytes,
+        format_name: str,
+        host: str,
+        place: tuple[int, int],
+        message_class: int,
+        change: Change,
+    ) -> None:
+        """A message of a host has ended; the answer of that class is for those who send it again.
+
+        What it said has to be known: anybody could ask for it otherwise.
+        """
+        digest = self._content(source, format_name, host, place)
+        if digest is not None:
+            key = _message(source, format_name, place, digest)
+            self.ended.note(key, message_class, host, change)
+
+    def end_of(
+        self, source: bytes, format_name: str, host: str, place: tuple[int, int], digest: bytes
+    ) -> int:
+        """How a message ended that came from another host before, as the class of its answer.
+
+        0: it has not ended, or it came from this host too, which was told then.
+        """
+        if self._content(source, format_name, host, place) == digest:
+            return 0
+        return self.ended.class_of(_message(source, format_name, place, digest))
+
+    def _content(
+        self, source: bytes, format_name: str, host: str, place: tuple[int, int]
+    ) -> bytes | None:
+        """What a host has sent at a place; None where that is not known."""
+        key = places_key(source, _identity(format_name, host), place[0])
+        return self.lineages.content_at(key, place[1])
 
     def name_of(self, info: IncomingTransactionalTransferInfo) -> str:
         """What a lineage is known by, beside its source."""

@@ -221,8 +221,12 @@ class Lineages:
 
     def content(self, lineage: Incoming, place: Place) -> bytes | None:
         """What was accepted at a place; None where that is not known."""
-        run = self.places.known_of(self._key_of(lineage, place[0])).get(place[1])
-        return None if run is None else run.digests[place[1]]
+        return self.content_at(self._key_of(lineage, place[0]), place[1])
+
+    def content_at(self, key: bytes, number: int) -> bytes | None:
+        """The same by the key of a sequence."""
+        run = self.places.known_of(key).get(number)
+        return None if run is None else run.digests[number]
 
     def _is_held(self, claim: SequenceClaim, others: list[Incoming]) -> bool:
         """Whether another lineage was there before, and what it had is forgotten.

@@ -305,6 +305,8 @@ class Receiving:
         queue = self.local_queue(name) if self._is_here(seen) else self._connector(name, seen)
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:
+            if place.is_of_another:
+                self.final_answers.came_again(batch, arrival, place.claim.host)
             place.reject(batch)
             self.answers.came_again(batch, arrival.packet, seen, arrival.digest)
             return
@@ -386,6 +388,7 @@ class Receiving:
         number = self.core.transfer.left_behind(source, name, at, host, arrival.digest)
         if number:
             batch.sequences[number, source] = None
+            self.final_answers.came_again(batch, arrival, host)
         return bool(number)
 
     def _open(self, arrival: Arriving) -> Caller:

@@ -379,6 +379,8 @@ class SrmpReceiving:
             self.answers.came_again(batch, arrival, place.claim.digest)
         if place.reject(batch, arrival.peer.address, receipts_to):
             self._touched.append(place.key)
+        if place.is_of_another:
+            self.streams.came_again(place, arrival.message, batch.change)
         counter = "duplicate" if place.is_repeated else "out_of_order"
         return self._ignored(counter, "it came before" if place.is_repeated else "out of order")
 

@@ -32,7 +32,6 @@ from posthouse.wire.binary.order_acks import FinalAck, Origin, read_final_ack
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.sequence_places import place_of
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import NEGATIVE_CLASSES, SrmpMessage, Stream
 from posthouse.wire.srmp.receipts import (
@@ -87,6 +86,11 @@ class StreamPlace:
     def is_repeated(self) -> bool:
         """Whether it came before."""
         return self._judgment.standing in (Standing.OLD, Standing.AGREED)
+
+    @property
+    def is_of_another(self) -> bool:
+        """Whether it came before, from another host only."""
+        return self._judgment.standing is Standing.AGREED
 
     @property
     def known(self) -> Incoming | None:
@@ -399,21 +403,32 @@ class IncomingStreams:
         stream = message.stream
         if stream is None:
             return
-        addresses = self._receipts_to(queue, stream, host)
+        names = self._names_used(queue, stream, host)
+        for name in names:
+            place = stream.sequence_id, stream.current
+            self.core.transfer.note_end(stream.guid, name, host, place, message_class, step)
+        addresses = self._receipts_to(queue, stream, host, names)
         for receipts_to, name in addresses.items():
             kept_s = AWAY_S if len(addresses) > 1 else INFINITE
-            receipt = self._final(packet, message, stream, message_class, name)
+            receipt = self._final(message, stream, message_class, name)
             self._send(receipts_to, receipt, step, kept_s=kept_s)
 
-    def _final(
-        self, packet: bytes, message: SrmpMessage, stream: Stream, message_class: int, name: str
-    ) -> bytes:
+    def came_again(self, place: StreamPlace, message: SrmpMessage, change: Change) -> None:
+        """A message that another host has brought before; its receipt, if it has ended since."""
+        claim, transfer, stream = place.claim, self.core.transfer, place.stream
+        known = claim.source, claim.format_name, claim.host
+        message_class = transfer.end_of(*known, claim.place, claim.digest)
+        info = transfer.incoming_at(claim.queue.number, *known)
+        if message_class and info is not None and info.receipts_to:
+            name = info.receipts_as or info.receipts_to
+            receipt = self._final(message, stream, message_class, name)
+            self._send(info.receipts_to, receipt, change, enough=ANSWERS_MAX, kept_s=INFINITE)
+
+    def _final(self, message: SrmpMessage, stream: Stream, message_class: int, name: str) -> bytes:
         """A final stream receipt, to an order queue of that name."""
-        seen = glance(packet)
-        _, number, previous = place_of(packet)
         body = FinalAck(
-            *(stream.sequence_id, number, min(previous, number - 1)),
-            *(seen.source_guid, seen.ordinal),
+            *(stream.sequence_id, stream.current, min(stream.previous, stream.current - 1)),
+            *(message.source_guid, message.ordinal),
         )
         return final_stream_receipt(
             body, message_class, message.label, stream.stream_id, name, self._origin()
@@ -436,18 +451,22 @@ class IncomingStreams:
         """A sender that has moved has sent again what was received before it had come to it.
 
         The final receipts of what it has sent again since the last stream receipt are copied, each
-        place once: who repeats a message of another gets nothing of those after it.
+        place once: who repeats a message of another gets nothing of those after it. Those that
+        were sent for messages that had ended before (`came_again`) are there already.
         """
         begin, end = max(info.acknowledged, info.began), info.shared_number
         if info.shared_id != info.sequence_id or begin >= end:
             return
-        copied = set[FinalAck]()
+        there = self._waiting(info.receipts_to, info.source)
+        copied = {body for _, body in there}
         for origin in self._origins(queue, info):
             for number, body in self._finals(origin, info):
                 again = body.sequence_id == info.sequence_id and begin < body.sequence_number <= end
                 if again and body not in copied:
                     copied.add(body)
                     self._copy(number, body, info, change)
+                elif again:
+                    self._keep_for_a_while(number, change)
 
     def _origins(self, queue: int, info: Incoming) -> list[Incoming]:
         """The lineages that one has gone on from, the latest first."""
@@ -461,21 +480,24 @@ class IncomingStreams:
 
     def _finals(self, origin: Incoming, info: Incoming) -> list[tuple[int, FinalAck]]:
         """The final receipts that wait where a stream was before."""
-        core, before, now = self.core, origin.receipts_to, info.receipts_to
-        queue = core.registry.find_outgoing(parse_format_name(before)) if before else None
-        if queue is None or not now or now == before:
-            return []
-        found = []
+        before, now = origin.receipts_to, info.receipts_to
+        return self._waiting(before, info.source) if now and now != before else []
+
+    def _waiting(self, to: str, source: bytes) -> list[tuple[int, FinalAck]]:
+        """The final receipts that wait to be sent to an address, for streams of a machine."""
+        core, found = self.core, list[tuple[int, FinalAck]]()
+        queue = core.registry.find_outgoing(parse_format_name(to)) if to else None
+        if queue is None:
+            return found
         for _, number in list(queue.state.order.forward())[:COPIES_MAX]:
             packet = core.packet(number)
             receipt = read_stream_receipt(packet)
-            if receipt is not None and receipt.final and receipt.identifier.guid == info.source:
+            if receipt is not None and receipt.final and receipt.identifier.guid == source:
                 found.append((number, read_final_ack(packet)))
         return found
 
     def _copy(self, number: int, body: FinalAck, info: Incoming, change: Change) -> None:
-        core = self.core
-        packet, (row,) = core.packet(number), core.state.table.rows((number,))
+        packet = self.core.packet(number)
         view, receipt, now = Packet(packet), read_stream_receipt(packet), info.receipts_to
         assert receipt is not None
         copy = final_stream_receipt(
@@ -483,19 +505,34 @@ class IncomingStreams:
             self._origin(),
         )
         self._send(now, copy, change, kept_s=INFINITE)
+        self._keep_for_a_while(number, change)
+
+    def _keep_for_a_while(self, number: int, change: Change) -> None:
+        """A receipt that its sender has elsewhere too."""
+        core = self.core
+        (row,) = core.state.table.rows((number,))
         if row.expires == NEVER:
             core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
 
-    def _receipts_to(self, queue: Queue, stream: Stream, host: str) -> dict[str, str]:
+    def _streams_of(self, queue: Queue, stream: Stream) -> list[Incoming]:
+        return [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
+
+    def _names_used(self, queue: Queue, stream: Stream, host: str) -> list[str]:
+        """The names of a queue under which a host sends in the streams of a machine."""
+        known = self._streams_of(queue, stream)
+        return sorted({info.format_name for info in known if info.via == host})
+
+    def _receipts_to(
+        self, queue: Queue, stream: Stream, host: str, names: list[str]
+    ) -> dict[str, str]:
         """The addresses from the start of the stream, or of the one that came after it.
 
         One for the host that it came from, and for each that has gone on from there; and how the
         order queue is named to each.
         """
-        found = [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
+        found = self._streams_of(queue, stream)
         if not host:
             return _address_of(found, stream)
-        names = {info.format_name for info in found if info.via == host}
         place, addresses = (stream.sequence_id, stream.current), dict[str, str]()
         for name in names:
             for each in self.core.transfer.heirs(queue, stream.guid, name, host, place):
