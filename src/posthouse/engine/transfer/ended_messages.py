@@ -18,13 +18,12 @@ from posthouse.engine.ledger.records import TABLE_ENDED, Change
 from posthouse.model.bounded_tables import Shared
 
 ENDED_MAX = 10_000
-_U32 = struct.Struct("<I")
 _END = struct.Struct("<IH")  # when, UTC seconds; the class of its answer; its host follows
 
 
-def message_key(places: bytes, number: int, digest: bytes) -> bytes:
-    """A message by its place and what it says; `places` is the key of its sequence."""
-    return blake2b(places + _U32.pack(number) + digest, digest_size=16).digest()
+def message_key(places: bytes, digest: bytes) -> bytes:
+    """A message by the key of its sequence and what it says, its number included."""
+    return blake2b(places + digest, digest_size=16).digest()
 
 
 class EndedMessages:

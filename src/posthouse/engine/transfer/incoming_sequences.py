@@ -80,9 +80,9 @@ def _identity(format_name: str, host: str = "") -> str:
     return f"{name} {host}" if host else name
 
 
-def _message(source: bytes, format_name: str, place: tuple[int, int], digest: bytes) -> bytes:
+def _message(source: bytes, format_name: str, sequence_id: int, digest: bytes) -> bytes:
     """A message among those that have ended, whatever host it came from."""
-    return message_key(places_key(source, _identity(format_name), place[0]), place[1], digest)
+    return message_key(places_key(source, _identity(format_name), sequence_id), digest)
 
 
 def _host(address: str) -> str:
@@ -298,7 +298,7 @@ class IncomingSequences:
         """
         digest = self._content(source, format_name, host, place)
         if digest is not None:
-            key = _message(source, format_name, place, digest)
+            key = _message(source, format_name, place[0], digest)
             self.ended.note(key, message_class, host, change)
 
     def end_of(
@@ -310,7 +310,7 @@ class IncomingSequences:
         """
         if self._content(source, format_name, host, place) == digest:
             return 0
-        return self.ended.class_of(_message(source, format_name, place, digest))
+        return self.ended.class_of(_message(source, format_name, place[0], digest))
 
     def _content(
         self, source: bytes, format_name: str, host: str, place: tuple[int, int]
