@@ -143,6 +143,23 @@ def test_a_machine_that_moves_and_leaves_numbers_out_goes_on_after_a_while(rig: 
     assert rig.order(MOVED) == [(5, 5)]
 
 
+def test_what_a_machine_has_left_out_does_not_come_in_with_what_a_stranger_insists_on(
+    rig: EastRig,
+) -> None:
+    """Seed 799 of the trials with a stranger: a full queue has refused 4 to 8, and not 9."""
+    rig.take(*[rig.east(n) for n in (1, 2, 3)])
+    rig.take(rig.east(5, 3), rig.east(8), peer=STRANGER)  # captured, and held
+    rig.take(rig.east(9, 3))
+    captured = rig.east(7, 3), rig.east(5, 3), rig.east(8)
+    for _ in range(3):
+        rig.clock.advance(INSISTS_MS)
+        for packet in captured:
+            rig.take(packet, peer=STRANGER)
+    rig.take(rig.east(10))
+    assert rig.bodies_of() == ["1", "2", "3", "9", "10"]
+    assert rig.order() == [(5, 10)]
+
+
 def test_sources_of_one_address_are_apart(rig: EastRig) -> None:
     """Many machines behind one address that translates theirs."""
     guids = [bytes([n]) * 16 for n in range(1, 6)]
@@ -180,6 +197,17 @@ def test_what_is_forgotten_of_a_machine_that_moved_is_known_by_what_is_not(
     rig.take(*[rig.east(n) for n in range(1, 10)])
     rig.take(*[rig.east(n) for n in range(1, 12)], peer=MOVED)
     assert rig.bodies_of() == [str(n) for n in range(1, 12)]
+
+
+def test_nothing_overtakes_a_message_that_is_held(
+    rig: EastRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rig.manager.transfer.outgoing.lineages.places, "entries_max", 3)
+    rig.take(*[rig.east(n) for n in range(1, 10)])
+    rig.take(rig.east(5), rig.east(10), peer=MOVED)
+    assert rig.bodies_of() == [str(n) for n in range(1, 10)]
+    rig.take(rig.east(7), rig.east(10), peer=MOVED)  # it was the machine
+    assert rig.bodies_of() == [str(n) for n in range(1, 11)]
 
 
 def test_a_flood_of_sequences_forgets_nothing_of_others(

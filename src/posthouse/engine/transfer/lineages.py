@@ -161,8 +161,10 @@ class Lineages:
         if own is not None and (own.anew or _continues(own, claim)):
             return Judgment(Standing.NEXT, own)
         ends = [other for other in others if _continues(other, claim)]
-        if self._is_held(claim, others) or _skips(claim, others, ends):
-            standing = Standing.NEXT if self._insists(claim) else Standing.HELD
+        may_insist = self._is_forgotten(claim, others) or _skips(claim, others, ends)
+        if may_insist or self._overtakes(claim):
+            insists = self._insists(claim, may_insist)
+            standing = Standing.NEXT if insists else Standing.HELD
             if standing is Standing.HELD:
                 self._turn_away(claim)
             return Judgment(
@@ -228,14 +230,14 @@ class Lineages:
         run = self.places.known_of(key).get(number)
         return None if run is None else run.digests[number]
 
-    def _is_held(self, claim: SequenceClaim, others: list[Incoming]) -> bool:
-        """Whether another lineage was there before, and what it had is forgotten.
+    def _is_forgotten(self, claim: SequenceClaim, others: list[Incoming]) -> bool:
+        """Whether another lineage was there before, and what it had is forgotten."""
+        return any(self._has_forgotten(other, claim.place) for other in others)
 
-        Nothing overtakes a message that is held.
-        """
+    def _overtakes(self, claim: SequenceClaim) -> bool:
+        """Whether a message of its sequence is held: nothing overtakes that one."""
         last, _ = self._held.get(_key(claim), ((0, 0), 0))
-        held = last[0] == claim.place[0]
-        return held or any(self._has_forgotten(other, claim.place) for other in others)
+        return last[0] == claim.place[0]
 
     def _has_forgotten(self, lineage: Incoming, place: Place) -> bool:
         """Whether a lineage may have had a message of its own there; the oldest are dropped."""
@@ -246,14 +248,15 @@ class Lineages:
         remembered = next(iter(known), lineage.sequence_number + 1)
         return lineage.began < number < remembered
 
-    def _insists(self, claim: SequenceClaim) -> bool:
+    def _insists(self, claim: SequenceClaim, may_insist: bool) -> bool:
         """Whether messages that were held come again, a while later, from the first one on.
 
-        By then all that their sender had was looked at, and none of it agreed.
+        By then all that their sender had was looked at, and none of it agreed. One that is held
+        with them only may not insist: it would have a place that it cannot have alone.
         """
         key, now_ms = _key(claim), self.core.now_ms
         last, since_ms = self._held.get(key, ((0, 0), now_ms))
-        if claim.place <= last and now_ms - since_ms >= INSISTS_MS:
+        if may_insist and claim.place <= last and now_ms - since_ms >= INSISTS_MS:
             del self._held[key]
             return True
         self._held[key] = claim.place, since_ms
