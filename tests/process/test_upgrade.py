@@ -29,6 +29,7 @@ from tests.process.offices import (
 )
 from tests.process.srmp_offices import SETTINGS as HTTP_TIMERS
 from tests.process.warm import WarmServer
+from tests.support.process.fixed_ports import fixed_ports
 
 HOMES = Path(__file__).with_name("homes_0_1.tar.xz")
 WRITTEN_S = 1_794_949_200
@@ -73,6 +74,7 @@ def offices(tmp_path: Path) -> Iterator[tuple[KeptOffice, KeptOffice]]:
             member.name = f"{name}/home/{rest}"
             kept.extract(member, tmp_path, filter="data")
     with ExitStack() as running:
+        running.enter_context(fixed_ports(BINARY_PORT, HTTP_PORT, *ALPHA_PORTS))
         alpha = KeptOffice(tmp_path / "alpha", "ALPHA", running, *ALPHA_PORTS)
         beta = KeptOffice(tmp_path / "beta", "BETA", running, BINARY_PORT, HTTP_PORT)
         for office in (alpha, beta):
