@@ -79,6 +79,11 @@ PEERS = {
         probe=("groff", "-v"),
         why="typesets the page of `man posthouse`",
     ),
+    "promtool": Peer(
+        package="prometheus",
+        probe=("promtool", "--version"),
+        why="checks the alerts and the dashboard in deploy/, and the metrics",
+    ),
     "mono": Peer(
         package="mono-mcs mono-runtime libmono-system-runtime-serialization4.0-cil "
         "libmono-system-servicemodel4.0a-cil",

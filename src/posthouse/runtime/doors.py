@@ -27,6 +27,7 @@ from posthouse.rpc.ntlm import ServerNames
 from posthouse.runtime.backup import backup
 from posthouse.runtime.pgm_doors import pgm_door, pgm_node
 from posthouse.runtime.ports import port_of
+from posthouse.runtime.process_metrics import process_metrics
 from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
 from posthouse.runtime.srmp_doors import srmp_doors, srmp_node
 
@@ -243,7 +244,11 @@ def make_admin(
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,
         remote_read=None if reads is None else reads.figures,
-        more_metrics=[*more_metrics, lambda: turn_metrics(service.desk.turn_times)],
+        more_metrics=[
+            *more_metrics,
+            lambda: turn_metrics(service.desk.turn_times),
+            lambda: process_metrics(service.home, service.started.store),
+        ],
         store=service.started.store,
         refresh=None if service.directory is None else service.directory.refresh,
         busy=lambda: service.desk.busy,

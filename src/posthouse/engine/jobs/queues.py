@@ -7,6 +7,7 @@ files named after it; here everything is records of the log, and no name is on t
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from posthouse.engine.jobs.bindery.calls import Bindery
@@ -265,6 +266,11 @@ class JobQueues(JobService):
                 )
             )
         return found
+
+    def sizes(self) -> Iterator[tuple[str, int, int]]:
+        """Of each queue: its name, its jobs, the servers that are attached to it."""
+        for queue_id, queue in sorted(self.queues.items()):
+            yield self.queue_name(queue_id), len(queue), len(queue.attached)
 
     def _may_look_into(self, station: Station, queue: JobQueue) -> bool:
         if self.bindery.is_supervisor(station):

@@ -107,7 +107,7 @@ def describe(
         path=definition.pathname,
         format_name=format_name_of(manager, queue),
         guid_name=guid_name_of(manager, queue),
-        kind=_kind(queue),
+        kind=kind_of(queue),
         label=definition.label,
         type_id="" if definition.type_guid == NULL_GUID else format_guid(definition.type_guid),
         transactional=definition.transactional,
@@ -162,7 +162,8 @@ def guid_name_of(manager: QueueManager, queue: Queue) -> str:
     return str(PrivateName(manager.machine.identifier, queue.number))
 
 
-def _kind(queue: Queue) -> str:
+def kind_of(queue: Queue) -> str:
+    """What a queue is for: `private`, `public`, `outgoing`, `journal`, ..."""
     role = queue.definition.role
     plain = role is QueueRole.PLAIN
     return queue.definition.queue_type.value if plain else role.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -140,6 +141,12 @@ class Metrics(Collector):
         )
         online = self.manager.transfer.connection_active
         yield _gauge("posthouse_online", "1 while it talks to others.", int(online))
+        directory = self.manager.directory
+        yield _gauge(
+            "posthouse_directory_online",
+            "1 while the directory can be asked; always 1 where it is this machine's own.",
+            int(directory.state().online or not directory.source),
+        )
         throttled = GaugeMetricFamily(
             "posthouse_flow_control", "1 while no messages are taken.", labels=["reason"]
         )
@@ -151,6 +158,7 @@ class Metrics(Collector):
             "Damaged records of messages that an operator has to decide.",
             len(self.manager.machine.damaged_records()),
         )
+        yield from self._job_metrics()
         stages = self.manager.stages
         yield _gauge("posthouse_stages", "Stages of unpublished batches.", len(stages.all()))
         yield _gauge("posthouse_staged_messages", "Messages in stages.", stages.messages)
@@ -162,6 +170,17 @@ class Metrics(Collector):
             "posthouse_published_messages", "Messages in them.", stages.published_messages
         )
         yield _gauge("posthouse_bytes", "Bytes of all messages.", self.manager.messages.bytes)
+
+    def _job_metrics(self) -> Iterator[Metric]:
+        jobs = GaugeMetricFamily("posthouse_jobs", "Jobs in a job queue.", labels=["queue"])
+        servers = GaugeMetricFamily(
+            "posthouse_job_servers", "Servers attached to a job queue.", labels=["queue"]
+        )
+        for name, entries, attached in islice(self.manager.jobs.sizes(), QUEUES_MAX):
+            jobs.add_metric([name], entries)
+            servers.add_metric([name], attached)
+        yield jobs
+        yield servers
 
     def _traffic_metrics(self) -> Iterator[Metric]:
         traffic = self.traffic

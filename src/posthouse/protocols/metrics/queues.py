@@ -13,6 +13,7 @@ from posthouse.engine.ledger.books import books_of, sender_books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines.group import Group
 from posthouse.engine.queues.queue import OutgoingQueueState, Queue
+from posthouse.protocols.handlers.queues import kind_of
 from posthouse.protocols.handlers.transfer_json import state_word
 
 OUTCOMES: Final = (
@@ -93,7 +94,7 @@ class QueueMetrics:
     def add(self, queues: Iterable[Queue]) -> None:
         """Looks at some queues."""
         for queue in queues:
-            label = f'{{queue="{escaped(queue.name)}"'
+            label = _labels(queue)
             age_s = self._manager.messages.oldest_age_s(queue) or 0
             self._sample(DEPTH, label, queue.state.count)
             self._sample(SIZE, label, queue.state.bytes)
@@ -137,6 +138,12 @@ class QueueMetrics:
             parts.append(f'{STATES.name}{{state="{state}"}} {float(count)!r}\n')
         parts.append(f"{UNBALANCED.head}{UNBALANCED.name} {float(self._unbalanced)!r}\n")
         return "".join(parts).encode()
+
+
+def _labels(queue: Queue) -> str:
+    """The beginning of the labels of each sample of a queue."""
+    short = queue.name.rpartition("\\")[2]
+    return f'{{queue="{escaped(queue.name)}",name="{escaped(short)}",kind="{kind_of(queue)}"'
 
 
 def escaped(text: str) -> str:

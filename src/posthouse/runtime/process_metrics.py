@@ -1,0 +1,59 @@
+"""Metrics of the process, its interpreter, its disk and its log."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from posthouse.store.log import LogStore
+
+
+def process_metrics(home: Path, store: LogStore) -> Iterator[Metric]:
+    """What a scrape shows beside the engine and its doors."""
+    yield from ProcessCollector(registry=None).collect()
+    yield _interpreter()
+    disk = os.statvfs(home)
+    yield _gauge(
+        "posthouse_disk_free_bytes",
+        "Bytes on the disk of the home that this process may still use.",
+        disk.f_bavail * disk.f_frsize,
+    )
+    yield _gauge(
+        "posthouse_disk_size_bytes",
+        "Bytes of the disk of the home.",
+        disk.f_blocks * disk.f_frsize,
+    )
+    segments = list(store.ledger.segments.values())
+    yield _gauge("posthouse_store_segments", "Segments of the log.", len(segments))
+    live = sum(one.live_bytes for one in segments)
+    log = GaugeMetricFamily(
+        "posthouse_store_bytes",
+        "Bytes of the log: messages that wait, and the rest, a part of which compaction frees.",
+        labels=["state"],
+    )
+    log.add_metric(["messages"], live)
+    log.add_metric(["other"], max(sum(one.end for one in segments) - live, 0))
+    yield log
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _interpreter() -> Metric:
+    """Which Python this is: one that was built without optimisation is slower by a third."""
+    about = GaugeMetricFamily(
+        "posthouse_python_info",
+        "The interpreter, and whether it was built with optimisation.",
+        labels=["implementation", "version", "build"],
+    )
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    build = "optimised" if "--enable-optimizations" in arguments else "plain"
+    about.add_metric([platform.python_implementation(), platform.python_version(), build], 1)
+    return about
