@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -141,6 +142,20 @@ def test_the_version_loads_no_command(words: list[str]) -> None:
     version, modules = done.stdout.splitlines()
     assert version == f"posthouse {__version__}"
     assert {"typer", "rich", "msgspec"}.isdisjoint(modules.split())
+
+
+@pytest.mark.parametrize("words", [["queue", "list"], ["receive", "q"], ["message", "show", "1"]])
+def test_a_command_of_a_client_does_not_load_the_engine(words: list[str], tmp_path: Path) -> None:
+    """It takes a third of a second, which everybody would wait for."""
+    code = "import sys; from posthouse.cli.main import run; run(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, "--home", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    modules = done.stdout.split()
+    assert "posthouse.client.connect" in modules, done.stderr
+    assert "posthouse.engine.manager" not in modules
 
 
 @pytest.mark.parametrize("words", [["queue", "create"], ["send"], ["directory", "link", "list"]])

@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from posthouse.engine.manager import QueueManager
-from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError
 from posthouse.protocols.binary.settings import BinarySettings
+
+if TYPE_CHECKING:  # clients use this module, and do not wait for the engine to load
+    from posthouse.engine.manager import QueueManager
+    from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 
 NEVER = 1 << 62  # a time that does not come
 NO_LIMIT = -(1 << 62)  # below every dispatch priority

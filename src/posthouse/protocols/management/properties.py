@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Outgoing, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferReport, SequenceInfo
 from posthouse.model.properties import LOCAL_CONNECTION, OutgoingQueueState
 from posthouse.model.property_ids import Vt
 from posthouse.rpc.propvariant import NULL, Variant, text, texts, vector
+
+if TYPE_CHECKING:  # clients use this module, and do not wait for the engine to load
+    from posthouse.engine.manager import QueueManager
 
 CONNECTED, DISCONNECTED = "CONNECTED", "DISCONNECTED"
 YES, NO, UNKNOWN = "YES", "NO", "UNKNOWN"
