@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from posthouse.spark.homes import spark_home
+from tests import fast_java
 from tests.conftest import Dose
 from tests.process.offices import wait_until
 from tests.process.spark_cluster import Cluster
@@ -54,6 +55,9 @@ class Clerk:
         words = ["job", "server", "spark", "--home", str(office.server.home), "--queue", QUEUE]
         words += ["--lake", str(folder / "lake"), "--out", str(folder / "out"), "--trust-code"]
         words += ["--master", master, "--enrol", "--poll", "0.1", "--retry", "0", *options]
+        # Programs have a clean environment: the Java of theirs starts as fast as that of tests.
+        java = os.environ.get(fast_java.OPTIONS, "")
+        words += ["--conf", f"spark.driver.extraJavaOptions={java}"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "posthouse.cli.main", *words],
