@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import socket
+import subprocess
+import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.runtime.addresses import ipv4_addresses, ipv6_addresses, local_addresses
+from posthouse.runtime import addresses
+from posthouse.runtime.addresses import (
+    AddressWatch,
+    ipv4_addresses,
+    ipv6_addresses,
+    local_addresses,
+)
 
 FIB_TRIE = """\
 Main:
@@ -51,3 +62,76 @@ def test_this_machine_has_a_loopback_and_only_addresses_it_can_bind() -> None:
 @given(st.text(max_size=200))
 def test_any_text_gives_addresses_or_none(text: str) -> None:
     assert isinstance(ipv4_addresses(text) + ipv6_addresses(text), list)
+
+
+# -- while it runs
+
+
+async def changes(
+    known: list[str], now: list[tuple[str, ...]], count: int
+) -> list[tuple[str, ...]]:
+    """What a watch tells, whose looks find these addresses one after the other."""
+    told, enough = list[tuple[str, ...]](), asyncio.Event()
+
+    def look() -> tuple[str, ...]:
+        found = now.pop(0)
+        if not now:
+            enough.set()
+        return found
+
+    watch = AddressWatch(asyncio.get_running_loop(), known, told.append, look)
+    await asyncio.wait_for(enough.wait(), 30)
+    watch.close()
+    assert len(told) == count
+    return told
+
+
+def test_an_address_that_came_during_the_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "SETTLE_S", 0.001)
+    assert asyncio.run(changes(["a"], [("a", "b")], 1)) == [("a", "b")]
+    assert asyncio.run(changes(["a", "b"], [("b", "a")], 0)) == []
+
+
+def test_without_notices_of_the_kernel_addresses_are_looked_at_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(addresses, "_address_notices", lambda: None)
+    monkeypatch.setattr(addresses, "SETTLE_S", 0.001)
+    monkeypatch.setattr(addresses, "LOOK_S", 0.001)
+    looks = [("a",), ("a", "b"), ("a", "b"), ("b",)]
+    assert asyncio.run(changes(["a"], looks, 2)) == [("a", "b"), ("b",)]
+
+
+PROGRAM = """
+import asyncio, subprocess, sys
+from posthouse.runtime.addresses import AddressWatch, local_addresses
+async def main():
+    told = asyncio.Queue()
+    watch = AddressWatch(asyncio.get_running_loop(), local_addresses(), told.put_nowait)
+    assert watch._notices is not None
+    for words in (["link", "set", "lo", "up"], ["addr", "add", "192.0.2.77/32", "dev", "lo"],
+                  ["addr", "del", "192.0.2.77/32", "dev", "lo"]):
+        subprocess.run(["ip", *words], check=True)
+        print(" ".join(sorted(await asyncio.wait_for(told.get(), 30))), flush=True)
+    watch.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(
+    not (shutil.which("unshare") and shutil.which("ip"))
+    or subprocess.run(["unshare", "-Urn", "true"], capture_output=True, check=False).returncode,
+    reason="needs a network namespace of its own",
+)
+def test_the_kernel_tells_when_an_interface_gets_or_loses_an_address() -> None:
+    done = subprocess.run(
+        ["unshare", "-Urn", sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    up, more, less = (line.split() for line in done.stdout.splitlines())
+    assert "127.0.0.1" in up
+    assert "192.0.2.77" in more
+    assert "192.0.2.77" not in up + less

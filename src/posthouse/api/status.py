@@ -131,6 +131,10 @@ class StatusJson(Part):
     damaged: int = 0  # damaged records that an operator has to decide
     clocks: list[ClockJson] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    host_change: str = ""  # why the home may be a copy of another one
+    takes_any_name: bool = False  # [queue_manager] accept_any_name
+    own_hosts: list[str] = field(default_factory=list)  # names and addresses of this machine
+    refused_names: list[str] = field(default_factory=list)  # of messages for other machines
 
 
 class BooksJson(Part):

@@ -93,17 +93,18 @@ def doctor(
     the file is kept, and the loss journal of the store lists what was given up.
 
     With --peer, the store is not checked. Instead the command tries name, ports, handshake,
-    endpoint mapper, login and rights of the other machine, and prints what to do about each
-    failure. Not tried against Windows.
+    endpoint mapper, login and rights of the other machine, asks the queue manager here for its
+    names and for messages without an acknowledgment, and prints what to do about each failure. Not
+    tried against Windows.
 
     Exit code 0: healthy, 1: damaged, in use, or something of the other machine fails.
 
     Example: posthouse doctor --home ~/.local/share/posthouse
     """
     if peer is not None:
-        if any(one is not None for one in (home, store, export_to, accept)):
+        if any(one is not None for one in (store, export_to, accept)):
             raise typer.BadParameter("--peer looks at no store: leave the other options out")
-        examine(peer, user, password_file, binary_port, timeout, json=json)
+        examine(peer, home, user, password_file, binary_port, timeout, json=json)
     far_machine(peer, user, password_file)
     if home is not None and store is not None:
         raise typer.BadParameter("give --home or --store, not both")

@@ -61,6 +61,22 @@ class QueueManagerSettings(Section, frozen=True):
             "Addresses of this queue manager in direct names, in addition to those of this machine."
         ),
     ] = ("127.0.0.1", "::1")
+    accept_any_name: Annotated[
+        bool,
+        meaning(
+            "Takes messages and readers of other computers that use any computer name or address "
+            "in a direct name, also one that is not a name of this queue manager: for containers "
+            "and NAT, where the names that others use are not known here."
+        ),
+    ] = False
+    host_changed: Annotated[
+        Literal["warn", "refuse"],
+        meaning(
+            "What happens when the home was moved or copied since the last start: to another "
+            "computer, or to another place. `warn`: a warning in the log and in `posthouse "
+            "status`; `refuse`: the queue manager does not start."
+        ),
+    ] = "warn"
     listen: Annotated[
         Name, meaning("Address of the listeners. The option `--listen` overrides it.")
     ] = "127.0.0.1"
@@ -279,6 +295,8 @@ class EngineSettings:
     srmp: StreamSettings = field(default_factory=StreamSettings)
     qms: QmsSettings = field(default_factory=QmsSettings)
     ports: frozenset[int] = frozenset({1801, 80, 443})
+    interfaces: tuple[str, ...] = ()  # addresses that this machine has at the start
+    host: str = ""  # what this computer and the place of the home are known by (identity.py)
     software_version: str = ""
     operating_system_version: str = ""
     # What purges and deletions may take of one turn, and expiry again; the rest follows.

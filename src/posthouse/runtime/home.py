@@ -9,11 +9,19 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from posthouse.engine.ledger.effects import Event
+from posthouse.engine.ledger.state import State
 from posthouse.engine.machine.computer_name import chosen_name
+from posthouse.engine.machine.identity import (
+    COPIED_REMEDY,
+    HostIdentity,
+    host_change,
+    kept_record,
+)
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
@@ -27,6 +35,7 @@ from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 
 HOME_MODE = 0o700
+MACHINE_ID = Path("/etc/machine-id")
 STORE = "store"  # the store's folder in a home
 
 
@@ -58,6 +67,27 @@ def lock_home(home: Path) -> int:
 def host_name() -> str:
     """The computer name where none is set: the host's, without its domain."""
     return socket.gethostname().partition(".")[0]
+
+
+def host_identity(store: Path, machine_id: Path) -> str:
+    """This computer and the place of a store: a copy of the folder has another inode."""
+    try:
+        known = machine_id.read_text("ascii", "replace").strip()
+    except OSError:  # many images of containers have none
+        known = ""
+    computer = sha256(b"posthouse" + known.encode()).hexdigest()[:16] if known else ""
+    return HostIdentity(computer, str(store.stat().st_ino)).text()
+
+
+def check_host(state: State, host: str, settings: EngineSettings) -> None:
+    """Refuses a home that was moved or copied, where the settings want that."""
+    kept = kept_record(state)
+    why = "" if kept is None else host_change(kept.host, host)
+    if why and settings.queue_manager.host_changed == "refuse":
+        raise InvalidParameter(
+            f"{why} ([queue_manager] host_changed is `refuse`)",
+            f"{COPIED_REMEDY} If this is the only one, start it once with host_changed `warn`.",
+        )
 
 
 class Home:
@@ -130,10 +160,12 @@ def start_manager(
     recovered = store.recover()
     try:
         name = chosen_name(recovered.state, settings.computer_name, host_name(), str(home.path))
+        host = host_identity(home.path / STORE, MACHINE_ID)
+        check_host(recovered.state, host, settings)
     except InvalidParameter:
         store.close()  # as it was found: express messages are kept
         raise
-    settings = replace(settings, computer_name=name)
+    settings = replace(settings, computer_name=name, host=host)
     manager = QueueManager(settings, recovered.state, store.read, os.urandom, store.read_many)
     manager.certificates.key_file = key_file(home.path)
     if settings.qms.local_clock:

@@ -25,7 +25,7 @@ from posthouse.model.guids import format_guid
 from posthouse.model.settings_kinds import is_address
 from posthouse.net.connections import Connections, Room
 from posthouse.protocols.memory import MemoryAccount
-from posthouse.runtime.addresses import local_addresses
+from posthouse.runtime.addresses import AddressWatch, local_addresses
 from posthouse.runtime.directory.authority import (
     FollowedDirectory,
     open_authority,
@@ -74,8 +74,10 @@ _WARNINGS = frozenset(
         "directory_queue_refused",
         "directory_refused",
         "flow_control_begins",
+        "host_changed",
         "message_damaged",
         "message_unreadable",
+        "name_not_ours",
         "peer_not_reached",
     }
 )
@@ -231,12 +233,9 @@ def _run_in(home: Home, options: Options, settings: Settings, log: Log, doors: D
         log.warning("home_was_open_to_others", home=home.path)
     ports = PortSet(settings.queue_manager.ports)
     engine = engine_settings(settings, settings.queue_manager.name, ports)
-    machine = engine.queue_manager
     engine = replace(
         engine,
-        queue_manager=msgspec.structs.replace(
-            machine, addresses=(*machine.addresses, *local_addresses())
-        ),
+        interfaces=local_addresses(),
         software_version=options.version,
         operating_system_version=f"{platform.system()} {platform.release()}",
     )
@@ -321,6 +320,7 @@ class Server:
         self._coordination: Coordination | None = None
         self._directory: FollowedDirectory | None = None
         self._damage_told = False
+        self._addresses: AddressWatch | None = None
 
     async def serve(self, doors: Doors) -> Outcome:
         """Starts the doors, waits for the end, and stops everything in order."""
@@ -339,6 +339,7 @@ class Server:
             await self._open(doors(self._service()))
             await self._start_directory()
             self._coordinate()
+            self._watch_addresses(loop)
             collect_in_small_steps()
             CollectAtRest(loop.call_later, loop.time, lambda: desk.turns)
             self._announce()
@@ -439,6 +440,14 @@ class Server:
         self.notifier.ready(f"queue manager {name}")
 
     # -- while it runs
+
+    def _watch_addresses(self, loop: asyncio.AbstractEventLoop) -> None:
+        def changed(addresses: tuple[str, ...]) -> None:
+            self.log.info("addresses_changed", addresses=", ".join(addresses))
+            self.desk.decide(lambda m: m.queues.set_interfaces(addresses), lambda answer: None)
+
+        known = self.started.manager.machine.settings.interfaces
+        self._addresses = AddressWatch(loop, known, changed)
 
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -542,6 +551,8 @@ class Server:
     async def _close(self) -> None:
         """Doors first, so that nothing new comes; waits end; what was decided is kept; the end."""
         self.notifier.stopping()
+        if self._addresses is not None:
+            self._addresses.close()
         if self.options.ready_file is not None:
             with contextlib.suppress(OSError):
                 self.options.ready_file.unlink()

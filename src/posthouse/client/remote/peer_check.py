@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from posthouse.client.binary.sender import BinarySender
 from posthouse.client.errors import ClientConnectionError
@@ -27,35 +25,32 @@ from posthouse.client.remote.connect import (
     mapped_port,
     reason_of,
 )
+from posthouse.client.remote.findings import NAME_LENGTH_MAX, PeerFinding
 from posthouse.client.remote.inventory import problem_of
 from posthouse.client.remote.management import RemoteManagement
+from posthouse.client.remote.own_side import OwnSide
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.protocols.binary.settings import BinarySettings
 
-NAME_LENGTH_MAX: Final = 15
-"""Of a NetBIOS name, which Windows has for every computer."""
 CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv")
 ERRORS: Final = (QueueError, RemoteProtocolError, OSError)
-
-State = Literal["ok", "warning", "failed", "unknown"]
-
-
-class PeerFinding(msgspec.Struct, frozen=True):
-    """One check: what was found, and what to do about it."""
-
-    check: str
-    state: State
-    found: str
-    remedy: str = ""
 
 
 class PeerCheck:
     """The checks of one machine, in the order in which they build on each other."""
 
     def __init__(
-        self, place: RemotePlace, login: RemoteLogin, *, binary_port: int, timeout_s: float
+        self,
+        place: RemotePlace,
+        login: RemoteLogin,
+        *,
+        binary_port: int,
+        timeout_s: float,
+        own_side: OwnSide | None = None,
     ) -> None:
         self.place = place
+        self._own_side = own_side
+        self._addresses: list[str] = []
         self.binary_port = binary_port
         self._login = login
         self._timeout_s = timeout_s
@@ -68,6 +63,7 @@ class PeerCheck:
             return
         yield from self._lengths()
         yield self._binary()
+        yield from self._here()
         yield from self._way_back()
         for wanted in (READING, MANAGING):
             yield self._mapper(wanted)
@@ -88,11 +84,14 @@ class PeerCheck:
                 f"{self.place.host} has no address: {error.strerror or error}",
                 "Check DNS and /etc/hosts here, or use the address of the machine.",
             )
-        addresses = sorted({str(one[4][0]) for one in found})
-        return PeerFinding("name", "ok", f"{self.place.host} is {', '.join(addresses)}")
+        self._addresses = sorted({str(one[4][0]) for one in found})
+        return PeerFinding("name", "ok", f"{self.place.host} is {', '.join(self._addresses)}")
 
     def _lengths(self) -> Iterator[PeerFinding]:
-        for whose, name in (("there", self.place.host), ("here", socket.gethostname())):
+        names = [("there", self.place.host)]
+        if self._own_side is None:
+            names.append(("here", socket.gethostname()))
+        for whose, name in names:
             label = name if _is_address(name) else name.partition(".")[0]
             if len(label) > NAME_LENGTH_MAX and not _is_address(name):
                 yield PeerFinding(
@@ -123,12 +122,26 @@ class PeerCheck:
             sender.close()
         return PeerFinding("messages", "ok", f"{where} takes messages")
 
+    def _here(self) -> Iterator[PeerFinding]:
+        """The queue manager here: its names, what it refused, what waits for an answer."""
+        if self._own_side is None:
+            yield PeerFinding(
+                "queue manager here",
+                "unknown",
+                "no queue manager runs here, so its names were not compared",
+                "Start it and look again, or name its home: --home.",
+            )
+            return
+        names = {self.place.host.casefold(), *self._addresses}
+        in_container = any(Path(mark).exists() for mark in CONTAINER_MARKS)
+        yield from self._own_side.findings(self._own_address(), names, in_container=in_container)
+
     def _way_back(self) -> Iterator[PeerFinding]:
         """Order acknowledgments come to the address that the other machine sees."""
         address = self._own_address()
         if not address:
             return
-        if any(Path(mark).exists() for mark in CONTAINER_MARKS):
+        if self._own_side is None and any(Path(mark).exists() for mark in CONTAINER_MARKS):
             yield PeerFinding(
                 "address",
                 "warning",

@@ -230,6 +230,7 @@ class Ledger:
         self.unreadable: set[int] = set()  # messages whose records are damaged
         self.peekable_locks = 0
         self.claims = 0  # queues in which a group has claims
+        self.host_change = ""  # why the home may be a copy, found at the start
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
         # Of callers whose account changed since: as long as anybody still has such a caller.
         self.stale_origins: WeakSet[Origin] = WeakSet()

@@ -61,6 +61,11 @@ class MachineFacade:
         return self.settings.computer_name
 
     @property
+    def host_change(self) -> str:
+        """Why this may be a copy of the home that another queue manager has; empty: it is not."""
+        return self.core.host_change
+
+    @property
     def sequence_timestamp(self) -> int:
         """The time that is part of the numbers of sequences: installation, or the last restore."""
         return self.record.sequence_timestamp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 import msgspec
 
 from posthouse.engine.ledger.ledger import Ledger
@@ -20,9 +22,14 @@ class ManagerRecord(msgspec.Struct, omit_defaults=True):
     sequence_timestamp: int  # of TxSequenceIDs: installation, or the last restore
     starts: int = 0
     computer_name: str = ""  # empty: of version 0.1, which did not keep it
+    host: str = ""  # the computer and the place of the home at the last start (HostIdentity)
 
 
 _MANAGER_KEY = b"manager"
+COPIED_REMEDY: Final = (
+    "Two copies of a home are one queue manager with one GUID, and messages go to either: start "
+    "one of them only. A copy that is to be another queue manager needs a new home."
+)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ManagerRecord).decode
 
@@ -33,10 +40,43 @@ def kept_record(state: State) -> ManagerRecord | None:
     return None if stored is None else _decode(stored)
 
 
+class HostIdentity(NamedTuple):
+    """What a computer and the place of a home are known by; a part that is empty tells nothing.
+
+    A volume that is mounted in another container keeps its place. A copy has another one.
+    """
+
+    computer: str
+    place: str
+
+    def text(self) -> str:
+        """As the record keeps it."""
+        return "/".join(self)
+
+
+def host_change(before: str, now: str) -> str:
+    """What has changed since the last start; nothing: it is the same home on the same computer."""
+    if not before or not now:
+        return ""
+    changed = [
+        was and is_now and was != is_now
+        for was, is_now in zip(before.split("/"), now.split("/"), strict=False)
+    ]
+    if changed[:1] == [True]:
+        return "the home was last used on another computer: it was moved or copied"
+    if any(changed):
+        return "the home is another folder than at the last start: it was copied or put back"
+    return ""
+
+
 def provision(core: Ledger) -> ManagerRecord:
     """The record of the queue manager that starts: the one that is kept, or the first (3.1.3)."""
     record = kept_record(core.state) or ManagerRecord(core.new_guid(), core.utc, core.utc)
     record.computer_name = core.settings.computer_name
+    core.host_change = host_change(record.host, core.settings.host)
+    if core.host_change:
+        core.event("host_changed", cause=core.host_change, remedy=COPIED_REMEDY)
+    record.host = core.settings.host or record.host
     record.starts += 1
     return record
 

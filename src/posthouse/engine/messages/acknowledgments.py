@@ -25,6 +25,7 @@ from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
+from posthouse.engine.transfer.order_queue_names import OrderQueueNames
 from posthouse.engine.transfer.owed_answers import OwedAnswers
 from posthouse.engine.transfer.shared_answers import AWAY_S, SharedAnswers
 from posthouse.model.errors import QueueError, RemoteProtocolError
@@ -71,6 +72,7 @@ class Acks:
         self.core = core
         self.owed = OwedAnswers(core)
         self.shared = SharedAnswers(core)
+        self.names = OrderQueueNames(core)
 
     # -- administration acknowledgments
 
@@ -213,6 +215,8 @@ class Acks:
             return self.core.transfer.order_acknowledged(info.sequence_id, info.sequence_number)
         direct = info.format_name.upper().startswith("DIRECT=")
         name = self._order_queue(source, direct, info.host or info.address)
+        if direct and info.host:
+            self.names.told(source, info.host, (info.sequence_id, info.sequence_number))
         packet = order_ack(body, name, self._origin())
         return bool(self.send(source, info.host, packet, info.host or info.address, None))
 
@@ -274,9 +278,15 @@ class Acks:
         """How the sender's order queue is named on the wire: as it named our queue.
 
         But a direct name leads no further than the next machine, and answers for a machine of the
-        directory may have to go over routers.
+        directory may have to go over routers. After a NAT the address is not the sender's own:
+        a sender that has not taken an answer by address gets the next one by its GUID.
         """
-        if direct and address and not self.core.targets.knows_machine(source):
+        if (
+            direct
+            and address
+            and not self.names.is_by_guid(source, address)
+            and not self.core.targets.knows_machine(source)
+        ):
             return order_queue_at(address.partition("%")[0])
         return order_queue_of(source)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from posthouse.engine.ledger.books import Books, lines_of
 from posthouse.engine.ledger.core import Core
@@ -218,8 +218,24 @@ class QueuesFacade:
 
     def add_own_port(self, port: int) -> None:
         """A door of this queue manager listens there (decision 41)."""
-        self.collection.add_own_port(port)
+        self.collection.own.add_port(port)
 
     def add_own_address(self, address: str) -> None:
         """A connection came to this address of the machine."""
-        self.collection.add_own_address(address)
+        self.collection.own.add_address(address)
+
+    def set_interfaces(self, addresses: Collection[str]) -> bool:
+        """The interfaces of the machine have these addresses now; True if they had others."""
+        return self.collection.own.set_interfaces(addresses)
+
+    def own_hosts(self) -> frozenset[str]:
+        """Every name and address of this machine."""
+        return self.collection.own.hosts()
+
+    def addressed(self, name: FormatName) -> FormatName:
+        """A name that another computer has used, as this machine calls the queue."""
+        return self.collection.own.addressed(name)
+
+    def refused_names(self) -> list[str]:
+        """Names of messages that were refused because they are not names of this machine."""
+        return list(self.collection.own.refused)

@@ -8,6 +8,7 @@ from typing import Protocol as Interface
 
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Change
+from posthouse.engine.queues.own_names import OwnNames
 from posthouse.engine.queues.queue import (
     DEADLETTER,
     DEADXACT,
@@ -18,7 +19,6 @@ from posthouse.engine.queues.queue import (
     QueueRole,
     QueueType,
 )
-from posthouse.engine.settings import host_key
 from posthouse.model.errors import (
     IllegalFormatName,
     QueueError,
@@ -49,7 +49,6 @@ _SYSTEM_NUMBERS = {
     Suffix.JOURNAL: JOURNAL,
 }
 _SERVICE = frozenset({"order_queue$", "notify_queue$", "admin_queue$"})
-ADDRESSES_MAX = 1_000  # of this machine, beside those it had at the start
 REFUSED_PROTOCOLS = frozenset({Protocol.IPX, Protocol.SPX})
 
 
@@ -96,27 +95,11 @@ class QueueNames:
         self._by_guid: dict[bytes, Queue] = {}
         self._outgoing: dict[str, Queue] = {}
         self._connectors: dict[str, Queue] = {}
-        self._ports = set(core.settings.ports)
-        self._addresses: set[str] = set()  # that this machine has got since the start
-
-    def add_own_port(self, port: int) -> None:
-        """A door of ours listens there: names with this port may be ours (decision 41)."""
-        self._ports.add(port)
-        self.core.rights_version += 1  # what names mean may have changed
-
-    def add_own_address(self, address: str) -> None:
-        """Somebody has reached a door of ours there: DHCP or a VPN may give us other addresses."""
-        key = host_key(address.partition("%")[0])
-        if key and not self.is_own(key, None) and len(self._addresses) < ADDRESSES_MAX:
-            self._addresses.add(key)
-            self.core.rights_version += 1
+        self.own = OwnNames(core)
 
     def is_own(self, host: str, port: int | None) -> bool:
         """Decision 41: own names, and with a port only our own one."""
-        key = host_key(host)
-        if key not in self.core.settings.own_names and key not in self._addresses:
-            return False
-        return port is None or port in self._ports
+        return self.own.is_own(host, port)
 
     # -- queues of this machine
 

@@ -307,6 +307,7 @@ class Receiving:
         if place is not None and place.is_old:
             if place.is_of_another:
                 self.final_answers.came_again(batch, arrival, place.claim.host)
+            core.acks.names.came_again(place.claim.source, place.claim.host, place.claim.place)
             place.reject(batch)
             self.answers.came_again(batch, arrival.packet, seen, arrival.digest)
             return
@@ -316,6 +317,7 @@ class Receiving:
             self.clocks.late(batch.peer.address, late_by(seen, core.utc))
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
+            self._look_at_name(batch.peer, name)
             raise Refusal(NACK_BAD_DEST_QUEUE)
         self._check_kind(queue, seen)
         caller = self._open(arrival)
@@ -444,8 +446,15 @@ class Receiving:
         return self.local_queue(self._own_name(name))
 
     def _find_queue(self, name: SingleName | None) -> Queue | None:
-        queue = None if name is None else self.core.registry.find_local(name)
+        registry = self.core.registry
+        queue = None if name is None else registry.find_local(registry.own.addressed(name))
         return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
+
+    def _look_at_name(self, peer: Peer, name: SingleName | None) -> None:
+        """A message without a queue: the operator should see a name that is not ours."""
+        registry = self.core.registry
+        if isinstance(name, DirectName) and not registry.is_own(name.host, None):
+            registry.own.not_ours(name.host, peer.address)
 
     def _own_name(self, name: SingleName | None) -> SingleName | None:
         """Decision 20: no address means this machine, in the name of a private queue too."""

@@ -12,6 +12,7 @@ from posthouse.api.status import (
     UnreachableJson,
 )
 from posthouse.engine.machine import health
+from posthouse.engine.machine.identity import COPIED_REMEDY
 from posthouse.engine.machine.shortages import Scarcity, scarcities
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
@@ -33,6 +34,7 @@ class Glance(NamedTuple):
     sequences: list[str]  # what is wrong with those that come in
     damaged: int = 0  # records of messages, undecided
     stopped: str = ""  # damage that stops compaction
+    host_change: str = ""  # why the home may be a copy
 
     def problems(self) -> list[str]:
         """A line for each thing that is wrong, with what to do."""
@@ -59,6 +61,8 @@ class Glance(NamedTuple):
             )
         if self.stopped:
             lines.append(f"compaction has stopped, so no space is given back: {self.stopped}")
+        if self.host_change:
+            lines.append(f"{self.host_change}. {COPIED_REMEDY}")
         lines += map(_clock_line, self.clocks)
         lines += self.sequences
         if self.directory:
@@ -103,6 +107,7 @@ def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Gla
         directory=(state.reason or "it has not answered") if shared_and_away else "",
         damaged=len(manager.machine.damaged_records()),
         stopped=manager.machine.stops_compaction,
+        host_change=manager.machine.host_change if whole else "",
     )
 
 

@@ -64,6 +64,10 @@ def show_status(
         clocks=look.clocks,
         damaged=look.damaged,
         problems=look.problems(),
+        host_change=look.host_change,
+        takes_any_name=machine.settings.queue_manager.accept_any_name if whole else False,
+        own_hosts=sorted(manager.queues.own_hosts()) if whole else [],
+        refused_names=manager.queues.refused_names() if whole else [],
     )
 
 

@@ -243,8 +243,8 @@ def create_token(
 def _here(manager: QueueManager, pattern: str) -> str:
     """Patterns name local queues by a dot; lists of queues show them by the computer's name."""
     computer, slash, rest = pattern.replace("/", "\\").partition("\\")
-    own = {name.lower() for name in manager.machine.settings.own_names}
-    return f".\\{rest}" if slash and computer.lower() in own else pattern
+    own = slash and computer.lower() in manager.queues.own_hosts()
+    return f".\\{rest}" if own else pattern
 
 
 def revoke_token(

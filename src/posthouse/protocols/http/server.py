@@ -137,7 +137,7 @@ class Admin:
     @property
     def hosts(self) -> frozenset[str]:
         """The names that this endpoint answers to."""
-        return self.desk.manager.machine.settings.own_names.union(self.settings.hosts)
+        return self.desk.manager.queues.own_hosts().union(self.settings.hosts)
 
     def enter(self) -> None:
         """A door opens: from the first one on the books are looked at for the rates."""

@@ -210,6 +210,7 @@ def managed_queue(manager: QueueManager, of: ManagedObject) -> Queue:
     manager.machine.require_ready()
     name: FormatName = any_name_of(of.queue)
     queue = manager.queues.find_local(name) or manager.queues.find_outgoing(name)
+    queue = queue or manager.queues.find_local(manager.queues.addressed(name))
     if queue is None:
         raise QueueNotFound(f"there is no queue {name}, nor an outgoing one")
     return queue

@@ -188,7 +188,7 @@ class OpeningCall:
         """Opens the queue and gives it a handle, while the client is surely there."""
         call, remote, group = self._call, self._client.remote, self._call.association.group
         descriptor = manager.queues.open_queue(
-            self._name,
+            manager.queues.addressed(self._name),
             self._access,
             caller_of(remote.logins, call),
             share=self._share,

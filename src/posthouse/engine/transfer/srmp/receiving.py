@@ -265,12 +265,25 @@ class SrmpReceiving:
 
     def _find_place(self, to: str) -> tuple[DirectName, Queue | None]:
         name = self._destination(to)
-        if not self.core.registry.is_own(name.host, name.port):
+        if self._is_elsewhere(to, name):
             return name, None
         queue = self.receiving.local_queue(name)
         if queue is None:
             raise _Refused(f"there is no queue {name} here")
         return name, queue
+
+    def _is_elsewhere(self, to: str, name: DirectName) -> bool:
+        """Whether a message goes on from here, or would have to."""
+        own = self.core.registry.own
+        if own.is_own(name.host, name.port):
+            return False
+        led = self.redirects.inbound(to) is not None
+        return led or self._forwards or not own.takes_any or own.is_own(name.host, None)
+
+    @property
+    def _forwards(self) -> bool:
+        settings = self.core.settings
+        return settings.queue_manager.routing_server and settings.srmp.forwarding
 
     def _check_kind(self, queue: Queue, message: SrmpMessage) -> None:
         """Streams go to transactional queues, and nothing else does."""
@@ -290,11 +303,10 @@ class SrmpReceiving:
         The head names the host that it came from: streams of different hosts stay apart where we
         are believed (`[srmp] reverse_proxies`).
         """
-        core, settings, message = self.core, self.core.settings, arrival.message
+        core, message = self.core, arrival.message
         redirected = self.redirects.inbound(message.to) is not None
-        if not redirected and not (
-            settings.queue_manager.routing_server and settings.srmp.forwarding
-        ):
+        if not redirected and not self._forwards:
+            core.registry.own.not_ours(name.host, arrival.peer.address)
             raise _Refused("it is for another computer, and nothing is forwarded from here")
         if not redirected and self._is_own_host(name):
             raise _Refused("this machine has no queue manager on that port")
@@ -523,7 +535,8 @@ class SrmpReceiving:
         if self.redirects.leads_here(to):
             return True
         name = web_name(self.redirects.inbound(to) or to)
-        found = None if name is None else self.core.registry.find_local(name)
+        registry = self.core.registry
+        found = None if name is None else registry.find_local(registry.own.addressed(name))
         return found is not None and found.number == ORDER_QUEUE
 
     # -- multicast (3.1.5.1.3)
