@@ -116,16 +116,6 @@ def test_a_session_header_behind_its_packet_is_taken_along(
     assert first["headers"][-1]["name"] == "SessionHeader"
 
 
-@pytest.mark.parametrize("magic", ["0a0d0d0a", "d4c3b2a1", "a1b2c3d4", "a1b23c4d", "4d3cb2a1"])
-def test_a_capture_file_is_refused_with_a_remedy(
-    magic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "session.pcap"
-    file.write_bytes(bytes.fromhex(magic) + bytes(100))
-    assert main.run(["decode", str(file)]) == main.REFUSED
-    assert "Follow > TCP Stream" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("bad", "cause"),
     [

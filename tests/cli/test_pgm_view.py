@@ -1,16 +1,15 @@
-"""`posthouse decode` on PGM packets, one behind the other or out of a capture."""
+"""`posthouse decode` on PGM packets."""
 
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from posthouse.cli import main
-from posthouse.cli.decode.pgm import is_pgm, pgm_of_capture
+from posthouse.cli.decode.pgm import is_pgm
 from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Reset
 from posthouse.wire.pgm.packets import NAK, ODATA, RDATA, Tsi, pack_data, pack_nak, pack_spm
 
@@ -29,19 +28,6 @@ PACKETS = [
 def decoded(capsys: pytest.CaptureFixture[str], file: Path) -> list[dict[str, Any]]:
     assert main.run(["decode", "--json", str(file)]) == main.DONE
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-def ip(protocol: int, payload: bytes, options: bytes = b"") -> bytes:
-    first = 0x45 + len(options) // 4
-    size = 20 + len(options) + len(payload)
-    head = struct.pack(">BBHHHBBH4s4s", first, 0, size, 0, 0, 1, protocol, 0, b"abcd", b"efgh")
-    return head + options + payload
-
-
-def capture(*frames: bytes, link_type: int = 101, order: str = "<") -> bytes:
-    head = struct.pack(f"{order}IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, link_type)
-    rows = [struct.pack(f"{order}IIII", 0, 0, len(f), len(f)) + f for f in frames]
-    return head + b"".join(rows)
 
 
 def test_packets_are_told_field_by_field(
@@ -81,36 +67,6 @@ def test_a_damaged_packet_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[
     file.write_bytes(PACKETS[0] + PACKETS[1][:-1] + b"?")
     assert main.run(["decode", str(file)]) == 1
     assert "checksum" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("link_type", "front"), [(101, b""), (1, bytes(14)), (113, bytes(16))])
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_a_capture_gives_what_it_has_of_pgm(
-    link_type: int,
-    front: bytes,
-    order: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    udp = struct.pack(">HHHH", 9, 3056, 8 + len(PACKETS[1]), 0) + PACKETS[1]
-    frames = [
-        ip(113, PACKETS[0], b"\x94\x04\0\0"),
-        ip(17, udp),
-        ip(17, udp[:2] + b"\0\7" + udp[4:]),
-        ip(6, PACKETS[0]),
-        ip(113, b"damaged"),
-        b"short",
-    ]
-    file = tmp_path / "capture.pcap"
-    file.write_bytes(capture(*[front + f for f in frames], link_type=link_type, order=order))
-    assert [view["kind"] for view in decoded(capsys, file)] == ["SPM", "ODATA"]
-
-
-def test_other_captures_have_none() -> None:
-    assert pgm_of_capture(b"") == b""
-    assert pgm_of_capture(capture(ip(6, b"tcp"))) == b""
-    assert pgm_of_capture(capture(ip(113, PACKETS[0]), link_type=999)) == b""
-    assert pgm_of_capture(capture(ip(113, PACKETS[0]))[:30]) == b""
 
 
 def test_other_packets_are_not_taken_for_pgm() -> None:

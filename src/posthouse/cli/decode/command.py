@@ -10,33 +10,23 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from posthouse.cli.decode.body import BodyOptions, decode_body
+from posthouse.cli.decode.capture.command import CaptureOptions, decode_capture
 from posthouse.cli.decode.ncp import is_ncp, ncp_extent, view_ncp
 from posthouse.cli.decode.packets import View, view_packet, view_ping
-from posthouse.cli.decode.pgm import is_pgm, pgm_of_capture, view_pgm
+from posthouse.cli.decode.pgm import is_pgm, view_pgm
 from posthouse.cli.decode.srmp import is_srmp, srmp_extent, view_srmp
+from posthouse.cli.decode.words import words
 from posthouse.cli.output import print_json, say
 from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.wire.binary.ping import PING_SIGNATURE, PING_SIZE
 from posthouse.wire.binary.stream import packet_extent
+from posthouse.wire.capture.files import is_capture
 from posthouse.wire.packet.headers import BASE_HEADER, SIGNATURE
 from posthouse.wire.pgm.packets import pgm_extent
 
 INPUT_SIZE_MAX = 1 << 28
-BYTES_SHOWN = 32
-HEX_NUMBERS = {
-    "version_number",
-    "signature",
-    "recoverable_ack_flags",
-    "message_class",
-    "hash_algorithm",
-    "encryption_algorithm",
-}
 HEX = frozenset(b"0123456789abcdefABCDEF \t\r\n")
-CAPTURE_FILES = {
-    bytes.fromhex(magic)
-    for magic in ("0a0d0d0a", "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1")  # pcapng and pcap
-}
 
 
 class Found(NamedTuple):
@@ -58,8 +48,8 @@ def decode(
         typer.Argument(
             metavar="[FILE]",
             show_default=False,
-            help="File of packets, one after the other, as bytes or hex digits; - reads standard "
-            "input.",
+            help="pcap or pcapng file, or file of packets, one after the other, as bytes or hex "
+            "digits; - reads standard input.",
         ),
     ] = None,
     body: Annotated[
@@ -98,22 +88,48 @@ def decode(
             "--code-page", metavar="N", help="Code page of the sender, for bodies of type VT_LPSTR."
         ),
     ] = DEFAULT_CODE_PAGE,
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers/--no-answers",
+            help="Of a capture: also what Posthouse would have answered, in lines with =.",
+        ),
+    ] = True,
+    blank_bodies: Annotated[
+        bool,
+        typer.Option(
+            "--blank-bodies",
+            help="Of a capture: write a copy without bodies, tokens and passwords to --output.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="The copy, a new pcap file."),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print each packet or message as one line of JSON.")
     ] = False,
 ) -> None:
-    """Print packets field by field, or what is in the body of a message.
+    """Print a capture as transcripts, packets field by field, or what is in a body.
 
-    The input is what one side of a connection sends: packets of the binary protocol, ping
+    A capture file (tcpdump, Wireshark) is printed as a transcript of the sessions of all protocols,
+    one line for each message: > is sent by the client, < by the server, and = is what Posthouse
+    would have sent instead of that server. --blank-bodies writes a copy without secrets.
+
+    Any other input is what one side of a connection sends: packets of the binary protocol, ping
     datagrams, HTTP requests or responses with SRMP, NCP requests or replies (TCP, or one datagram),
-    PGM packets (also from a pcap file). A malformed packet ends the command with exit code 1 and
-    its offset; the packets before it are printed.
+    PGM packets. A malformed packet ends the command with exit code 1 and its offset; the packets
+    before it are printed.
 
     With --body it decodes the body of a message: XML, JSON, text, ActiveX values, BinaryFormatter,
     WCF, and the headers of NServiceBus, Rebus and MassTransit in the extension. If the bytes do not
     match their format, the reason is shown. Files are only read.
 
     Example: posthouse decode message.bin
+
+    Example: posthouse decode capture.pcap
+
+    Example: posthouse decode capture.pcap --blank-bodies --output safe.pcap
 
     Example: posthouse decode --body order.bin --body-type 768 --json
     """
@@ -124,7 +140,15 @@ def decode(
         decode_body(body, how, json)
         return
     assert file is not None
-    for found in split(read_input(file)):
+    data = read_input(file)
+    if blank_bodies != (output is not None):
+        raise typer.BadParameter("--blank-bodies and --output FILE go together")
+    if is_capture(data):
+        decode_capture(data, CaptureOptions(json, answers, output))
+        return
+    if blank_bodies:
+        raise typer.BadParameter("--blank-bodies is for pcap and pcapng files")
+    for found in split(data):
         if json:
             print_json(as_json(found))
         else:
@@ -138,13 +162,8 @@ def read_input(file: Path) -> bytes:
         data = stream.read(INPUT_SIZE_MAX + 1)
     if len(data) > INPUT_SIZE_MAX:
         raise RemoteProtocolError(f"more than {INPUT_SIZE_MAX} bytes")
-    if data[:4] in CAPTURE_FILES:
-        if multicast := pgm_of_capture(data):
-            return multicast
-        raise RemoteProtocolError(
-            "this is a capture file. Save one direction of its connection as raw bytes first, in "
-            "Wireshark by Follow > TCP Stream"
-        )
+    if is_capture(data):
+        return data
     digits = b"\n".join(line for line in data.splitlines() if not line.startswith(b"#"))
     # A packet begins with 0x10 and a ping has the letters HU, which are not digits.
     if not HEX.issuperset(digits):
@@ -213,17 +232,3 @@ def print_packet(found: Found) -> None:
         say(f"  {header.name} [{header.section}]")
         for name, value in header.fields.items():
             say(f"    {name:<32} {words(value, name)}")
-
-
-def words(value: Any, name: str = "") -> str:
-    """A value on one line; of flags and lists only what is set."""
-    if isinstance(value, bytes):
-        more = "..." if len(value) > BYTES_SHOWN else ""
-        return f"{len(value)} bytes {value[:BYTES_SHOWN].hex(' ')}{more}".rstrip()
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {words(item)}" for key, item in value.items() if item) or "none"
-    if isinstance(value, list):
-        return ", ".join(words(item) for item in value) or "none"
-    if isinstance(value, int) and name in HEX_NUMBERS:
-        return f"0x{value:X}"
-    return "none" if value is None or value == "" else str(value)

@@ -1,0 +1,1 @@
+"""`posthouse decode` of capture files: sessions of all protocols as transcripts."""

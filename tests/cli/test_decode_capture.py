@@ -1,0 +1,402 @@
+"""`posthouse decode` of capture files: transcripts of every protocol, own answers, blank copies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from posthouse.cli import main
+from posthouse.cli.decode.capture.blanking import blanked
+from posthouse.cli.decode.capture.command import told_fields
+from posthouse.cli.decode.capture.offline import not_asked, own_answers
+from posthouse.cli.decode.capture.transcript import CaptureFound, Session, read_capture
+from posthouse.model.message import Message, MessageId, TxSequenceId
+from posthouse.protocols.remote_read import stubs
+from posthouse.protocols.remote_read.stubs import REMOTE_READ, Opnum
+from posthouse.rpc import pdu
+from posthouse.rpc.syntax import NDR
+from posthouse.wire.binary.internal import (
+    connection_parameters,
+    establish_connection,
+    establish_connection_response,
+    read_establish_connection,
+)
+from posthouse.wire.binary.ping import ping_request, ping_response, read_ping
+from posthouse.wire.binary.stream import PacketSplitter, packet_kind
+from posthouse.wire.capture.packets import Endpoint
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet import Packet
+from posthouse.wire.pgm.packets import ODATA, Tsi, pack_data, pack_spm
+from tests.support.capture_files import (
+    conversation,
+    datagram,
+    ip_packet,
+    pcap,
+    pcapng,
+    timed,
+)
+
+GUID, FAR = bytes(range(1, 17)), bytes(range(17, 33))
+SECRET = b"a secret of the hospital"
+TSI = Tsi(b"\1\2\3\4\5\6", 7)
+SENT_TIME = 1_700_000_000
+ORDERS = r"DIRECT=OS:WINBOX\private$\orders"
+
+
+def message(number: int, *, transactional: bool = False, **attributes: Any) -> bytes:
+    if transactional:
+        attributes |= {
+            "transaction_identifier": 1,
+            "transactional_message_sequence_identifier": TxSequenceId(SENT_TIME - 1000, 1),
+            "transaction_sequence_number": number,
+            "transaction_previous_sequence_number": number - 1,
+        }
+    return serialize(
+        Message(
+            body=SECRET,
+            extension=b"ext: " + SECRET,
+            label=f"order {number}",
+            identifier=MessageId(GUID, number),
+            source_machine_identifier=GUID,
+            sent_time=SENT_TIME,
+            time_to_reach_queue=0xFFFFFFFF,
+            destination_queue_format_name=ORDERS,
+            **attributes,
+        )
+    )
+
+
+REQUEST = establish_connection(GUID, time_stamp=5)
+RESPONSE = establish_connection_response(read_establish_connection(REQUEST), FAR)
+PARAMETERS = connection_parameters(500, 20_000, 64)
+HANDSHAKE = [(True, REQUEST), (False, RESPONSE), (True, PARAMETERS), (False, PARAMETERS)]
+
+
+def binary(*messages: bytes, size: int = 1460) -> list[bytes]:
+    return conversation(*HANDSHAKE, *((True, one) for one in messages), size=size)
+
+
+def only(packets: list[bytes]) -> Session:
+    (session,) = read_capture(pcap(timed(packets))).sessions
+    return session
+
+
+def transcript(session: Session, *, of_client: bool) -> list[tuple[str, Any]]:
+    """What a direction says, without times."""
+    return [
+        (line.problem if line.view is None else line.view.kind, line.data)
+        for line in session.lines
+        if line.from_client == of_client
+    ]
+
+
+def kinds(session: Session) -> list[str]:
+    return ["?" if line.view is None else line.view.kind for line in session.lines]
+
+
+def decode(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main.run(["decode", *words])
+    return code, capsys.readouterr().out
+
+
+# -- the binary protocol
+
+
+def test_a_session_is_printed_line_by_line_with_our_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "capture.pcap"
+    file.write_bytes(pcap(timed(binary(message(1), message(2))), "ethernet"))
+    code, out = decode(capsys, str(file))
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].startswith(
+        "Session 1: binary protocol [MS-MQQB], 192.0.2.7:50000 -> 192.0.2.1:1801"
+    )
+    told = [line.split()[1:3] for line in lines[1:] if "#" not in line and line]
+    assert told == [
+        [">", "EstablishConnection"],
+        ["=", "EstablishConnection"],
+        ["<", "EstablishConnection"],
+        [">", "ConnectionParameters"],
+        ["=", "ConnectionParameters"],
+        ["<", "ConnectionParameters"],
+        [">", "UserMessage"],
+        [">", "UserMessage"],
+        ["=", "SessionAck"],
+    ]
+    assert rf"destination={ORDERS}" in out
+    assert "The connection is closed" in out
+
+
+def test_machines_get_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "capture.pcapng"
+    file.write_bytes(pcapng(timed(binary(message(1))), "cooked 2"))
+    code, out = decode(capsys, str(file), "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert rows[0]["protocol"] == "binary"
+    assert rows[0]["answers"] == "asked"
+    (told,) = [row for row in rows if row.get("kind") == "UserMessage"]
+    assert told["headers"][1]["fields"]["destination"] == ORDERS
+    ours = [row for row in rows if row.get("from") == "posthouse"]
+    assert ours[0]["packets"][0]["kind"] == "EstablishConnection"
+    assert rows[-1] == {"passed_over": {}, "cut": ""}
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.integers(50, 900), st.randoms(use_true_random=False))
+def test_any_cut_into_segments_any_order_and_doubles_give_the_same_transcript(
+    size: int, chance: Any
+) -> None:
+    whole = only(binary(message(1), message(2, transactional=True)))
+    frames = binary(message(1), message(2, transactional=True), size=size)
+    frames += [frame for frame in frames if chance.random() < 0.3]
+    chance.shuffle(frames)
+    mixed = only(frames)
+    for of_client in (True, False):
+        assert transcript(mixed, of_client=of_client) == transcript(whole, of_client=of_client)
+
+
+def test_a_missing_segment_is_shown_and_the_next_message_is_found() -> None:
+    frames = binary(message(1), message(2), message(3), size=100_000)
+    del frames[7]  # the second message
+    session = only(frames)
+    lost = [line.lost for line in session.lines if line.lost]
+    assert lost == [len(message(2))]
+    assert kinds(session).count("UserMessage") == 2
+    cut = binary(message(1), message(2), size=64)
+    del cut[-5]
+    (broken,) = [line for line in only(cut).lines if line.view is None and line.lost]
+    assert "beginning" in broken.problem
+
+
+def test_a_capture_that_begins_in_the_middle_is_read_from_the_next_message() -> None:
+    session = only(binary(message(1), message(2), size=50)[12:])
+    assert not session.begun
+    assert kinds(session)[-1] == "UserMessage"
+    assert own_answers(session) == []
+    assert "beginning" in not_asked(session)
+
+
+def test_what_breaks_the_protocol_is_shown_and_posthouse_closes() -> None:
+    frames = conversation(*HANDSHAKE, (True, message(1)), (True, b"\x10" + bytes(40)))
+    session = only(frames)
+    assert session.lines[-1].problem == "not a message queuing packet"
+    assert own_answers(session)[-1].closed == "closes the connection"
+
+
+def test_transactional_messages_would_get_an_order_acknowledgment() -> None:
+    session = only(binary(message(1, transactional=True), message(2, transactional=True)))
+    answers = [packet for one in own_answers(session) for packet in PacketSplitter().feed(one.data)]
+    told = [packet_kind(packet).value for packet in answers]
+    assert told == [
+        *("EstablishConnection", "ConnectionParameters", "SessionAck", "OrderAck"),
+    ]
+    destination = str(Packet(answers[-1]).destination_queue)
+    assert destination == r"DIRECT=TCP:192.0.2.7\private$\order_queue$"
+
+
+def test_our_answers_are_in_the_name_of_the_machine_that_answered() -> None:
+    first = own_answers(only(binary(message(1))))[0]
+    assert read_establish_connection(first.data).header.server_guid == FAR
+    alone = conversation((True, REQUEST))
+    assert own_answers(only(alone))[0].data[:4] == REQUEST[:4]
+
+
+def test_the_same_capture_gives_the_same_answers() -> None:
+    session = only(binary(message(1), message(2, transactional=True)))
+    assert own_answers(session) == own_answers(session)
+
+
+# -- the other protocols
+
+
+def pdus(*parts: tuple[bool, int, int, bytes]) -> list[tuple[bool, bytes]]:
+    return [
+        (of_client, pdu.pack(kind, pdu.WHOLE, call, body)) for of_client, kind, call, body in parts
+    ]
+
+
+def test_remote_read_is_shown_with_methods_and_parameters() -> None:
+    bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, (pdu.ContextItem(0, REMOTE_READ, (NDR,)),)))
+    ack = pdu.pack_bind_ack(pdu.BindAck(5840, 5840, 7, "2103", (pdu.ContextResult(0, 0, NDR),)))
+    asked = stubs.METHODS[Opnum.CLOSE_QUEUE].request.parameters(b"h" * 20)
+    closes = pdu.pack_request(0, Opnum.CLOSE_QUEUE, stubs.encode_request(Opnum.CLOSE_QUEUE, asked))
+    parts = pdus(
+        (True, pdu.BIND, 1, bind),
+        (False, pdu.BIND_ACK, 1, ack),
+        (True, pdu.REQUEST, 2, closes),
+        (False, pdu.FAULT, 2, pdu.pack_fault(0, 0x1C00001A)),
+    )
+    session = only(conversation(*parts, server=Endpoint("192.0.2.1", 2103), size=30))
+    assert session.protocol == "rpc"
+    assert kinds(session) == ["RPC bind", "RPC bind_ack", "RPC request R_CloseQueue", "RPC fault"]
+    fields = told_fields(session.lines[0].view)  # type: ignore[arg-type]
+    assert fields["interfaces"] == ["remote read"]
+    assert "login" in not_asked(session)
+
+
+SOAP = (
+    '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/" '
+    'xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
+    '<path xmlns="http://schemas.xmlsoap.org/rp/" se:mustUnderstand="1">'
+    "<action>MSMQ:order</action><to>http://winbox/msmq/private$/orders</to>"
+    "<id>uuid:1@04030201-0605-0807-090a-0b0c0d0e0f10</id></path>"
+    '<properties se:mustUnderstand="1"><expiresAt>20380119T031407</expiresAt>'
+    "<sentAt>20231114T221320</sentAt></properties>"
+    "</se:Header><se:Body></se:Body></se:Envelope>"
+)
+
+
+def post(body: str = SOAP) -> bytes:
+    head = (
+        "POST /msmq/private$/orders HTTP/1.1\r\nHost: winbox\r\nContent-Type: text/xml\r\n"
+        f"Content-Length: {len(body)}\r\nAuthorization: Basic c2VjcmV0\r\n\r\n"
+    )
+    return (head + body).encode()
+
+
+def test_srmp_is_shown_and_would_be_answered() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    frames = conversation(
+        (True, post()), (False, answer), server=Endpoint("192.0.2.1", 80), size=100
+    )
+    session = only(frames)
+    assert kinds(session) == ["SRMP user message", "HTTP response"]
+    ours = own_answers(session)
+    assert ours[0].data.startswith(b"HTTP/1.1 200")
+    broken = only(
+        conversation((True, post("<no>xml")), (False, answer), server=Endpoint("192.0.2.1", 80))
+    )
+    assert kinds(broken) == ["?", "HTTP response"]
+    assert own_answers(broken)[0].data.startswith(b"HTTP/1.1 400")
+
+
+def test_http_in_chunks_and_without_a_length() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    endless = b"HTTP/1.0 200 OK\r\n\r\nall that follows"
+    gets = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    frames = conversation((True, gets * 2), (False, chunked + endless), size=7)
+    session = only(frames)
+    assert kinds(session).count("HTTP request") == 2
+    assert [line.size for line in session.lines if not line.from_client] == [
+        len(chunked),
+        len(endless),
+    ]
+
+
+def test_pings_and_multicast_and_what_is_not_ours() -> None:
+    spm = pack_spm(TSI, 8001, sequence=1, trailing=5, leading=9, path="192.0.2.7")
+    odata = pack_data(ODATA, TSI, 8001, sequence=9, trailing=5, data=SECRET)
+    asks = ping_request(GUID, 7)
+    answers = ping_response(read_ping(asks), FAR, refused=False)
+    caller, pinged = Endpoint("192.0.2.7", 999), Endpoint("192.0.2.1", 3527)
+    frames = [
+        ip_packet("192.0.2.7", "234.0.0.1", 113, spm),
+        datagram(Endpoint("192.0.2.7", 9), Endpoint("234.0.0.1", 3056), odata),
+        datagram(caller, pinged, asks),
+        datagram(pinged, caller, answers),
+        datagram(Endpoint("192.0.2.7", 53), Endpoint("192.0.2.1", 53), b"dns"),
+        *conversation((True, b"SSH-2.0-x")),
+        *conversation((True, b"\x16\x03\x01 tls"), client=Endpoint("192.0.2.7", 50_001)),
+        *conversation(client=Endpoint("192.0.2.7", 50_002)),
+    ]
+    found = read_capture(pcap(timed(frames)))
+    assert [kinds(session) for session in found.sessions] == [["SPM"], ["ODATA"], ["Ping"] * 2]
+    assert [line.from_client for line in found.sessions[-1].lines] == [True, False]
+    assert found.passed_over == {
+        "TCP connections: TLS, which cannot be read": 1,
+        "TCP connections: another protocol": 1,
+        "TCP connections: no data": 1,
+        "datagrams of other protocols": 1,
+    }
+    made, _, after = copy_of(frames)
+    assert SECRET not in made
+    assert [len(session.lines) for session in after.sessions] == [1, 1, 2]
+
+
+# -- copies without secrets
+
+
+def copy_of(packets: list[bytes]) -> tuple[bytes, CaptureFound, CaptureFound]:
+    data = pcap(timed(packets), "ethernet")
+    found = read_capture(data)
+    made = blanked(data, found)
+    return made, found, read_capture(made)
+
+
+def test_a_blank_copy_has_neither_bodies_nor_extensions_and_the_same_sessions() -> None:
+    frames = binary(message(1), message(2, transactional=True), size=77)
+    frames += frames[8:14]  # that came twice
+    made, before, after = copy_of(frames)
+    for size in range(8, len(SECRET)):
+        assert SECRET[:size] not in made
+    assert [kinds(one) for one in before.sessions] == [kinds(one) for one in after.sessions]
+    bodies = [Packet(line.data) for line in after.sessions[0].lines[4:]]
+    assert {packet.body for packet in bodies} == {b"x" * len(SECRET)}
+    assert {packet.label for packet in bodies} == {"order 1", "order 2"}
+
+
+def test_what_cannot_be_read_is_blanked_and_strangers_are_left_out() -> None:
+    frames = conversation(*HANDSHAKE, (True, message(1)[:-3]))
+    frames += conversation((True, SECRET), client=Endpoint("192.0.2.7", 50_001))
+    made, _, after = copy_of(frames)
+    assert SECRET not in made
+    assert len(after.sessions) == 1
+
+
+def test_http_secrets_and_tokens_are_blanked() -> None:
+    frames = conversation(
+        (True, post()),
+        (True, b"GET /x HTTP/1.1\r\nCookie: session=" + SECRET + b"\r\n\r\n"),
+        (False, b"HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n" + SECRET),
+        server=Endpoint("192.0.2.1", 80),
+    )
+    made, before, after = copy_of(frames)
+    assert SECRET not in made
+    assert b"c2VjcmV0" not in made
+    assert [kinds(one) for one in before.sessions] == [kinds(one) for one in after.sessions]
+
+
+def test_tokens_of_rpc_and_answers_are_blanked() -> None:
+    trailer = pdu.Trailer(10, 6, 0, 0, SECRET)
+    bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, (pdu.ContextItem(0, REMOTE_READ, (NDR,)),)))
+    parts = [
+        (True, pdu.pack(pdu.BIND, pdu.WHOLE, 1, bind, trailer)),
+        (False, pdu.pack(pdu.RESPONSE, pdu.WHOLE, 2, pdu.pack_response(0, SECRET))),
+    ]
+    made, _, after = copy_of(conversation(*parts, server=Endpoint("192.0.2.1", 2103)))
+    assert SECRET not in made
+    assert kinds(after.sessions[0]) == ["RPC bind", "RPC response"]
+
+
+def test_the_command_writes_a_copy_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, safe = tmp_path / "capture.pcap", tmp_path / "safe.pcap"
+    file.write_bytes(pcap(timed(binary(message(1)))))
+    code, out = decode(capsys, str(file), "--blank-bodies", "--output", str(safe))
+    assert code == 0
+    assert "1 sessions, 5 messages" in out
+    assert SECRET not in safe.read_bytes()
+    assert decode(capsys, str(file), "--blank-bodies", "--output", str(safe))[0] == 1
+    assert decode(capsys, str(file), "--blank-bodies")[0] == 2
+    other = tmp_path / "packet"
+    other.write_bytes(message(1))
+    words = (str(other), "--blank-bodies", "--output", str(tmp_path / "new"))
+    assert decode(capsys, *words)[0] == 2
+
+
+def test_an_empty_and_a_cut_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "capture.pcap"
+    file.write_bytes(pcap([]))
+    assert "No session of our protocols" in decode(capsys, str(file))[1]
+    file.write_bytes(pcap(timed(binary(message(1))))[:-2])
+    code, out = decode(capsys, str(file), "--no-answers")
+    assert code == 0
+    assert "The file ends early" in out
+    assert " = " not in out
