@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from posthouse.engine.ledger.ledger import Ledger
-from posthouse.model.bounded import Shared
+from posthouse.model.bounded_tables import Shared
 from posthouse.model.guids import format_guid
 
 NOT_TAKEN_MS: Final = 15_000

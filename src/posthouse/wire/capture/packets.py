@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
-from posthouse.model.bounded import Bounded
+from posthouse.model.bounded_tables import Bounded
 from posthouse.wire.capture.files import Frame
 
 TCP, UDP = 6, 17

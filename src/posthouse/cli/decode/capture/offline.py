@@ -24,7 +24,7 @@ from posthouse.model.names import DirectName, PathKind, PathName, parse_format_n
 from posthouse.model.properties import QueueProperties
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.protocols.desk import Call, Release
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.srmp.protocol import SrmpProtocol
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.protocols.transport import Resolved
