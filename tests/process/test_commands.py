@@ -28,7 +28,9 @@ import posthouse
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands, example
 from posthouse.security.certificates import make_certificate, make_private_key
+from posthouse.wire.binary.internal import establish_connection
 from tests.process.serving import Serving
+from tests.support.capture_files import conversation, pcap, timed
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "posthouse.cli.main"]
@@ -133,6 +135,8 @@ def prepare(folder: Path) -> None:
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
     (folder / "order.xml").write_text("<order/>")
     (folder / "order.bin").write_bytes(ORDER_BIN.read_bytes())
+    hello = establish_connection(bytes(16), time_stamp=1)
+    (folder / "capture.pcap").write_bytes(pcap(timed(conversation((True, hello)))))
     (folder / "password.txt").write_text("correct horse\n")
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
 
