@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import backlog, engine, flat, formats, pgm, qms, remote, spark, srmp, store
+from benchmarks import backlog, calls, engine, flat, formats, pgm, qms, remote, spark, srmp, store
 from benchmarks import directory as enterprises
 from benchmarks.command import WRONG_USAGE, measured_place, run_command
 from benchmarks.figures import Outcome
@@ -20,6 +20,7 @@ from posthouse.cli.output import complain
 BENCHMARKS: dict[str, Callable[[Run], Outcome]] = {
     store.NAME: store.measure,
     engine.NAME: engine.measure,
+    calls.NAME: calls.measure,
     "server": measure_ours,
     backlog.NAME: backlog.measure,
     flat.NAME: flat.measure,

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import fast_java
+from tests.support.deadlines import watch_deadlines
 from tools import peers, run_tests
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("soak" if SOAK else "default")
+watch_deadlines()
 
 Dose = Callable[[int, int], int]
 

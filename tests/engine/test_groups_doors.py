@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 import pytest
 
@@ -362,7 +363,7 @@ def test_what_is_claimed_and_overdue_is_in_a_checkpoint() -> None:
     rig.claimed(1, 1, time_to_be_received=5)
     rig.advance(20)
     state = type(rig.manager.ledger.state).load(rig.manager.ledger.state.dump())
-    assert state.calendar.next_second() is not None
+    assert state.calendar.earliest < inf
 
 
 def test_a_queue_with_a_lease_or_claims_is_not_deleted() -> None:

@@ -81,7 +81,7 @@ def test_a_calendar_forgets_runs_of_messages_that_are_gone() -> None:
     calendar.add(60, 10_000)
     calendar.left(lambda second, numbers: [n for n in numbers if n >= 10_000], 10_000)
     assert calendar.count == 1
-    assert calendar.next_second() == 60
+    assert calendar.earliest == 60
     assert calendar.take(NEVER) == [10_000]
 
 

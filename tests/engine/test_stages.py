@@ -528,7 +528,7 @@ def test_a_stage_that_is_not_published_expires(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     rig.advance(DAY_S - 60)
     stage(rig, key_of(1), ("orders", BODIES))
-    assert rig.manager.stages.next_deadline_ms() == rig.clock.now_ms + 60_000
+    assert rig.manager.next_deadline_ms() == rig.clock.now_ms + 60_000
     rig.advance(60)
     assert list(rig.manager.stages.stages) == [key_of(1)]
     assert [event.name for event in rig.events].count("stage_expired") == 1

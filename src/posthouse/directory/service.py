@@ -127,7 +127,7 @@ class DirectoryService:
         self._directory = directory
         self._local = local
         self._timers = timers or DirectoryTimers()
-        self._online_at_ms: int | None = None
+        self.online_at_ms: int | None = None
         self._sites_at_ms: int | None = None
         self._gates_at_ms: int | None = None
 
@@ -269,7 +269,7 @@ class DirectoryService:
 
     def refreshed(self, values: Iterable[DirectoryObject], now_ms: int) -> None:
         """Objects of the directory have changed, or are gone, by somebody else's hand."""
-        self.offline, self._online_at_ms = False, None
+        self.offline, self.online_at_ms = False, None
         self.noted(values)
         self._read_own(now_ms)
         self._read_surroundings(now_ms)
@@ -288,10 +288,10 @@ class DirectoryService:
         if not self.integrated:
             return
         if self._read_own(now_ms, force=True).status is not _SUCCESS:
-            self._online_at_ms = now_ms + self._timers.directory_online_ms
+            self.online_at_ms = now_ms + self._timers.directory_online_ms
             return
         self.offline = False
-        self._online_at_ms = None
+        self.online_at_ms = None
         for queue in list(self._local.local_queues()):
             if queue.is_public:
                 found = self.read_directory(Queue, equals("identifier", queue.identifier), now_ms)
@@ -330,7 +330,7 @@ class DirectoryService:
 
     def advance(self, now_ms: int) -> None:
         """Does what has become due; each timer fires once, however late it is."""
-        online, sites, gates = self._online_at_ms, self._sites_at_ms, self._gates_at_ms
+        online, sites, gates = self.online_at_ms, self._sites_at_ms, self._gates_at_ms
         if online is not None and online <= now_ms:
             self.check_directory_online(now_ms)
         if sites is not None and sites <= now_ms:
@@ -417,7 +417,7 @@ class DirectoryService:
             self.keys_changed()
 
     def _deadlines(self) -> tuple[int | None, int | None, int | None]:
-        return self._online_at_ms, self._sites_at_ms, self._gates_at_ms
+        return self.online_at_ms, self._sites_at_ms, self._gates_at_ms
 
     def _identity(self, caller: Caller | None) -> Caller | None:
         """WeakenedSecurity: the queue manager acts for itself, not for the caller."""
@@ -427,8 +427,8 @@ class DirectoryService:
         """No connection: offline from now on, and the timer runs if it did not already."""
         if status is _NOT_CONNECTED and self.integrated:
             self.offline = True
-            if self._online_at_ms is None:
-                self._online_at_ms = now_ms + self._timers.directory_online_ms
+            if self.online_at_ms is None:
+                self.online_at_ms = now_ms + self._timers.directory_online_ms
 
     def _read_offline(
         self,

@@ -7,7 +7,9 @@ may leave the process when the driver has synced what the turn asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
+from posthouse.directory.objects import Enterprise
 from posthouse.engine.accounts.accounts import Accounts
 from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.directory.change_notices import Notices
@@ -52,6 +54,9 @@ from posthouse.engine.transfer.srmp.state import Srmp
 from posthouse.engine.transfer.tracing import Tracing
 from posthouse.model.errors import OperationCancelled, QueueError, ServiceNotAvailable
 from posthouse.model.properties import QueueManagerState as QueueManagerState
+
+DirectoryState = tuple[int, int, bool, int | None, Enterprise]
+"""What a turn looks at of the directory: its versions, whether it can be reached, its defaults."""
 
 
 class QueueManager:
@@ -128,7 +133,8 @@ class QueueManager:
             machine, directory, changes, mirroring, notices, connectors
         )
         self.sessions = ClientSessions(core)
-        # What each turn looks at, in this order: it ends what is due by the clocks.
+        self._calendar = state.calendar
+        # What a turn in which something may be due runs, in this order, and then asks.
         self._timers: tuple[Callable[[], object], ...] = (
             self.messages.expiry.run,
             self.poison.run,
@@ -143,8 +149,32 @@ class QueueManager:
             receiving.history.run_timer,
             receiving.forwarding.resting.run_timer,
             srmp.streams.run_timers,
+            lambda: directory.service.advance(core.now_ms),
+            notices.run_timer,
+            self._follow_enterprise,
         )
-        self._directory_seen = 0, 0  # its versions, when outgoing queues were told of them
+        self._deadlines_ms: tuple[Callable[[], int | None], ...] = (
+            self.poison.next_deadline_ms,
+            moving.next_deadline_ms,
+            self.groups.next_deadline_ms,
+            waiting.next_deadline_ms,
+            transactions.next_deadline_ms,
+            self.stations.next_deadline_ms,
+            self.jobs.bridge.next_deadline_ms,
+            self.transactions.next_deadline_ms,
+            receiving.history.next_deadline_ms,
+            receiving.forwarding.resting.next_deadline_ms,
+            srmp.streams.next_deadline_ms,
+            lambda: directory.service.next_deadline(core.now_ms),
+            notices.next_deadline_ms,
+            connectors.next_deadline_ms,
+        )
+        self._deadlines_utc: tuple[Callable[[], float], ...] = (
+            self.messages.expiry.next_deadline_utc,
+            self.stages.next_deadline_utc,
+        )
+        self._directory_seen: tuple[int, int] = 0, 0  # when outgoing queues were told of it
+        self._directory_state: DirectoryState | None = None  # when everything was told of it
 
     # -- start, turns, stop
 
@@ -205,11 +235,25 @@ class QueueManager:
         if abs(step) > core.settings.queue_manager.clock_step_s:
             core.event("clock_step", seconds=step)
         core.now_ms, core.utc = now_ms, utc
-        for run in self._timers:
-            run()
-        self.directory.service.advance(now_ms)
-        self.directory.notices.run_timer()
-        self._follow_enterprise()
+        core.turn += 1
+        due = core.deadlines
+        if now_ms >= due.at_ms or utc >= due.at_utc or utc >= self._calendar.earliest:
+            for run in self._timers:
+                run()
+            self._ask_deadlines()
+            due.moved = True
+
+    def _ask_deadlines(self) -> None:
+        """Asks everything that has a timer; what is noted later only makes the answer earlier."""
+        due = self.ledger.deadlines
+        due.at_ms, due.at_utc = self.earliest_deadlines()
+        if self.jobs.bridge.is_needed:
+            due.note(self.ledger.now_ms)
+
+    def earliest_deadlines(self) -> tuple[float, float]:
+        """When the next timers are due, on the monotonic clock and in UTC seconds."""
+        at_ms = min([inf if at is None else at for at in (ask() for ask in self._deadlines_ms)])
+        return at_ms, min([ask() for ask in self._deadlines_utc])
 
     def _follow_enterprise(self) -> None:
         """DefaultTimeToLive of the enterprise (3.1.1.6) bounds every message's time."""
@@ -224,47 +268,57 @@ class QueueManager:
         core = self.ledger
         core.tell()
         if self.machine.state is QueueManagerState.READY:
-            self.directory.connectors.run()
-            self._follow_directory()
+            service, connectors = self.directory.service, self.directory.connectors
+            state: DirectoryState = (
+                service.version,
+                service.queues_version,
+                service.offline,
+                service.online_at_ms,
+                service.enterprise,
+            )
+            if connectors.sites or state != self._directory_state:
+                connectors.run()
+                self._follow_directory(state)
         effects = core.effects
         effects.seal()
         core.effects = Effects()
         return effects
 
-    def _follow_directory(self) -> None:
+    def _follow_directory(self, state: DirectoryState) -> None:
         """What waits for a way may have one when the directory has changed."""
-        service = self.directory.service
-        seen = service.version, service.queues_version
-        if seen != self._directory_seen:
-            self._directory_seen = seen
+        if state != self._directory_state:
+            self._directory_state = state
+            self.ledger.deadlines.note(-inf)  # its timers, and what rests until it is mended
+        if state[:2] != self._directory_seen:
+            self._directory_seen = state[:2]
             waiting = [one for one in self.queues.outgoing_queues() if one.state.count]
             self.ledger.effects.active.update(queue.number for queue in waiting)
 
     def take_begun(self) -> list[SteppedWork]:
         """What was begun since the last call of this and takes more turns than this one."""
-        return [*self.messages.moving.take_begun(), *self.groups.take_begun()]
+        moving, groups = self.messages.moving, self.groups
+        if not moving.begun and not groups.begun:
+            return []
+        return [*moving.take_begun(), *groups.take_begun()]
 
     def next_deadline_ms(self) -> int | None:
-        """When the next timer is due; None: nothing is waiting for the clock."""
-        deadlines = (
-            self.messages.expiry.next_deadline_ms(),
-            self.poison.next_deadline_ms(),
-            self.messages.moving.next_deadline_ms(),
-            self.groups.next_deadline_ms(),
-            self.messages.waiting.next_deadline_ms(),
-            self.transactions.collection.next_deadline_ms(),
-            self.stages.next_deadline_ms(),
-            self.stations.next_deadline_ms(),
-            self.jobs.bridge.next_deadline_ms(),
-            self.transactions.next_deadline_ms(),
-            self.transfer.receiving.history.next_deadline_ms(),
-            self.transfer.receiving.forwarding.resting.next_deadline_ms(),
-            self.transfer.srmp.streams.next_deadline_ms(),
-            self.directory.service.next_deadline(self.ledger.now_ms),
-            self.directory.notices.next_deadline_ms(),
-            self.directory.connectors.next_deadline_ms(),
-        )
-        return min((d for d in deadlines if d is not None), default=None)
+        """When the next timer is due; None: nothing is waiting for the clock.
+
+        Whoever sleeps until then asks again when `deadline_moved`.
+        """
+        core, due = self.ledger, self.ledger.deadlines
+        at_ms, at_utc = due.at_ms, due.at_utc = self.earliest_deadlines()
+        due.moved = False
+        if self.jobs.bridge.is_needed:
+            due.note(core.now_ms)
+        if at_utc != inf:
+            at_ms = min(at_ms, core.now_ms + max(0, at_utc - core.utc) * 1000)
+        return None if at_ms == inf else int(at_ms)
+
+    def deadline_moved(self) -> bool:
+        """Whether something may be due earlier than `next_deadline_ms` answered last."""
+        due = self.ledger.deadlines
+        return due.moved or self._calendar.earliest < due.at_utc
 
     def stop(self) -> None:
         """Queue Manager Stopped (3.1.4.2): waits end, queue data stays as it is."""

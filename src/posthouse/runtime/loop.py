@@ -46,7 +46,7 @@ ENOUGH_S = 0.02  # up to which a turn that ends lets answers out, ...
 LEAST_S = 0.005  # ... or for as long, where it has lasted longer
 _AVERAGE_OF = 8
 _TIMER_MIN_S = 0.001  # a deadline that stays due may not spin
-_UPKEEP_EVERY_S = 0.005  # looking for something to do costs as much as a small turn
+UPKEEP_EVERY_S = 0.005  # looking for something to do costs as much as a small turn
 _UPKEEP_PAUSE_S = 0.001  # upkeep that waits for something else than a sync
 
 
@@ -164,9 +164,11 @@ class Loop:
         self, driver: Driver, on_failure: Callable[[BaseException], None] = lambda error: None
     ) -> None:
         self.driver = driver
+        self._manager = driver.manager
         self.on_failure = on_failure
         self.on_upkeep: Callable[[], None] = lambda: None  # after each step of it
         self.policy = SyncPolicy()
+        self.upkeep_every_s = UPKEEP_EVERY_S
         self.sync_times = SyncTimes()
         self.turn_times = TurnTimes()
         self._meter = TurnMeter(self.turn_times)
@@ -185,11 +187,12 @@ class Loop:
         self._releasing = False  # some answers wait for the next round
         self._untidy = True
         self._unfinished = False  # the last step of upkeep left something to do
-        self._tidied_at = -_UPKEEP_EVERY_S
+        self._tidied_at = -self.upkeep_every_s
         self._postponed = False  # upkeep was due while a turn was open
         self.stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
+        self._armed = False  # whoever has timers was asked since the last one fired
         self._upkeep: asyncio.Handle | None = None
         self._quiet: asyncio.Future[None] | None = None  # waits for the thread's sync to end
 
@@ -394,7 +397,7 @@ class Loop:
     def _tidy(self) -> None:
         if not self._untidy or self.stopped:
             return
-        early_s = self._tidied_at + _UPKEEP_EVERY_S - self._loop.time()
+        early_s = self._tidied_at + self.upkeep_every_s - self._loop.time()
         if early_s > 0 and not self._unfinished:
             self._tidy_later(early_s)
             return
@@ -429,7 +432,7 @@ class Loop:
     def _tidy_again(self) -> None:
         """Now it is due, even where the timer was a little early."""
         self._upkeep = None
-        self._tidied_at = -_UPKEEP_EVERY_S
+        self._tidied_at = -self.upkeep_every_s
         self.measured(self._tidy)
 
     def measured(self, step: Callable[[], None]) -> None:
@@ -443,9 +446,10 @@ class Loop:
 
     def _arm(self) -> None:
         """One timer for the next deadline. One that is too early stays, and is set again then."""
-        if self.stopped:
+        if (self._armed and not self._manager.deadline_moved()) or self.stopped:
             return
-        deadline_ms = self.manager.next_deadline_ms()
+        self._armed = True
+        deadline_ms = self._manager.next_deadline_ms()
         if self._timer is not None:
             if deadline_ms is not None and self._timer_at_ms <= deadline_ms:
                 return
@@ -459,8 +463,8 @@ class Loop:
             )
 
     def _due(self) -> None:
-        self._timer = None
-        deadline_ms = self.manager.next_deadline_ms()
+        self._timer, self._armed = None, False
+        deadline_ms = self._manager.next_deadline_ms()
         if self._open:
             return  # the turn's end sets the timer
         if deadline_ms is None or deadline_ms > self.driver.clock()[0]:

@@ -36,6 +36,8 @@ from tests.support.hasty_driver import HastyDriver, outcome
 # What runs the engine, and is not an operation of a caller.
 MACHINERY = {
     "begin_turn",
+    "deadline_moved",
+    "earliest_deadlines",
     "next_deadline_ms",
     "start",
     "stop",

@@ -165,6 +165,7 @@ class Notices:
             if self._last_ms is not None:
                 soon_ms = max(soon_ms, self._last_ms + settings.directory.notify_interval_s * 1000)
             self._due_ms = soon_ms
+            self._core.deadlines.note(soon_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When the authority is asked next because of what was heard."""

@@ -212,6 +212,7 @@ class Connectors:
         for _, number in list(ahead):
             if allowance.spent:
                 self._unfinished.add(queue.number)
+                self._core.deadlines.note(self._core.now_ms)
                 break
             if not self._move(queue, number, machine, allowance, change):
                 break
@@ -242,6 +243,7 @@ class Connectors:
             self._full.add(queue.number)
             if self._full_until_ms is None:
                 self._full_until_ms = core.now_ms + LOOK_AGAIN_MS
+                core.deadlines.note(self._full_until_ms)
             return False
         allowance.spend(row)
         packet = core.packet(number)

@@ -65,6 +65,12 @@ class JobBridge:
         self._bound.pop(queue.id, None)
         if queue.definition.submit_from:
             self._bound[queue.id] = 0
+            self.core.deadlines.note(self.core.now_ms)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether each turn has to look: any message that comes may submit a job."""
+        return bool(self._bound)
 
     def unbind(self, queue: JobQueue) -> None:
         """The job queue is gone."""

@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
+from math import inf
 
 ALL = sys.maxsize
 STALE_MIN = 4096  # entries of messages that are gone which nobody minds
@@ -17,13 +18,14 @@ class Calendar:
     Whoever takes a second's numbers compares each with its row: only the row is true.
     """
 
-    __slots__ = ("_days", "_gone", "_seconds", "count", "held")
+    __slots__ = ("_days", "_gone", "_seconds", "count", "earliest", "held")
 
     def __init__(self) -> None:
         self._days: dict[int, array[int]] = {}
         self._seconds: list[int] = []
         self._gone = 0
         self.count = 0
+        self.earliest: float = inf  # the first second with entries
         self.held: dict[int, int] = {}  # due since this second, but a reader has the message
 
     def add(self, second: int, number: int) -> None:
@@ -41,11 +43,8 @@ class Calendar:
         if numbers is None:
             numbers = self._days[second] = array("Q")
             heappush(self._seconds, second)
+            self.earliest = self._seconds[0]
         return numbers
-
-    def next_second(self) -> int | None:
-        """The earliest second with entries."""
-        return self._seconds[0] if self._seconds else None
 
     def take(self, now: int, limit: int = ALL) -> list[int]:
         """Numbers of the seconds up to and with `now`, earliest first; they are forgotten.
@@ -60,6 +59,7 @@ class Calendar:
             if not numbers:
                 del self._days[heappop(self._seconds)]
         self.count -= len(due)
+        self.earliest = self._seconds[0] if self._seconds else inf
         return due
 
     def left(self, keep: Callable[[int, array[int]], Iterable[int]], count: int = 1) -> None:
@@ -81,6 +81,7 @@ class Calendar:
     def _index(self) -> None:
         self._seconds = list(self._days)
         heapify(self._seconds)
+        self.earliest = self._seconds[0] if self._seconds else inf
         self.count = sum(len(numbers) for numbers in self._days.values())
 
     def dump(self) -> dict[int, bytes]:

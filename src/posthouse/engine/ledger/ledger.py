@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from posthouse.engine.ledger.deadlines import Deadlines
 from posthouse.engine.ledger.effects import Effects, Event
 from posthouse.engine.ledger.records import (
     ARRIVAL_FRONT,
@@ -221,6 +222,8 @@ class Ledger:
         self.random_bytes = random_bytes
         self.now_ms = 0
         self.utc = 0
+        self.turn = 0  # counts the turns
+        self.deadlines = Deadlines()
         self.guid = bytes(16)
         self.throttled: set[str] = set()  # why no messages are taken at the moment
         self.time_to_reach_queue_max = settings.queue_manager.time_to_reach_queue_s

@@ -22,8 +22,7 @@ class Expiry:
     def run(self) -> None:
         """Ends what is due by now; of a great many messages some, and the rest in the next turn."""
         core = self.core
-        due = core.state.calendar.next_second()
-        if due is None or due > core.utc:
+        if core.state.calendar.earliest > core.utc:
             return
         allowance = Allowance(core.settings)
         for number in core.state.calendar.take(core.utc, allowance.messages):
@@ -54,9 +53,6 @@ class Expiry:
         core.outcomes.expire(queue, number, row)
         core.registry.drop_empty_subqueue(queue)
 
-    def next_deadline_ms(self) -> int | None:
-        """When the next message is due, on the monotonic clock."""
-        second = self.core.state.calendar.next_second()
-        if second is None:
-            return None
-        return self.core.now_ms + max(0, second - self.core.utc) * 1000
+    def next_deadline_utc(self) -> float:
+        """The second in which the next message is due."""
+        return self.core.state.calendar.earliest

@@ -66,9 +66,10 @@ class Moving:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.allowance = Allowance(core.settings)
+        self._allowance = Allowance(core.settings)
+        self._turn = core.turn  # whose allowance that is
         self._unfinished: deque[Emptying] = deque()
-        self._begun: list[Emptying] = []
+        self.begun: list[Emptying] = []
 
     def move(
         self, source: Queue, lookup_id: int, target: Queue, transaction: Transaction | None
@@ -181,7 +182,8 @@ class Moving:
         self._step(emptying, change)
         if not emptying.done:
             self._unfinished.append(emptying)
-            self._begun.append(emptying)
+            self.begun.append(emptying)
+            self.core.deadlines.note(self.core.now_ms)
         return found
 
     def purgeable(self, queue: Queue) -> int:
@@ -191,18 +193,24 @@ class Moving:
 
     def take_begun(self) -> list[Emptying]:
         """What was begun since the last call of this and is not done yet."""
-        begun, self._begun = self._begun, []
+        begun, self.begun = self.begun, []
         return begun
 
     def go_on(self) -> None:
         """A new turn: the next step of what is unfinished, each in its turn."""
-        self.allowance = Allowance(self.core.settings)
         unfinished = self._unfinished
         while unfinished and not self.allowance.spent:
             emptying = unfinished.popleft()
             self._step(emptying)
             if not emptying.done:
                 unfinished.append(emptying)
+
+    @property
+    def allowance(self) -> Allowance:
+        """What this turn may still do."""
+        if self._turn != self.core.turn:
+            self._turn, self._allowance = self.core.turn, Allowance(self.core.settings)
+        return self._allowance
 
     def break_off(self, error: QueueError) -> None:
         """The queue manager stops: a purge ends where it is, a deletion after the next start."""
@@ -252,7 +260,7 @@ class Moving:
         """At start: a deletion goes on if the last process did not come to its end."""
         for number in sorted(self.core.deleted_queues):
             self.purge(self.core.queues[number], DOOMED_DELETED)
-        self._begun.clear()  # nobody here waits for it
+        self.begun.clear()  # nobody here waits for it
 
     def class_of_doom(self, row: Row) -> int:
         """The class with which a message purged in somebody's hands ends; 0: it was not."""

@@ -97,6 +97,7 @@ class Poison:
         self._due[number] = due
         self._waiting[queue.number] += 1
         heappush(self._heap, (due, number))
+        self.core.deadlines.note(due)
 
     def release(self, number: int) -> None:
         """It does not wait any longer: it is available, or about to end."""

@@ -78,6 +78,7 @@ class WaitingReads:
             transaction.waiting.add(self._orders)
         if deadline is not None:
             heappush(self._deadlines, (deadline, self._orders))
+            self.core.deadlines.note(deadline)
             if len(self._deadlines) > 2 * len(self._waiting) + STALE_MAX:
                 self._drop_stale()
 

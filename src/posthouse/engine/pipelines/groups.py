@@ -65,7 +65,7 @@ class Groups:
         self.core = core
         self._incarnations = incarnations
         self._unfinished: deque[Acknowledging] = deque()
-        self._begun: list[SteppedWork] = []
+        self.begun: list[SteppedWork] = []
         self._count = 0
         self._created: Counter[bytes] = Counter()  # how many each user has made
         self._step_messages = min(core.settings.step_messages, COMMIT_MESSAGES_MAX)
@@ -398,9 +398,10 @@ class Groups:
             self._step(work)
             if not work.done:
                 self._unfinished.append(work)
+                self.core.deadlines.note(self.core.now_ms)
         work.through = max(work.through, through)
         if not work.done:
-            self._begun.append(work)
+            self.begun.append(work)
         return work
 
     def _step(self, work: Acknowledging) -> None:
@@ -453,7 +454,7 @@ class Groups:
 
     def take_begun(self) -> list[SteppedWork]:
         """What was begun since the last call of this and is not done yet."""
-        begun, self._begun = self._begun, []
+        begun, self.begun = self.begun, []
         return begun
 
     def go_on(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice, pairwise
+from math import inf
 
 from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.records import (
@@ -104,7 +105,7 @@ class Stages:
         self._stages_of: Counter[bytes] = Counter()  # how many each user has
         self._queries_of: Counter[bytes] = Counter()  # the same for what has published
         self._due_utc: int | None = None
-        self._query_due_utc: int | None = None  # looked at in any turn; nobody wakes up for it
+        self._query_due_utc: int | None = None
 
     def all(self) -> list[tuple[StageKey, Stage]]:
         """Every stage that waits for its batch."""
@@ -488,6 +489,7 @@ class Stages:
         self._stages_of[stage.owner] += 1
         due = stage.created + self.core.settings.limits.stage_expiry_s
         self._due_utc = due if self._due_utc is None else min(self._due_utc, due)
+        self.core.deadlines.note_utc(due)
 
     def _note(self, query: str, known: Query, change: Change) -> None:
         if query in self.queries:
@@ -500,6 +502,7 @@ class Stages:
         self._queries_of[known.owner] += 1
         due = known.published + self.core.settings.limits.query_expiry_s
         self._query_due_utc = min(self._query_due_utc or due, due)
+        self.core.deadlines.note_utc(due)
 
     def _unknow(self, query: str) -> None:
         owner = self.queries.pop(query).owner
@@ -561,11 +564,10 @@ class Stages:
         again = core.utc + core.settings.limits.stage_expiry_s
         self._query_due_utc = max(min(dues), again) if dues else None
 
-    def next_deadline_ms(self) -> int | None:
-        """When the next stage expires."""
-        if self._due_utc is None:
-            return None
-        return self.core.now_ms + max(self._due_utc - self.core.utc, 0) * 1000
+    def next_deadline_utc(self) -> float:
+        """The second in which the next stage expires, or the next query is over."""
+        dues = self._due_utc, self._query_due_utc
+        return min((due for due in dues if due is not None), default=inf)
 
 
 def _difference(known: Query, other: BatchSignature) -> str:

@@ -79,6 +79,7 @@ class Transactions:
         transaction = Transaction(identifier, self._numbers, owner, self.core.now_ms)
         self.open[identifier] = self._by_use[identifier] = transaction
         self._owned.add(owner, identifier, transaction)
+        self.core.deadlines.note(self._idle_at_ms(transaction))
         return transaction
 
     def find(self, identifier: bytes) -> Transaction:
@@ -493,8 +494,11 @@ class Transactions:
     def next_deadline_ms(self) -> int | None:
         """When the next idle transaction is due."""
         for transaction in self._by_use.values():
-            return transaction.last_used_ms + self.core.settings.transactions.idle_s * 1000
+            return self._idle_at_ms(transaction)
         return None
+
+    def _idle_at_ms(self, transaction: Transaction) -> int:
+        return transaction.last_used_ms + self.core.settings.transactions.idle_s * 1000
 
     # -- after a restart
 

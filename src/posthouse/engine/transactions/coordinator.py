@@ -164,9 +164,9 @@ class Coordinator:
         core = self.core
         core.transactions.close(transaction)
         joint.state, joint.waiter = JointState.PREPARING, waiter
-        self._preparing[joint.identifier] = (
-            core.now_ms + core.settings.transactions.prepare_s * 1000
-        )
+        until_ms = core.now_ms + core.settings.transactions.prepare_s * 1000
+        self._preparing[joint.identifier] = until_ms
+        core.deadlines.note(until_ms)
         self._tell(joint, Verb.PREPARE)
 
     def _decide(self, joint: Joint) -> None:

@@ -43,7 +43,9 @@ class PeerAsks:
 
     def begin(self, key: AskKey, delay_s: int = 0) -> None:
         """Asks until `drop`; without a delay in this turn."""
-        self._retries.begin(key, self.core.now_ms + delay_s * 1000)
+        at_ms = self.core.now_ms + delay_s * 1000
+        self._retries.begin(key, at_ms)
+        self.core.deadlines.note(at_ms)
         if not delay_s:
             self.run()
 

@@ -157,7 +157,9 @@ class Resting:
         lock = Lock(None)
         self._core.lock(queue, number, lock)
         self._version = self._directory.service.version
-        self._until.append((self._core.now_ms + REST_MS, queue.number, number, lock))
+        until_ms = self._core.now_ms + REST_MS
+        self._until.append((until_ms, queue.number, number, lock))
+        self._core.deadlines.note(until_ms)
         self._held[queue.number] += 1
 
     def next_deadline_ms(self) -> int | None:

@@ -306,6 +306,7 @@ class MessageHistory:
     def _start_timer(self) -> None:
         if self.due_ms is None and self._known:
             self.due_ms = self.core.now_ms + self.kept_s * 1000
+            self.core.deadlines.note(self.due_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When the timer fires; None: it does not run."""

@@ -120,6 +120,7 @@ class Stations:
             self._leased[station.number] = station
             if first:
                 self._lapse_ms = station.lapses_ms
+                self.core.deadlines.note(station.lapses_ms)
 
     def run(self) -> None:
         """Leases that nobody has renewed are over. All of them are looked at when one may be."""

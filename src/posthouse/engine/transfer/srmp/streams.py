@@ -282,6 +282,7 @@ class IncomingStreams:
         timer.due_ms = now_ms + settings.srmp.receipt_ms
         if not started:
             heappush(self._heap, (timer.due_ms, key))
+            self.core.deadlines.note(timer.due_ms)
 
     def run_timers(self) -> None:
         """Stream Receipt Coalescing Timer (3.1.6.3): one receipt for each stream that is due."""
