@@ -574,6 +574,7 @@ def test_a_full_disk_refuses_messages_and_nothing_else() -> None:
     bench.driver.on_event = events.append
     bench.send(b"before")
     bench.disk.fill_up(1 << 20)
+    bench.driver.tidy()  # after which the disk is asked again
     sender, reader = bench.open(PLAIN, SEND), bench.open(PLAIN, RECEIVE)
     with pytest.raises(MachineQuotaExceeded):
         bench.run(lambda m: m.messages.enqueue_message_to_an_open_queue(sender, bench.message()))

@@ -220,6 +220,37 @@ def test_a_full_disk_is_announced_before_it_is_full() -> None:
     assert rig.store.has_room()
 
 
+def test_the_disk_is_asked_for_room_by_bytes_written() -> None:
+    disk = AskedDisk(capacity=1000 << 20)
+    rig = rig_on(disk, StoreSettings())
+    assert rig.store.has_room()
+    asked = disk.asked
+    for _ in range(10):
+        rig.send()
+        rig.keep()
+        assert rig.store.has_room()
+    assert disk.asked == asked
+    disk.fill_up(49 << 20)  # by somebody else
+    rig.size = 64 << 10
+    for _ in range(17):
+        rig.send()
+        rig.keep()
+    assert not rig.store.has_room()
+    asked = disk.asked
+    assert not rig.store.has_room()
+    assert disk.asked > asked  # in each turn, until there is room again
+
+
+class AskedDisk(SimDisk):
+    """Counts how often it is asked for its room."""
+
+    asked = 0
+
+    def free_space(self) -> tuple[int, int]:
+        self.asked += 1
+        return super().free_space()
+
+
 def test_reading_works_where_the_page_is_not_cached() -> None:
     disk = SimDisk(cold_reads=1.0)
     rig = rig_on(disk)

@@ -39,9 +39,12 @@ def bench(
 ) -> None:
     """Measure store and engine, and other stores on the same disk, in one run.
 
-    Needs a source checkout.
+    `calls` counts the Python calls and system calls of one durable message. Needs a source
+    checkout.
 
     Example: posthouse bench --quick
+
+    Example: posthouse bench calls --quick --json
     """
     if not (CHECKOUT / "benchmarks" / "__main__.py").is_file():
         raise CommandFailed(

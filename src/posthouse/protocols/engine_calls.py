@@ -39,6 +39,10 @@ class Turns(Protocol):
         """Runs work in one of the next turns, in the order in which it came."""
         ...
 
+    def soon(self, call: Callable[[], None]) -> None:
+        """Calls once after all that happens now, so that the answers of one sync are one write."""
+        ...
+
     def measured(self, step: Callable[[], None]) -> None:
         """Runs work outside the calls on the engine, and measures how long others wait for it."""
         ...
@@ -54,6 +58,10 @@ class OneTurn:
     def later(self, work: Callable[[], None], *, known: bool = False) -> None:
         """At once."""
         work()
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """At once."""
+        call()
 
     def measured(self, step: Callable[[], None]) -> None:
         """Without a measure."""

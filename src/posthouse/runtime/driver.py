@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
@@ -66,6 +68,7 @@ class Driver:
         self.on_asks: Callable[[list[PeerRequest]], None] = lambda asks: None
         self.on_need: OnNeed | None = None  # has the authority of the directory asked
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
+        self._had_room = True
         self._decided: list[tuple[Release, Answer]] = []
         self._unfinished: list[tuple[Release, Answer, list[SteppedWork]]] = []
         self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
@@ -74,19 +77,21 @@ class Driver:
 
     def begin_turn(self) -> None:
         """Brings the clocks; timers that are due run first."""
-        self._require_sound()
+        if self.failed:
+            raise _unsound()
         try:
-            self._bring_clocks()
+            if self.store.has_room() is not self._had_room:
+                self._follow_room()
+            now_ms, utc = self.clock()
+            self.manager.begin_turn(now_ms, utc)
         except BaseException:
             self.failed = True
             raise
 
-    def _bring_clocks(self) -> None:
-        if self.store.has_room():
-            self.manager.machine.end_flow_control("disk")
-        else:
-            self.manager.machine.begin_flow_control("disk")
-        self.manager.begin_turn(*self.clock())
+    def _follow_room(self) -> None:
+        """The disk has less than its reserve, or enough again."""
+        self._had_room, machine = not self._had_room, self.manager.machine
+        (machine.end_flow_control if self._had_room else machine.begin_flow_control)("disk")
 
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call on the engine; its answer waits for the sync.
@@ -95,7 +100,8 @@ class Driver:
         step half done that the log knows nothing of. What takes several turns is answered when the
         last of them is durable.
         """
-        self._require_sound()
+        if self.failed:
+            raise _unsound()
         try:
             value, error = call(self.manager), None
         except AuthorityNeeded as need:
@@ -118,25 +124,24 @@ class Driver:
 
     def end_turn(self) -> int:
         """Appends what the turn asked for; its answers wait from now on."""
-        self._require_sound()
+        if self.failed:
+            raise _unsound()
         try:
-            effects = self.manager.take_effects()
-            position = self._append(effects)
+            effects, store = self.manager.take_effects(), self.store
+            position = store.append(effects.records) if effects.records else store.appended
             self._answer(position, effects.packets)
-            self._answer_finished(position)
-            self._follow(position, effects)
+            if self._unfinished:
+                self._answer_finished(position)
+            if effects.wakes or effects.events or effects.active or effects.asks:
+                self._follow(position, effects)
         except BaseException:
             self.failed = True
             raise
         return position
 
-    def _append(self, effects: Effects) -> int:
-        return self.store.append(effects.records) if effects.records else self.store.appended
-
     def _answer(self, position: int, fetched: dict[int, bytes]) -> None:
         for release, answer in self._decided:
-            packets = _packets(answer.value, fetched)
-            if packets:
+            if fetched and (packets := _packets(answer.value, fetched)):
                 answer = answer._replace(packets=packets)
             self._outbox.append((position, release, answer))
         self._decided.clear()
@@ -173,17 +178,18 @@ class Driver:
             self.failed = True
             raise
 
-    def release(self, is_enough: Callable[[], bool] = lambda: False) -> int:
+    def release(self, latest_s: float = inf) -> int:
         """Lets out everything whose decision is durable, in the order of the decisions.
 
-        What is left when it is enough for a turn follows with the next call.
+        What is left at that time of `time.perf_counter` follows with the next call.
         """
-        released = 0
-        while self.may_release:
-            _, release, value = self._outbox.popleft()
+        outbox, released = self._outbox, 0
+        synced = self.store.synced if outbox else 0
+        while outbox and outbox[0][0] <= synced and not self.failed:
+            _, release, value = outbox.popleft()
             release(value)
             released += 1
-            if is_enough():
+            if outbox and perf_counter() > latest_s:
                 break
         return released
 
@@ -191,12 +197,6 @@ class Driver:
     def may_release(self) -> bool:
         """Whether something is durable and has not been let out."""
         return not self.failed and bool(self._outbox) and self._outbox[0][0] <= self.store.synced
-
-    def _require_sound(self) -> None:
-        if self.failed:
-            raise ServiceNotAvailable(
-                "the log could not be written or read, so nothing more is decided"
-            )
 
     def tidy(self) -> bool:
         """A step of the store's upkeep, between turns. True: there is more to do."""
@@ -256,6 +256,10 @@ class Driver:
         self.manager.stop()
         self.end_turn()
         self.sync()
+
+
+def _unsound() -> ServiceNotAvailable:
+    return ServiceNotAvailable("the log could not be written or read, so nothing more is decided")
 
 
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
+from time import perf_counter
 from typing import TypeVar
 
 from posthouse.engine.manager import QueueManager
@@ -138,12 +138,12 @@ class Writer:
 
     def _run(self) -> None:
         while (done := self._asked.get()) is not None:
-            begun, failure = time.perf_counter(), None
+            begun, failure = perf_counter(), None
             try:
                 self._sync()
             except BaseException as error:  # the loop has to hear of it, whatever it is
                 failure = error
-            self._loop.call_soon_threadsafe(done, time.perf_counter() - begun, failure)
+            self._loop.call_soon_threadsafe(done, perf_counter() - begun, failure)
 
     def close(self) -> None:
         """Waits for the sync under way and ends the thread."""
@@ -185,6 +185,8 @@ class Loop:
         self._later: tuple[Waiting, Waiting] = deque(), deque()
         self._syncing = False  # in the writer thread
         self._releasing = False  # some answers wait for the next round
+        self._letting_out = False  # answers are being let out
+        self._written: list[Callable[[], None]] = []  # to be called after them
         self._untidy = True
         self._unfinished = False  # the last step of upkeep left something to do
         self._tidied_at = -self.upkeep_every_s
@@ -222,7 +224,7 @@ class Loop:
         if not self._open:
             self._begin_turn()
         self._calls += 1
-        begun = time.perf_counter()
+        begun = perf_counter()
         try:
             self.driver.decide(call, release)
         except RemoteProtocolError:
@@ -230,7 +232,7 @@ class Loop:
         except BaseException as error:
             self._fail(error)
             raise
-        self._meter.called(call, time.perf_counter() - begun)
+        self._meter.called(call, perf_counter() - begun)
 
     async def call(self, call: Call) -> Answer:
         """The same for a door that awaits: its answer, refusals included."""
@@ -258,7 +260,7 @@ class Loop:
 
     @property
     def _is_long(self) -> bool:
-        return self._open and time.perf_counter() - self._begun_s > CROWDED_S
+        return self._open and perf_counter() - self._begun_s > CROWDED_S
 
     def later(self, work: Callable[[], None], *, known: bool = False) -> None:
         """Runs work in one of the next turns, in the order in which it came.
@@ -283,25 +285,24 @@ class Loop:
         try:
             work()
         except Exception as error:  # the connection's own fault: others go on
-            self._loop.call_exception_handler(
-                {"message": "a door broke over the bytes of a peer", "exception": error}
-            )
+            self._report("a door broke over the bytes of a peer", error)
 
     # -- turns
 
     def _begin_turn(self) -> None:
         if self.stopped:
             raise ServiceNotAvailable("the queue manager has stopped")
-        self._meter.begin()
-        begun = time.perf_counter()
+        meter, begun = self._meter, perf_counter()
+        meter.begin()
         try:
             self.driver.begin_turn()
         except BaseException as error:
             self._fail(error)
             raise
         self._open, self._ending = True, False
-        self._begun_s = time.perf_counter()
-        self._meter.did("what was due", self._begun_s - begun)
+        self._begun_s = perf_counter()
+        if self._begun_s - begun > meter.longest_s:
+            meter.did("what was due", self._begun_s - begun)
         self.turns += 1
         self._loop.call_soon(self._guarded, self._end_turn)
 
@@ -316,7 +317,7 @@ class Loop:
             self._ending = True
             self._after_turn()
             self._ending = False
-            self._busy_s += time.perf_counter() - begun_s
+            self._busy_s += perf_counter() - begun_s
             self._meter.end(goes_on=self._open)
 
     def _after_turn(self) -> None:
@@ -330,10 +331,11 @@ class Loop:
         if self._syncing or store.synced >= store.appended:
             self._release()
         elif self.policy.inline(store.unsynced_bytes):
-            begun = time.perf_counter()
+            begun = perf_counter()
             self.driver.sync()
-            self._note(time.perf_counter() - begun)
-            self._meter.did("sync", time.perf_counter() - begun)
+            seconds = perf_counter() - begun
+            self._note(seconds)
+            self._meter.did("sync", seconds)
             self._release()
         else:
             self._syncing = True
@@ -366,22 +368,46 @@ class Loop:
         Of very many answers the rest follows in the next round of the event loop, or when the turn
         ends: what an answer leads to, more bytes of a peer perhaps, counts as a part of the turn.
         """
-        if self._is_long and not all_of_it:
+        driver = self.driver
+        if not driver.waiting_answers:
             return
-        begun = time.perf_counter()
+        begun = perf_counter()
+        if self._open and begun - self._begun_s > CROWDED_S and not all_of_it:
+            return
         latest = math.inf if all_of_it else self._latest_release(begun)
+        outer, self._letting_out = self._letting_out, True
         while True:
             try:
-                self.driver.release(lambda: time.perf_counter() > latest)
-                self._meter.did("answers", time.perf_counter() - begun)
-                if self.driver.may_release and not self._releasing:
-                    self._releasing = True
-                    self._loop.call_soon(self._guarded, self._release_rest)
-                return
+                driver.release(latest)
+                break
             except Exception as error:
-                self._loop.call_exception_handler(
-                    {"message": "a door could not take its answer", "exception": error}
-                )
+                self._report("a door could not take its answer", error)
+        self._letting_out = outer
+        if not outer:
+            self._run_written()
+        self._meter.did("answers", perf_counter() - begun)
+        if driver.waiting_answers and driver.may_release and not self._releasing:
+            self._releasing = True
+            self._loop.call_soon(self._guarded, self._release_rest)
+
+    def _report(self, message: str, error: Exception) -> None:
+        self._loop.call_exception_handler({"message": message, "exception": error})
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Calls once after all that happens now: of answers, when the last of them is let out."""
+        if self._letting_out:
+            self._written.append(call)
+        else:
+            self._loop.call_soon(call)
+
+    def _run_written(self) -> None:
+        """What is to be written goes in this round of the event loop: none wakes up for it."""
+        written, self._written = self._written, []
+        for call in written:
+            try:
+                call()
+            except Exception as error:
+                self._report("a door could not write its answers", error)
 
     def _latest_release(self, now_s: float) -> float:
         if self._ending:
@@ -399,12 +425,13 @@ class Loop:
             return
         early_s = self._tidied_at + self.upkeep_every_s - self._loop.time()
         if early_s > 0 and not self._unfinished:
-            self._tidy_later(early_s)
+            if self._upkeep is None:
+                self._tidy_later(early_s)
             return
         if self._open:
             self._postponed = True
             return
-        if self._ending and time.perf_counter() - self._begun_s > ENOUGH_S:
+        if self._ending and perf_counter() - self._begun_s > ENOUGH_S:
             self._tidy_later(0.0)
             return
         store = self.driver.store
@@ -422,12 +449,12 @@ class Loop:
     def _tidy_once(self) -> None:
         self._postponed = False
         self._tidied_at = self._loop.time()
-        begun = time.perf_counter()
+        begun = perf_counter()
         store = self.driver.store
         with without_collections(lambda: store.pictures):
             self._untidy = self._unfinished = self.driver.tidy()
         self.on_upkeep()
-        self._meter.did("upkeep of the store", time.perf_counter() - begun)
+        self._meter.did("upkeep of the store", perf_counter() - begun)
 
     def _tidy_again(self) -> None:
         """Now it is due, even where the timer was a little early."""

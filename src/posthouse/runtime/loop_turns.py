@@ -2,15 +2,17 @@
 
 A turn is one round of work on the event loop: calls on the engine, their records, and the answers
 that leave. CPU time does not grow while other programs have the processor, so a long turn is work
-of ours. Nobody is served meanwhile, so a turn above `SLOW_S` is a fault: it is counted, and
-reported with what took longest in it.
+of ours. To ask for it is a system call, so it is asked for at the end of a turn only: what a turn
+took is the CPU time since the last one ended, and never more than passed on the clock meanwhile.
+Nobody is served meanwhile, so a turn above `SLOW_S` is a fault: it is counted, and reported with
+what took longest in it.
 """
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable
+from time import perf_counter, thread_time
 from typing import NamedTuple
 
 SLOW_S = 0.05
@@ -74,41 +76,39 @@ class TurnTimes:
 class TurnMeter:
     """Measures one turn after the other. Of turns that overlap each second counts once."""
 
-    __slots__ = ("_begun_s", "_calls", "_longest", "_longest_s", "_open", "times")
+    __slots__ = ("_begun_s", "_calls", "_cpu_s", "_longest", "_open", "longest_s", "times")
 
     def __init__(self, times: TurnTimes) -> None:
         self.times = times
         self._open = False
-        self._clear(0.0)
-
-    def _clear(self, begun_s: float) -> None:
-        self._begun_s = begun_s
-        self._calls, self._longest_s = 0, 0.0
-        self._longest: object = ""
+        self._begun_s, self._cpu_s, self._calls = 0.0, thread_time(), 0
+        self.longest_s = 0.0  # of a part of this turn
+        self._longest: object = ""  # that part
 
     def begin(self) -> None:
         """A turn begins, or goes on."""
         if not self._open:
             self._open = True
-            self._clear(time.thread_time())
+            self._begun_s, self._calls, self.longest_s = perf_counter(), 0, 0.0
 
     def called(self, call: object, seconds: float) -> None:
         """A call on the engine in this turn took this time, by any clock."""
         self._calls += 1
-        self.did(call, seconds)
+        if seconds > self.longest_s:
+            self._longest, self.longest_s = call, seconds
 
     def did(self, part: object, seconds: float) -> None:
         """Another part of the turn: a function, or words for it."""
-        if seconds > self._longest_s:
-            self._longest, self._longest_s = part, seconds
+        if seconds > self.longest_s:
+            self._longest, self.longest_s = part, seconds
 
     def end(self, *, goes_on: bool) -> None:
         """The turn ends; `goes_on`: the next one has begun in it already."""
-        now_s = time.thread_time()
-        seconds, calls = now_s - self._begun_s, self._calls
-        longest, longest_s = self._longest, self._longest_s
-        self._open = goes_on
-        self._clear(now_s)
+        cpu_s, now_s = thread_time(), perf_counter()
+        seconds, calls = min(cpu_s - self._cpu_s, now_s - self._begun_s), self._calls
+        longest, longest_s = self._longest, self.longest_s
+        self._open, self._cpu_s = goes_on, cpu_s
+        self._begun_s, self._calls, self.longest_s, self._longest = now_s, 0, 0.0, ""
         self.times.note(seconds)
         if seconds > SLOW_S:
             self.times.note_slow(SlowTurn(seconds, calls, name_of(longest), longest_s))

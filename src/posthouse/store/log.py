@@ -40,6 +40,8 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
 from posthouse.store.writer import LogWriter
 
+_ROOM_STEP = 1 << 20  # bytes that are written between two looks at how much is free
+
 
 class LogStore:
     """`posthouse.store.base.Store` on a `Disk` (design: the log is the only authority)."""
@@ -54,6 +56,7 @@ class LogStore:
         self._files = SegmentFiles(disk, self._writer, self.settings.open_files)
         self._express = ExpressMessages(disk, self.settings, bytes(16))
         self._upkeep: Upkeep | None = None
+        self._roomy_until = 0  # bytes written, up to which the disk need not be asked for room
 
     # -- positions
 
@@ -347,6 +350,7 @@ class LogStore:
         writer, upkeep = self._writer, self._upkeep
         writer.check()
         assert upkeep is not None
+        self._roomy_until = 0
         self._digest()
         writer.prepare()
         try:
@@ -369,18 +373,28 @@ class LogStore:
             changes.clear()
 
     def has_room(self) -> bool:
-        """False while the disk has less than its reserve free; no turn begins on a failed log."""
-        self._writer.check()
-        if self._writer.spares and not self._is_roomy():
-            try:
-                self._writer.drop_spares()
-            except OSError as error:
-                raise self._writer.fail("making room", error) from error
-        return self._is_roomy()
+        """False while the disk has less than its reserve free; no turn begins on a failed log.
 
-    def _is_roomy(self) -> bool:
+        The disk is asked again when a part of what was free is written, and after each step of
+        upkeep, for others write to it too.
+        """
+        writer = self._writer
+        if writer.bytes_written < self._roomy_until and writer.failed is None:
+            return True
+        writer.check()
+        if writer.spares and self._room() < 0:
+            try:
+                writer.drop_spares()
+            except OSError as error:
+                raise writer.fail("making room", error) from error
+        room = self._room()
+        self._roomy_until = writer.bytes_written + min(max(room, 0) // 2, _ROOM_STEP)
+        return room >= 0
+
+    def _room(self) -> int:
+        """Bytes that are free beyond the reserve; less than 0: some of that is missing."""
         free, total = self.disk.free_space()
-        return free >= self.settings.reserve(total)
+        return free - self.settings.reserve(total)
 
     def close(self) -> None:
         """A clean stop: everything synced, checkpoint written, express messages kept."""

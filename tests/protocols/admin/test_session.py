@@ -921,4 +921,4 @@ def test_a_bad_frame_behind_held_ones_ends_the_session_after_them(rig: SessionRi
 
 def test_bytes_of_a_frame_that_is_not_whole_are_known(client: Client) -> None:
     client.session.receive(frames.encode(9, payloads.Ping())[:7])
-    assert client.session.pending_bytes == 7
+    assert client.session.splitter.pending == 7

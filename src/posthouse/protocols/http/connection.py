@@ -47,6 +47,7 @@ TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 PIPELINED_MAX: Final = 16  # requests; who sends more of them is not seen to go
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
+UNCOUNTED: Final = 2 << 10  # bytes of a request: the connection itself takes more
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 
 
@@ -318,7 +319,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._write,
             api=self._call,
             limits=self.admin.session_limits,
-            soon=self._soon,
+            soon=self.admin.turns.soon,
             close=self.close,
             pause=self._pause,
             room=self._room,
@@ -364,14 +365,16 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _write(self, frames: list[bytes]) -> None:
         self.transport.writelines(frames)
         if self.session is not None:
-            self._note_written(self.session, sum(map(len, frames)))
+            size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+            if self._written + size > SMALL_REQUEST:
+                self._note_written(self.session, size)
             self._count(self.session)
 
     def _note_written(self, session: ClientSession, size: int) -> None:
         """What was written just now is not in the buffer of the transport before the next round.
 
-        The transport keeps all that is written together until the last byte of it is sent; so
-        after large answers it reports when nothing is left.
+        What is small does not count there either. The transport keeps all that is written together
+        until the last byte of it is sent; so after large answers it reports when nothing is left.
         """
         if not self._written:
             self._loop.call_soon(self._settle_written, session)
@@ -394,13 +397,17 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _count(self, session: ClientSession) -> None:
         """Puts what the session holds on the account, and waits where there is no room."""
-        holder, pending = self._holder, session.pending_bytes
+        holder, pending, asked = self._holder, session.splitter.pending, session.request_bytes
         if holder is None:
             return
-        unsent = max(self.transport.get_write_buffer_size() + self._written, self._pinned)
-        if unsent <= SMALL_REQUEST:  # the end of the rest is not reported
+        unsent = self.transport.get_write_buffer_size() + self._written
+        if unsent <= SMALL_REQUEST and not self._pinned:  # the end of the rest is not reported
             unsent = 0
-        sizes = pending, session.request_bytes, unsent
+        if asked <= UNCOUNTED:
+            asked = 0
+        if not (pending or asked or unsent or holder.held or holder.announced or holder.lapsed):
+            return
+        sizes = pending, asked, max(unsent, self._pinned)
         for kind, size in zip(_COUNTED, sizes, strict=True):
             grown = size - holder.bytes[kind]
             if grown > 0:
@@ -432,9 +439,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         """There is memory for answers again."""
         if self.session is not None:
             self.session.go_on()
-
-    def _soon(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon(call)
 
     def _pause(self, paused: bool) -> None:
         if self.transport.is_closing():

@@ -120,13 +120,14 @@ class ClientSession:
         self._deferred: deque[FetchRequest] = deque()  # until there is memory for their answers
         self._software = software
         self._greeted = False
-        self._splitter = Splitter(limits.frame_size_max)
+        self.splitter = Splitter(limits.frame_size_max)
         self._backlog: deque[Frame] = deque()  # frames that came while there was too much to do
         self._held = False  # the connection cannot take more answers at the moment
         self._unread = 0  # bytes of answers that came nevertheless
         self._paused = False
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._is_counted = False  # some of the unsent bytes may be on somebody's account
 
     # -- in
 
@@ -135,16 +136,11 @@ class ClientSession:
         if self.closed:
             return
         backlog = self._backlog
-        backlog.extend(self._splitter.feed(data))
+        backlog.extend(self.splitter.feed(data))
         self._work()
-        broken = self._splitter.broken
+        broken = self.splitter.broken
         if broken is not None and not self.closed and not backlog:
             self._fail(broken)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a frame that is not whole yet."""
-        return self._splitter.pending
 
     def is_deferred(self, read: FetchRequest, size: Callable[[], int]) -> bool:
         """Whether a read, and all after it, is begun later: when there is memory for the answer.
@@ -175,6 +171,7 @@ class ClientSession:
     def add_answer(self, size: int) -> None:
         """Messages were read for an answer, or that is let out."""
         self.answer_bytes += size
+        self._is_counted = True
         self._counted()
 
     def go_on(self) -> None:
@@ -187,7 +184,7 @@ class ClientSession:
     @property
     def announced_bytes(self) -> int:
         """The size of that frame."""
-        return self._splitter.announced
+        return self.splitter.announced
 
     def hold(self, held: bool) -> None:
         """The connection is full (True): nothing more is begun until it has room again."""
@@ -277,6 +274,7 @@ class ClientSession:
         self._out.append(frame)
         self._out_bytes += len(frame)
         if len(frame) > LARGE_FRAME:
+            self._is_counted = True
             self._counted()  # before others of this round are written
         if self._held:
             self._unread += len(frame)
@@ -296,7 +294,9 @@ class ClientSession:
         out, self._out, self._out_bytes = self._out, [], 0
         if out:
             self._send(out)
-            self._counted()
+            if self._is_counted:
+                self._is_counted = bool(self.answer_bytes)
+                self._counted()
 
     # -- the end
 
@@ -323,7 +323,7 @@ class ClientSession:
     def _shut(self) -> None:
         """Nothing comes in or goes out any more."""
         self.closed = True
-        self._splitter = Splitter(self.limits.frame_size_max)  # half a frame is of no use
+        self.splitter = Splitter(self.limits.frame_size_max)  # half a frame is of no use
         self._backlog.clear()
         self._deferred.clear()
         self._out.clear()

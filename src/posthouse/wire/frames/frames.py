@@ -492,24 +492,19 @@ class Splitter:
     follows.
     """
 
-    __slots__ = ("_chunks", "_held", "_need", "broken", "size_max")
+    __slots__ = ("_chunks", "_need", "broken", "pending", "size_max")
 
     def __init__(self, size_max: int = FRAME_SIZE_MAX) -> None:
         self.size_max = size_max
         self.broken: RemoteProtocolError | None = None
         self._chunks: list[bytes | bytearray] = []  # of a frame that is not whole yet
-        self._held = 0  # bytes in them
+        self.pending = 0  # bytes in them
         self._need = HEADER_SIZE
-
-    @property
-    def pending(self) -> int:
-        """Bytes held of a frame that is not whole yet."""
-        return self._held
 
     @property
     def announced(self) -> int:
         """The size that such a frame announces."""
-        return max(self._need, self._held) if self._held else 0
+        return max(self._need, self.pending) if self.pending else 0
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
@@ -518,14 +513,14 @@ class Splitter:
         first: list[Frame] = []
         if self._chunks:
             self._hold(data)
-            if self._held < self._need:
+            if self.pending < self._need:
                 return []
             if self._need > LARGE:
                 frame, data = self._assembled()
                 first.append(frame)
             else:
                 data = b"".join(self._chunks)
-            self._chunks, self._held = [], 0
+            self._chunks, self.pending = [], 0
         frames, at = self._split(data)
         if at < len(data) and self.broken is None:
             self._hold(data[at:])
@@ -540,7 +535,7 @@ class Splitter:
             last += data
         else:
             self._chunks.append(bytearray(data))
-        self._held += len(data)
+        self.pending += len(data)
 
     def _assembled(self) -> tuple[Frame, bytes]:
         """A large frame that is whole now, with its payload copied once, and what is after it."""
@@ -548,7 +543,7 @@ class Splitter:
         if len(chunks[0]) < _LARGE_SEND_AT:
             chunks = [b"".join(chunks)]
         last = chunks[-1]
-        end = len(last) - (self._held - self._need)
+        end = len(last) - (self.pending - self._need)
         views = [memoryview(chunk) for chunk in chunks]
         views[-1] = views[-1][:end]
         _, kind, request = _HEADER.unpack_from(chunks[0])
