@@ -316,3 +316,19 @@ def test_a_body_that_is_longer_than_it_says_is_looked_at_by_itself() -> None:
     assert [look is seen for look in glance_all([longer, longer])] == [False, False]
     alike = glance_all([SEALED, SEALED])
     assert alike[0] is alike[1]
+
+
+def test_a_label_of_full_length_is_looked_at_by_itself() -> None:
+    full = serialize(Message(label="x" * 249, body=b"body"))
+    cut = bytearray(full)
+    cut[glance(full).extension_at - 2] = 1
+    assert len(glance_all([full, full])) == 2
+    with pytest.raises(RemoteProtocolError, match="label"):
+        glance_all([full, bytes(cut)])
+
+
+def test_packets_whose_labels_and_bodies_differ_look_the_same() -> None:
+    one, other = (serialize(Message(label=x * 5, body=x.encode() * 9)) for x in "ab")
+    looks = glance_all([one, other])
+    assert looks[0] is looks[1]
+    assert looks[1] == glance(other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posthouse.wire.packet.glance import PRIORITY, Glance, body_is_longer, glance
+from posthouse.wire.packet.glance import PRIORITY, Glance, front_of, glance
 from posthouse.wire.packet.headers import OVER_HTTP, QUEUE_DIRECT, TransactionFlags
 from posthouse.wire.packet.patch import (
     SENT_TIME_AT,
@@ -179,12 +179,11 @@ def split(packets: list[bytes]) -> list[Batch]:
     looks: list[Glance] = []
     front, size, start, alone, shared = b"", -1, 0, True, _NOTHING_SHARED
     for at, packet in enumerate(packets):
-        # One as long as the last, and like it up to the body, looks the same.
+        # One as long as the last, and with its front, looks the same.
         if alone or len(packet) != size or not packet.startswith(front):
             seen = glance(packet)
-            front, size = packet[: seen.body_at], len(packet)
-            if body_is_longer(packet, seen):
-                size = -1  # how much longer, the bytes after it say
+            front = front_of(packet, seen)
+            size = len(packet) if front else -1
             if alone or not _shares(packet, seen, shared):
                 if looks:
                     batches.append(Batch(packets[start:at], looks))

@@ -61,6 +61,9 @@ def _shape_size(shape: int) -> int:
 SHAPE_SIZES = tuple(_shape_size(shape) for shape in range(512))
 
 
+LABEL_SIZE_MAX = 2 * LABEL_UNITS_MAX  # bytes
+
+
 class Glance(NamedTuple):
     """Where things are in a UserMessage packet, and the fields that decide its way.
 
@@ -109,7 +112,7 @@ def glance(data: bytes | memoryview) -> Glance:
 
 
 def glance_all(packets: list[bytes]) -> list[Glance]:
-    """The same for many: one as long as the last, and like it up to the body, looks the same."""
+    """What is seen of many: one as long as the last, and with its front, looks the same."""
     if len(packets) == 1:
         return [glance(packets[0])]
     looks: list[Glance] = []
@@ -117,11 +120,20 @@ def glance_all(packets: list[bytes]) -> list[Glance]:
     for packet in packets:
         if len(packet) != size or not packet.startswith(front):
             seen = glance(packet)
-            front, size = packet[: seen.body_at], len(packet)
-            if body_is_longer(packet, seen):
-                size = -1  # how much longer, the bytes after it say
+            front = front_of(packet, seen)
+            size = len(packet) if front else -1
         looks.append(seen)
     return looks
+
+
+def front_of(packet: bytes, seen: Glance) -> bytes:
+    """What decides how each packet as long as this one looks: all in front of its label.
+
+    Empty where bytes further on decide too: how long the body is, or whether a label ends.
+    """
+    if seen.label_size >= LABEL_SIZE_MAX or body_is_longer(packet, seen):
+        return b""
+    return packet[: seen.label_at]
 
 
 def times_of(packet: bytes) -> tuple[int, int, int]:
