@@ -256,7 +256,9 @@ class Loop:
 
     def is_crowded(self, *, known: bool = False) -> bool:
         """Whether the turn has lasted long enough, or others wait for the next one already."""
-        return bool(self._later[known]) or self._is_long
+        if self._later[known]:
+            return True
+        return self._open and perf_counter() - self._begun_s > CROWDED_S
 
     @property
     def _is_long(self) -> bool:
@@ -322,7 +324,8 @@ class Loop:
 
     def _after_turn(self) -> None:
         self._settle()
-        self._tidy()
+        if self._untidy:
+            self._tidy()
         self._arm()
 
     def _settle(self) -> None:

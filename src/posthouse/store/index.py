@@ -51,8 +51,16 @@ class IndexBuilder:
     def add_all(self, records: Sequence[Record], offsets: list[int]) -> None:
         """The records of a group."""
         if len(records) < _FEW:
+            add_number, add_kind, add_offset = (
+                self.numbers.append,
+                self.kinds.append,
+                self.offsets.append,
+            )
             for (kind, number, head, _), offset in zip(records, offsets, strict=True):
-                self.add(kind, number, offset, head)
+                add_number(number)
+                add_kind(kind)
+                add_offset(offset)
+                self.heads += head
             return
         kinds, numbers, heads, _ = zip(*records, strict=True)
         self.numbers.extend(numbers)

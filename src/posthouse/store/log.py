@@ -175,12 +175,16 @@ class LogStore:
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
         writer = self._writer
-        writer.check()
-        durable = [record for record in records if record[0] < EXPRESS]
+        if len(records) == 1:
+            durable = records if records[0][0] < EXPRESS else ()
+        else:
+            durable = [record for record in records if record[0] < EXPRESS]
         if durable:
             writer.write(durable)
             if writer.full():
                 self._begin_segment()
+        else:
+            writer.check()
         if len(durable) != len(records):
             self._append_express(records)
         return writer.appended

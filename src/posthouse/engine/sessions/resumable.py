@@ -276,20 +276,21 @@ class ClientSessions:
         self, session: NamedSession, request_id: int, packets: list[bytes], send: Send
     ) -> list[int]:
         """Sends what of a batch was not sent before. Returns the ordinals of all of it."""
-        kept = session.kept(request_id, SENT)
-        if kept is None:
-            kept = Result(request_id, SENT, self.core.utc, len(packets))
-        elif kept.count != len(packets):
-            raise InvalidParameter(f"request {request_id} was a send of {kept.count} messages")
-        before = kept.ordinals
-        if len(before) == len(packets):
-            return before
+        kept, count = session.kept(request_id, SENT), len(packets)
+        before: list[int] = []
+        earlier: list[Run] = []
+        if kept is not None:
+            if kept.count != count:
+                raise InvalidParameter(f"request {request_id} was a send of {kept.count} messages")
+            before, earlier = kept.ordinals, kept.runs
+            if len(before) == count:
+                return before
         effects = self.core.effects
         effects.seal()
         at = len(effects.records)
-        ordinals = send(packets[len(before) :])
+        ordinals = send(packets[len(before) :] if before else packets)
         runs, durable = self._runs(at, ordinals)
-        result = Result(request_id, SENT, self.core.utc, len(packets), kept.runs + runs)
+        result = Result(request_id, SENT, self.core.utc, count, earlier + runs)
         if durable:
             change = Change()
             self._keep(session, result, change)
@@ -301,8 +302,11 @@ class ClientSessions:
     def _runs(self, at: int, ordinals: list[int]) -> tuple[list[Run], bool]:
         """Numbers and ordinals of the messages whose records begin there, and if any is durable."""
         records = self.core.effects.records
+        kind, first, _, _ = records[at]
+        if len(records) == at + 1 and len(ordinals) == 1 and kind in (MESSAGE, EXPRESS):
+            return [(first, ordinals[0], 1)], kind == MESSAGE
         kinds = [record[0] for record in records[at:]]
-        first, last, count = records[at][1], records[-1][1], len(ordinals)
+        last, count = records[-1][1], len(ordinals)
         durable = MESSAGE in kinds
         alike = kinds.count(MESSAGE if durable else EXPRESS) == len(kinds) == count
         if alike and last - first == ordinals[-1] - ordinals[0] == count - 1:
@@ -327,7 +331,7 @@ class ClientSessions:
             owner = _encode(SessionOwner(session.account))
             self.core.define(TABLE_CLIENT_SESSION, session.name, owner, change)
         self._define(session, result, change)
-        self._remember(session, result)
+        session.results[result.request_id % UNANSWERED_MAX] = result
 
     def _define(self, session: NamedSession, result: Result, change: Change) -> None:
         key = session.key(result.request_id)

@@ -110,7 +110,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         Few also for HTTP: what aiohttp keeps of a body that is not asked for is not counted.
         """
         admin, memory = self.admin, self.admin.memory
-        has_room = 4 * memory.used < memory.limit
+        has_room = 4 * (memory.held + memory.reserved) < memory.limit
         return admin.buffer if has_room and self.session is not None else admin.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -140,16 +140,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
             self.admin.turns.later(self._take_waiting, known=True)
         else:
-            self._take(session, data)
-
-    def _take(self, session: ClientSession, data: bytes) -> None:
-        session.receive(data)
-        self._count(session)
+            session.receive(data)
+            self._count(session)
 
     def _take_waiting(self) -> None:
         data, self._waiting = self._waiting, b""
         if data and self.session is not None and not self.transport.is_closing():
-            self._take(self.session, data)
+            self.session.receive(data)
+            self._count(self.session)
             self._pause(self.session.paused)
 
     def eof_received(self) -> bool:

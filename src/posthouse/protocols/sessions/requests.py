@@ -172,7 +172,7 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
 
     def send(manager: QueueManager, batch: list[bytes]) -> list[int]:
         queue = session.queues.get(handle)
-        within = session.transaction(manager, transaction)
+        within = session.own_transaction(manager, transaction) if transaction else None
         try:
             if queue.descriptor.nested:
                 return send_to_list(manager, queue.descriptor, batch, within)

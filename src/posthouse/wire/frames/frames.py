@@ -113,6 +113,7 @@ HEADER_SIZE: Final = _HEADER.size
 _REST = HEADER_SIZE - 4  # of the header, counted by the length
 _LENGTH = struct.Struct("<I")
 _pack_header = _HEADER.pack
+_frame = tuple.__new__
 LARGE: Final = 1 << 16  # frames from this size on are copied as seldom as possible
 _PIECE: Final = 1 << 12  # smaller ones are kept together, so that none costs more than its bytes
 
@@ -211,19 +212,22 @@ def decode_send(payload: bytes) -> Send:
     """The payload of a SEND."""
     if isinstance(payload, LargeSend):
         return _large_send(payload)
-    if len(payload) < _SEND.size:
+    length = len(payload)
+    if length < _SEND.size:
         raise Truncated("SEND cut short")
     queue, transaction, request_id, count = _SEND.unpack_from(payload)
-    sizes = _numbers(payload, _SEND.size, count, "I", 4)
     at = _SEND.size + 4 * count
-    if at + sum(sizes) != len(payload):
+    if count == 1 and length >= at and _LENGTH.unpack_from(payload, at - 4)[0] == length - at:
+        return _frame(Send, (queue, transaction, request_id, [payload[at:]]))
+    sizes = _numbers(payload, _SEND.size, count, "I", 4)
+    if at + sum(sizes) != length:
         raise MalformedPacket("the packets of a SEND do not have the announced length")
     packets = []
     for size in sizes:
         end = at + size
         packets.append(payload[at:end])
         at = end
-    return Send(queue, transaction, request_id, packets)
+    return _frame(Send, (queue, transaction, request_id, packets))
 
 
 def _large_send(payload: LargeSend) -> Send:
@@ -572,6 +576,6 @@ class Splitter:
             if stop > end:
                 self._need = stop - at
                 break
-            frames.append(Frame(kind, request, data[at + HEADER_SIZE : stop]))
+            frames.append(_frame(Frame, (kind, request, data[at + HEADER_SIZE : stop])))
             at = stop
         return frames, at
