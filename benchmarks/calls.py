@@ -197,7 +197,7 @@ def trace_calls(run: Run, messages: int, *, receiving: bool) -> tuple[str, ...]:
 
 def _requests(lines: list[str], pid: int) -> list[tuple[str, ...]]:
     """The calls of the main thread from one read of the client's connection to the next."""
-    calls = [found for line in lines if (found := _LINE.match(line)) and int(found[1]) == pid]
+    calls = [call for line in lines if (call := _LINE.match(line)) and int(call[1]) == pid]
     connection, found = "", [[""]]
     for call in calls:
         if call[2].startswith("accept") and call[4]:
