@@ -14,9 +14,12 @@ _ANONYMOUS: Final = Caller.anonymous()
 
 def caller_of(logins: Logins, call: Call) -> Caller:
     """Who asks; without a proof of identity anonymous, whatever else is claimed (decision 7)."""
-    if call.identity is None:
+    identity = call.identity
+    if identity is None:
         return _ANONYMOUS
+    if not identity.has_account:
+        return Caller.user(identity.account, identity.user, identity.groups)
     try:
-        return logins.caller(call.identity.account)
+        return logins.caller(identity.account).with_groups(identity.groups)
     except IllegalUser as error:  # it was there at the login
         raise AccessDenied(error.cause) from None

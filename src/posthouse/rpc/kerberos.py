@@ -12,6 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from posthouse.model.errors import RemoteProtocolError
+from posthouse.rpc.pac import ATTRIBUTE, DomainUser, read_logon_info
 from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused
 
 OID: Final = "1.2.840.113554.1.2.2"
@@ -25,8 +27,8 @@ _FLAGS: Final = (
     "dce_style",
 )
 _FRAME: Final = bytes.fromhex("06092a864886f712010202 0100")  # whose token, and that it is a ticket
-Vouch = Callable[[str], Identity | None]
-"""The account of a user of our realm; None: they have none, or may not log in."""
+Vouch = Callable[[str, DomainUser | None], Identity | None]
+"""The account of a user of our realm, whom a domain may know; None: they may not log in."""
 
 
 class KerberosMissing(Exception):
@@ -195,10 +197,26 @@ class KerberosAcceptor(KerberosContext):
         """A user of our own realm who has an account; others may have the same name elsewhere."""
         user, _, realm = str(self._context.initiator_name).rpartition("@")
         own_realm = str(self._context.target_name).rpartition("@")[2]
-        identity = self._vouch(user) if realm == own_realm else None
+        identity = self._vouch(user, self._domain_user()) if realm == own_realm else None
         if identity is None:
             raise LoginRefused("this user may not log in here")
         return identity
+
+    def _domain_user(self) -> DomainUser | None:
+        """What the domain says of the user, if the ticket has it and its signature was verified.
+
+        Libraries and realms without such information are usual: MIT's own realms have none.
+        """
+        try:
+            found = self._gssapi.raw.get_name_attribute(self._context.initiator_name, ATTRIBUTE)
+        except (AttributeError, NotImplementedError, self._errors):
+            return None
+        if not found.authenticated or len(found.values) != 1:
+            return None
+        try:
+            return read_logon_info(found.values[0])
+        except RemoteProtocolError as error:
+            raise LoginRefused(f"Kerberos: {error}") from None
 
 
 def _bare(token: bytes) -> bytes:

@@ -9,6 +9,7 @@ from posthouse.rpc import spnego_tokens
 from posthouse.rpc.kerberos import KerberosInitiator, KerberosService
 from posthouse.rpc.ntlm import Account, NtlmAcceptor, NtlmInitiator, ServerNames, split_user
 from posthouse.rpc.ntlm_keys import CHALLENGE_SIZE, KEY_SIZE
+from posthouse.rpc.pac import DomainUser
 from posthouse.rpc.security import KERBEROS, NTLM, SPNEGO, Identity, SecurityContext
 from posthouse.rpc.spnego import Make, SpnegoAcceptor, SpnegoInitiator
 from posthouse.security.nt_hash import nt_hash
@@ -55,6 +56,15 @@ class Logins(Protocol):
         """The proof was wrong."""
         ...
 
+    @property
+    def takes_domain_users(self) -> bool:
+        """Whether users of the domain may come in without an account here."""
+        ...
+
+    def knows(self, user: str) -> bool:
+        """Whether there is an account of that name, which may be closed."""
+        ...
+
     def vouched(self, user: str) -> Proof | None:
         """Somebody whom Kerberos has vouched for; None where they may not come in."""
         ...
@@ -76,13 +86,17 @@ class Attempt:
         """Who that is, in the words of the accounts: however they spelled themselves."""
         return self._identity(self._logins.accepted(user, self._address), mechanism)
 
-    def vouched(self, user: str) -> Identity | None:
-        """Who that is whom Kerberos has vouched for."""
+    def vouched(self, user: str, domain: DomainUser | None) -> Identity | None:
+        """Who that is whom Kerberos has vouched for, with the SIDs that the domain has signed."""
+        sids = () if domain is None else (domain.sid, *domain.groups)
         proof = self._logins.vouched(user)
-        if proof is None:
-            self._logins.refused(user, self._address, "no account for this user of Kerberos")
-            return None
-        return self._identity(proof, "kerberos")
+        if proof is not None:
+            return self._identity(proof, "kerberos")._replace(groups=sids)
+        if domain is not None and self._logins.takes_domain_users and not self._logins.knows(user):
+            name = f"{domain.domain}\\{domain.name}"
+            return Identity(name, domain.domain, "kerberos", domain.sid, sids, has_account=False)
+        self._logins.refused(user, self._address, "no account for this user of Kerberos")
+        return None
 
     def _identity(self, proof: Proof, mechanism: str) -> Identity:
         return Identity(proof.name, self._names.netbios, mechanism, proof.sid)

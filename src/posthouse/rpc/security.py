@@ -28,6 +28,8 @@ class Identity(NamedTuple):
     domain: str
     mechanism: str  # "ntlm" or "kerberos"
     account: bytes = b""  # what the accounts know them by, which is nobody else's ever
+    groups: tuple[bytes, ...] = ()  # SIDs that a domain has vouched for: of the user, of groups
+    has_account: bool = True  # False: a user of the domain who has no account here
 
 
 class LoginRefused(Exception):

@@ -124,6 +124,23 @@ class Caller:
         denied = frozenset((ANONYMOUS, sid))
         return cls(sid, format_sid(sid), frozenset((EVERYONE,)), False, False, denied)
 
+    def with_groups(self, groups: Iterable[bytes]) -> Self:
+        """The same caller, also a member of these groups of a domain; none makes administrators."""
+        more = frozenset(groups) - {ADMINISTRATORS} - self.groups
+        if not more:
+            return self
+        return type(self)(
+            self.sid,
+            self.name,
+            self.groups | more,
+            self.authenticated,
+            self.is_administrator,
+            self.deny_only,
+            self.scopes,
+            self.origin,
+            self.limit,
+        )
+
     def narrowed(self, scopes: Scopes | None, limit: int = ~0) -> Self:
         """The same caller, limited to the queues and rights of a token; nothing widens it again."""
         assert self.scopes is None

@@ -18,6 +18,10 @@ from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 
 Told = Callable[[str, str, str], None]
 NAME_TOLD_MAX: Final = 80  # strangers name themselves as they like, and at length
+NO_ACCOUNT: Final = (
+    "; there is no such account here, and users of a domain log in by Kerberos: [rpc] keytab, "
+    "domain_users"
+)
 _DECOY: Final = seal_nt_hash(bytes(16), bytes(32), bytes(12), b""), bytes(32), b""
 
 
@@ -36,7 +40,12 @@ class Logins:
         self.guard = LoginGuard()
         self.told: Told = lambda user, address, cause: None  # each refusal, for the log
         self.refusals = 0
+        self.takes_domain_users = False  # without an account here, if the domain has signed it
         self._now_ms = now_ms
+
+    def knows(self, user: str) -> bool:
+        """Whether there is an account of that name, which may be closed."""
+        return self._known(user) is not None
 
     def wait_ms(self, user: str, address: str) -> int:
         """How long this name has to wait at this address before a password counts again."""
@@ -59,7 +68,8 @@ class Logins:
         self.refusals += 1
         if not self.wait_ms(user, address):
             self.guard.failed(self._counted(user), network_of(address), self._now_ms())
-        self.told(user[:NAME_TOLD_MAX], address, cause)
+        hint = "" if self.knows(user) else NO_ACCOUNT
+        self.told(user[:NAME_TOLD_MAX], address, f"{cause}{hint}")
 
     def accepted(self, user: str, address: str) -> Proved:
         """The proof was right."""

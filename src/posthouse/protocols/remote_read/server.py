@@ -78,6 +78,7 @@ class RemoteReadNode:
         self.bug = bug
         self.now = now
         self.remote = RemoteRead(desk, settings, now, self._wake_at, memory)
+        self.remote.logins.takes_domain_users = settings.domain_users
         self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime, kerberos)
         self.mapper = EndpointMapper(self._entries)
         self.mapper_port = 0

@@ -67,6 +67,15 @@ class RemoteReadSettings(RpcSettings, frozen=True):
             "realm can log in too. Needs the extra `kerberos`."
         ),
     ] = ""
+    domain_users: Annotated[
+        bool,
+        meaning(
+            "Lets users of the domain of `keytab` log in without an account here. Their rights "
+            "are those that queues grant to their SIDs, as the domain has signed them into the "
+            "ticket: of the user and of groups. Users with an account have those rights as well, "
+            "with or without this setting."
+        ),
+    ] = False
     # 3.1.2.2, note 11
     cleanup_ms: Annotated[
         int,

@@ -1,0 +1,96 @@
+"""Users of a domain: what their groups give them, and what a refused login is told as."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from posthouse.engine.accounts.logins import Logins
+from posthouse.model.errors import AccessDenied
+from posthouse.protocols.rpc_callers import caller_of
+from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.pac import DomainUser
+from posthouse.rpc.providers import Attempt
+from posthouse.security.access import Caller
+from posthouse.security.accounts import Door
+from posthouse.security.sids import ADMINISTRATORS, make_sid
+from tests.engine.letters import PostRig
+
+DOMAIN = make_sid(5, 21, 1, 2, 3)
+CLERKS = make_sid(5, 21, 1, 2, 3, 1103)
+ALICE = DomainUser("alice", "POSTHOUSE", make_sid(5, 21, 1, 2, 3, 1102), (CLERKS,))
+
+
+class Rig(PostRig):
+    def __init__(self, *, domain_users: bool = False) -> None:
+        super().__init__()
+        self.logins = Logins(self.manager.accounts, lambda: 0)
+        self.logins.takes_domain_users = domain_users
+        self.told: list[str] = []
+        self.logins.told = lambda user, address, cause: self.told.append(cause)
+        self.attempt = Attempt(self.logins, ServerNames("ALPHA"), "192.0.2.7")
+
+    def caller(self, domain: DomainUser | None = ALICE, user: str = "alice") -> Caller:
+        identity = self.attempt.vouched(user, domain)
+        assert identity is not None
+        return caller_of(self.logins, SimpleNamespace(identity=identity))  # type: ignore[arg-type]
+
+    def add(self, name: str, *doors: Door) -> Any:
+        return self.run(lambda m: m.accounts.add(name, doors=frozenset(doors)))
+
+
+def test_a_user_of_the_domain_without_an_account_is_known_by_its_sid() -> None:
+    caller = Rig(domain_users=True).caller()
+    assert (caller.sid, caller.name) == (ALICE.sid, r"POSTHOUSE\alice")
+    assert caller.authenticated
+    assert not caller.is_administrator
+    assert {ALICE.sid, CLERKS} <= caller.groups
+
+
+def test_without_the_setting_or_a_signed_ticket_an_account_is_needed() -> None:
+    assert Rig().attempt.vouched("alice", ALICE) is None
+    assert Rig(domain_users=True).attempt.vouched("alice", None) is None
+
+
+def test_an_account_has_the_groups_of_the_domain_too() -> None:
+    rig = Rig()
+    account = rig.add("alice", Door.RPC)
+    caller = rig.caller()
+    assert caller.sid == account.sid
+    assert {account.sid, ALICE.sid, CLERKS} <= caller.groups
+    assert rig.caller(None).groups.isdisjoint({ALICE.sid, CLERKS})
+
+
+def test_a_closed_account_is_not_passed_by() -> None:
+    rig = Rig(domain_users=True)
+    rig.add("alice")
+    assert rig.attempt.vouched("alice", ALICE) is None
+    assert rig.told == ["no account for this user of Kerberos"]
+
+
+def test_no_group_of_a_domain_makes_an_administrator() -> None:
+    plain = Caller.user(ALICE.sid, "alice")
+    assert not plain.with_groups([ADMINISTRATORS]).is_administrator
+    assert ADMINISTRATORS not in plain.with_groups([ADMINISTRATORS, CLERKS]).groups
+    assert plain.with_groups([]) is plain
+    assert Caller.administrator().with_groups([CLERKS]).is_administrator
+
+
+def test_an_account_that_lost_its_door_gives_no_caller() -> None:
+    rig = Rig()
+    rig.add("alice", Door.RPC)
+    identity = rig.attempt.vouched("alice", ALICE)
+    rig.run(lambda m: m.accounts.remove("alice"))
+    with pytest.raises(AccessDenied):
+        caller_of(rig.logins, SimpleNamespace(identity=identity))  # type: ignore[arg-type]
+
+
+def test_ntlm_of_a_domain_user_is_refused_with_a_remedy_in_the_log() -> None:
+    rig = Rig(domain_users=True)
+    rig.attempt.refused("alice")
+    assert "users of a domain log in by Kerberos: [rpc] keytab" in rig.told[0]
+    rig.add("alice", Door.RPC)
+    rig.attempt.refused("alice")
+    assert rig.told[1] == "wrong name or password"
