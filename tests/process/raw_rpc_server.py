@@ -47,6 +47,9 @@ class Accounts:
     def accepted(self, user: str, address: str) -> Known:
         return Known(user)
 
+    def knows(self, user: str) -> bool:
+        return user == USER
+
     def refused(self, user: str, address: str, cause: str) -> None:
         print(f"refused {user}: {cause}", file=sys.stderr)
 

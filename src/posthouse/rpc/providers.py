@@ -15,6 +15,11 @@ from posthouse.rpc.spnego import Make, SpnegoAcceptor, SpnegoInitiator
 from posthouse.security.nt_hash import nt_hash
 
 RandomBytes = Callable[[int], bytes]
+WRONG: Final = "wrong name or password"
+NO_ACCOUNT: Final = (
+    "there is no such account here, and users of a domain log in by Kerberos: [rpc] keytab, "
+    "domain_users"
+)
 MECHANISMS: Final = {"ntlm": NTLM, "negotiate": SPNEGO, "kerberos": KERBEROS}
 """What a client can ask for, with its number on the wire ([MS-RPCE] 2.2.1.1.7)."""
 
@@ -103,7 +108,8 @@ class Attempt:
 
     def refused(self, user: str) -> None:
         """Counts, and makes the next one wait."""
-        self._logins.refused(user, self._address, "wrong name or password")
+        cause = WRONG if self._logins.knows(user) else NO_ACCOUNT
+        self._logins.refused(user, self._address, cause)
 
 
 class Acceptors:

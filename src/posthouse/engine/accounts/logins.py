@@ -18,10 +18,6 @@ from posthouse.security.nt_hash import open_nt_hash, seal_nt_hash
 
 Told = Callable[[str, str, str], None]
 NAME_TOLD_MAX: Final = 80  # strangers name themselves as they like, and at length
-NO_ACCOUNT: Final = (
-    "; there is no such account here, and users of a domain log in by Kerberos: [rpc] keytab, "
-    "domain_users"
-)
 _DECOY: Final = seal_nt_hash(bytes(16), bytes(32), bytes(12), b""), bytes(32), b""
 
 
@@ -68,8 +64,7 @@ class Logins:
         self.refusals += 1
         if not self.wait_ms(user, address):
             self.guard.failed(self._counted(user), network_of(address), self._now_ms())
-        hint = "" if self.knows(user) else NO_ACCOUNT
-        self.told(user[:NAME_TOLD_MAX], address, f"{cause}{hint}")
+        self.told(user[:NAME_TOLD_MAX], address, cause)
 
     def accepted(self, user: str, address: str) -> Proved:
         """The proof was right."""

@@ -308,7 +308,7 @@ class SrmpReceiving:
         if not redirected and not self._forwards:
             core.registry.own.not_ours(name.host, arrival.peer.address)
             raise _Refused("it is for another computer, and nothing is forwarded from here")
-        if not redirected and self._is_own_host(name):
+        if not redirected and core.registry.is_own(name.host, None):
             raise _Refused("this machine has no queue manager on that port")
         if self.redirects.is_forbidden(name.host, name.port):
             raise _Refused("nothing is sent to that address from here")
@@ -331,9 +331,6 @@ class SrmpReceiving:
         flags = core.admission.admit(queue, one, FLAG_REMOTE, False)
         core.sending.accept(queue, one, flags, None, b"", "", batch.change)
         self._note(batch, arrival, seen, hops)
-
-    def _is_own_host(self, name: DirectName) -> bool:
-        return self.core.registry.is_own(name.host, None)
 
     # -- duplicates (3.1.5.1.11) and streams (3.1.5.1.6.3)
 
