@@ -157,7 +157,7 @@ def test_parquet_needs_a_file(command: Command) -> None:
 
 def test_spark_that_cannot_start_is_said_in_a_line_with_the_master(office: SparkOffice) -> None:
     access = ["--url", office.url, "--token-file", str(office.token_file)]
-    words = ["pipeline", "sql", "select 1", "--master", "local[0]", *access]
+    words = ["pipeline", "sql", "select 1", "--engine", "spark", "--master", "local[0]", *access]
     program = [sys.executable, "-m", "posthouse.cli.main", *words]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=300)
     assert (ended.returncode, ended.stdout) == (1, "")

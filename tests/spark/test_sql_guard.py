@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.queries.catalog import Table
 from posthouse.spark.queries.functions import ALLOWED as ALLOWED_FUNCTIONS
 from posthouse.spark.queries.functions import REFUSED, built_in_functions
 from posthouse.spark.queries.guard import Guard
-from posthouse.spark.queries.query import Table, sql
+from posthouse.spark.queries.query import sql
+from tests.spark.sql_attacks import ATTACKS, JAVA, SECRET, spelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = [(1, "a", 5, ["x", "y"]), (2, "b", 3, ["z"]), (3, "a", 1, [])]
 SCHEMA = "lookup_id long, label string, priority int, journal array<string>"
-SECRET = "the secret of this machine"
-JAVA = "reflect('java.lang.System', 'getProperty', 'user.home')"
 
 
 class Plain:
@@ -163,174 +163,7 @@ def test_only_tables_that_are_named_are_read(spark: SparkSession, tables: Plain)
     assert tables.read == ["queues.orders"]
 
 
-REFUSED_STATEMENTS = [
-    # Files as tables, wherever a table may stand.
-    "select * from parquet.`{secret}`",
-    "select * from {file}",
-    "select * from binaryFile.`{secret}`",
-    "select * from posthouse.`x`",
-    "select * from `text`.`file://{secret}` t",
-    "select * from identifier('{file}')",
-    "select * from identifier('text' || '.`{secret}`')",
-    "with x as (select * from {file}) select * from x",
-    "with x as (with y as (select * from {file}) select * from y) select 1",
-    "select (select max(value) from {file})",
-    "select 1 where exists (select * from {file})",
-    "select * from queues.orders where label in (select value from {file})",
-    "select * from queues.orders, lateral (select * from {file})",
-    "select * from queues.orders limit (select count(*) from {file})",
-    "select * from (select * from (select * from {file}))",
-    "select 1 union all select value from {file}",
-    "select * from queues.orders join {file} on true",
-    "select max(case when (select true from {file}) then 1 end) over () from queues.orders",
-    "select transform(journal, x -> (select max(value) from {file})) from queues.orders",
-    "select * from queues.orders order by (select max(value) from {file})",
-    "select 1 group by (select max(value) from {file})",
-    "select label from queues.orders group by label having max(priority) > (select 1 from {file})",
-    "select * from values ((select max(value) from {file}))",
-    "from {file} |> select value",
-    "from queues.orders |> join {file} on true",
-    "table {file}",
-    "select * from queues.orders pivot (max((select max(value) from {file})) for label in ('a'))",
-    "select /*+ broadcast(x) */ * from {file} x",
-    # Any method of Java, however it is spelled.
-    "select {java}",
-    "select java_method('java.lang.System', 'exit', 1)",
-    "select try_reflect('java.lang.System', 'getProperty', 'user.home')",
-    "select REFLECT('java.lang.System', 'getProperty', 'user.home')",
-    "select `reflect`('java.lang.System', 'getProperty', 'user.home')",
-    "select builtin.reflect('java.lang.System', 'getProperty', 'user.home')",
-    "select system.builtin.reflect('java.lang.System', 'getProperty', 'user.home')",
-    "select identifier('reflect')('java.lang.System', 'getProperty', 'user.home')",
-    "select identifier('ref' || 'lect')('java.lang.System', 'getProperty', 'user.home')",
-    "select transform(journal, x -> {java}) from queues.orders",
-    "select * from queues.orders where {java} is null",
-    "select * from queues.orders order by {java}",
-    "select sum(1) over (partition by {java}) from queues.orders",
-    "select count(*) filter (where {java} = '') from queues.orders",
-    "values ({java})",
-    "select * from range(length({java}))",
-    "select * from queues.orders lateral view explode(array({java})) as e",
-    "select * from queues.orders lateral view {java} as e",
-    "select * from queues.orders tablesample (5 rows) where reflect('a', 'b') = 1",
-    "select * from queues.orders |> extend {java} as y",
-    # Programs.
-    "select transform(label) using 'cat {secret}' as x from queues.orders",
-    "from queues.orders map label using 'cat {secret}'",
-    "from queues.orders reduce label using 'cat {secret}'",
-    "select * from (select transform(label) using 'cat {secret}' as x from queues.orders)",
-    # Files read by functions, functions of packages, somebody's functions.
-    "select from_protobuf(x'00', 'a', '{secret}')",
-    "select from_avro(x'00', '\"string\"')",
-    "select from_xml('<a/>', 'x string', map('rowValidationXSDPath', '{secret}'))",
-    "select schema_of_xml('<a/>', map('rowValidationXSDPath', '{secret}'))",
-    "select input_file_name() from queues.orders",
-    "select my_own_function(1)",
-    "select decode_message({java})",
-    "select decode_text((select max(value) from {file}))",
-    "select decode_message(max(value)) from {file}",
-    "select system.builtin.decode_message('x')",
-    "select system.session.decode_message('x')",
-    "select spark_catalog.default.decode_text('x')",
-    "select * from decode_message('x')",
-    "select transform(journal, x -> decode_text({java})) from queues.orders",
-    "select some_catalog.some_schema.upper('a')",
-    "select * from python_worker_logs()",
-    "select * from my_table_function(table(select 1))",
-    "select * from read_files('{secret}')",
-    "select current_database()",
-    # Tables of others.
-    "select * from orders",
-    "select * from spark_catalog.default.x",
-    "select * from spark_catalog.queues.orders",
-    "select * from global_temp.theirs",
-    "select * from theirs",
-    "select * from default.theirs",
-    "select * from queues.nothing",
-    "select * from lake.messages",
-    "select x.* from (with x as (select 1) select 1) y, x",
-    # Reads of other kinds.
-    "select * from stream(queues.orders)",
-    "select * from stream queues.orders",
-    "select * from queues.orders version as of 1",
-    "select * from queues.orders timestamp as of '2020-01-01'",
-    "select * from queues.orders with ('path' = '{secret}')",
-    # More than one statement, and statements that are not SELECT.
-    "select 1; select 2",
-    "select 1; drop table x",
-    "begin select 1; end",
-    "begin declare x int default 1; select x; end",
-    "execute immediate 'select 1'",
-    "create temporary view v as select 1",
-    "create view v as select * from queues.orders",
-    "create table t as select 1",
-    "create table t using text options (path '{secret}')",
-    "create temporary view v using text options (path '{secret}')",
-    "create function f as 'java.lang.String'",
-    "create temporary function f as 'x.Y' using jar '/tmp/x.jar'",
-    "create or replace temporary function f(x int) returns int return x + 1",
-    "create database d",
-    "drop table queues.orders",
-    "insert into queues.orders select * from journals.orders",
-    "insert overwrite directory '{secret}.d' using csv select 1",
-    "insert overwrite local directory '{secret}.d' select 1",
-    "from queues.orders insert into x select 1",
-    "from queues.orders insert overwrite directory '{secret}.d' using csv select 1",
-    "with x as (select 1) insert into y select * from x",
-    "update queues.orders set label = ''",
-    "delete from queues.orders",
-    "merge into queues.orders using journals.orders on true when matched then delete",
-    "truncate table queues.orders",
-    "cache table queues.orders",
-    "cache table x as select 1",
-    "refresh table queues.orders",
-    "analyze table queues.orders compute statistics",
-    "load data inpath '{secret}' into table x",
-    "add jar '/tmp/x.jar'",
-    "add file '{secret}'",
-    "list files",
-    "set spark.sql.runSQLOnFiles=true",
-    "set",
-    "reset",
-    "set variable x = 1",
-    "declare x = 1",
-    "use spark_catalog",
-    "explain select 1",
-    "explain extended select {java}",
-    "describe queues.orders",
-    "describe query select 1",
-    "show functions",
-    "show databases",
-    "show create table queues.orders",
-    "show columns in queues.orders",
-    "call system.rollback()",
-    "comment on table queues.orders is 'x'",
-    "dfs -ls /",
-    "!ls",
-    "select :x",
-    "select ?",
-    "",
-    ";",
-    "-- nothing",
-    "selec 1",
-    "select",
-    "select * from",
-    "select * from queues.orders where (",
-    "select '",
-    "select /* ",
-    "select no_such_column from queues.orders",
-    "select journals.orders.label from queues.orders",
-]
-
-
-def spelled(statement: str, secret: Path) -> str:
-    words = {"{file}": "text.`{secret}`", "{java}": JAVA, "{secret}": str(secret)}
-    for word, meaning in words.items():
-        statement = statement.replace(word, meaning)
-    return statement
-
-
-@pytest.mark.parametrize("statement", REFUSED_STATEMENTS)
+@pytest.mark.parametrize("statement", ATTACKS)
 def test_anything_else_is_refused(
     spark: SparkSession, tables: Plain, tmp_path: Path, statement: str
 ) -> None:

@@ -43,6 +43,11 @@ def require_lake() -> None:
     _require("pyarrow", "deltalake", extra="lake")
 
 
+def require_arrow() -> None:
+    """Raises SparkMissing, with the remedy, where tables of messages cannot be read at all."""
+    _require("pyarrow", extra="lake")
+
+
 def _require(*names: str, extra: str) -> None:
     for name in names:
         try:

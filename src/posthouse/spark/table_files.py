@@ -10,17 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Union
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType, VariantType
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.rows.values import Values, cells_of, plain
+from posthouse.spark.rows.values import Values, cells_of, names_of, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+Frame = Union["DataFrame", pa.Table]
+"""Rows of Spark's, or of this process."""
 
 # How texts begin that spreadsheets take for formulas, and what is one of these only by its sign.
 _FORMULA: Final = frozenset("=+-@\t\r")
@@ -40,7 +44,7 @@ def new_file(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def write_parquet(path: Path, frame: DataFrame) -> int:
+def write_parquet(path: Path, frame: Frame) -> int:
     """All rows of a frame in one file; returns how many."""
     schema = arrow_schema(frame)
     cells, written = cells_of(frame), 0
@@ -56,8 +60,12 @@ def write_parquet(path: Path, frame: DataFrame) -> int:
     return written
 
 
-def arrow_schema(frame: DataFrame) -> pa.Schema:
+def arrow_schema(frame: Frame) -> pa.Schema:
     """The schema of a frame in Arrow's types; what Parquet does not take is refused."""
+    if isinstance(frame, pa.Table):
+        return frame.schema
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     for field in frame.schema.fields:
         if _has_variant(field.dataType):
             raise InvalidParameter(
@@ -75,7 +83,7 @@ def _for_arrow(column: Iterable[Any], data_type: pa.DataType) -> list[Any]:
 
 
 def _has_variant(data_type: DataType) -> bool:
-    return isinstance(data_type, VariantType) or "variant" in data_type.simpleString()
+    return "variant" in data_type.simpleString()
 
 
 def write_values(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> None:
@@ -85,7 +93,7 @@ def write_values(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schem
         pq.write_table(table, partial)
 
 
-def write_file(path: Path, frame: DataFrame, form: str) -> int:
+def write_file(path: Path, frame: Frame, form: str) -> int:
     """All rows of a frame in one file: `parquet`, `json` (a line for each) or `csv`."""
     if form == "parquet":
         return write_parquet(path, frame)
@@ -102,13 +110,13 @@ def _json_line(row: Values) -> str:
     return msgspec.json.encode(row).decode()
 
 
-def csv_lines(frame: DataFrame) -> Iterator[str]:
+def csv_lines(frame: Frame) -> Iterator[str]:
     """A line with the names, and one for each row; a line of CSV may have several of text.
 
     A text that a spreadsheet would run as a formula gets an apostrophe in front of it. Values of
     other types do not, such as bytes, whose base64 may begin with a plus.
     """
-    yield _csv_line(map(_without_formula, frame.columns))
+    yield _csv_line(map(_without_formula, names_of(frame)))
     for cells in cells_of(frame):
         yield _csv_line(map(_without_formula, cells))
 
@@ -125,13 +133,19 @@ def _csv_line(cells: Iterable[str]) -> str:
     return out.getvalue()
 
 
-def json_rows(frame: DataFrame) -> Iterator[Values]:
+def json_rows(frame: Frame) -> Iterator[Values]:
     """Rows as values that JSON has."""
+    names = names_of(frame)
     for cells in cells_of(frame):
-        yield {name: plain(value) for name, value in zip(frame.columns, cells, strict=True)}
+        yield {name: plain(value) for name, value in zip(names, cells, strict=True)}
 
 
-def text_rows(frame: DataFrame) -> Iterator[list[str]]:
+def first_rows(frame: Frame, rows_max: int) -> Frame:
+    """The first rows of a table; the others are not computed."""
+    return frame.slice(0, rows_max) if isinstance(frame, pa.Table) else frame.limit(rows_max)
+
+
+def text_rows(frame: Frame) -> Iterator[list[str]]:
     """Rows as texts; structures are JSON, what is null is empty."""
     return ([_text(value) for value in cells] for cells in cells_of(frame))
 

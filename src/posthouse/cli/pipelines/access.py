@@ -32,6 +32,8 @@ from posthouse.model.errors import ServiceNotAvailable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from posthouse.client.admin_http import BulkHttp
+
 STANDARD_ERROR: Final = 2
 TOKEN_LIFE: Final = "30d"
 
@@ -56,6 +58,13 @@ class Place(NamedTuple):
         """As options of the source and the sink."""
         options = {"url": self.url}
         return options if self.token_file is None else options | {"tokenFile": self.token_file}
+
+
+def bulk_http(place: Place) -> BulkHttp:
+    """A connection of the command's own."""
+    from posthouse.client.admin_http import BulkHttp
+
+    return BulkHttp(place.url, token_file=place.token_file)
 
 
 @contextmanager
@@ -98,6 +107,13 @@ def need_lake() -> None:
     from posthouse.spark.sessions import require_lake
 
     _need(require_lake)
+
+
+def need_arrow() -> None:
+    """Ends the command, with the remedy, where what reads tables is not installed."""
+    from posthouse.spark.sessions import require_arrow
+
+    _need(require_arrow)
 
 
 def _need(require: Callable[[], None]) -> None:

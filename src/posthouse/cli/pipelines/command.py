@@ -16,6 +16,7 @@ from posthouse.cli.durations import duration
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.pipelines import lakes as pipeline_lakes
+from posthouse.cli.pipelines import questions as pipeline_questions
 from posthouse.cli.pipelines import reports as pipeline_reports
 from posthouse.cli.pipelines.access import (
     Master,
@@ -73,6 +74,7 @@ def register(app: typer.Typer) -> None:
     inner.command("replay")(replay)
     inner.command("settle")(settle)
     pipeline_lakes.register(inner)
+    pipeline_questions.register(inner)
     pipeline_reports.register(inner)
 
 

@@ -1,13 +1,10 @@
-"""`posthouse pipeline deadletters|latency|traffic|sql|run`: reports, SQL, own pipelines."""
+"""`posthouse pipeline deadletters|latency|traffic|run`: reports, own pipelines."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
-from enum import StrEnum
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,21 +12,18 @@ from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.name_hints import full_name
-from posthouse.cli.output import complain, json_line, print_json, print_table, safe, say
+from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.pipelines.access import (
     Master,
-    Place,
+    bulk_http,
     interruptible,
     need_spark,
     reached,
     running_spark,
 )
-from posthouse.cli.pipelines.lakes import StorageOptions, storage_options, version_or_moment
 from posthouse.cli.progress import bar, spinner
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from posthouse.client.admin_http import BulkHttp
     from posthouse.spark.reports.dead_letters import DeadLetters, Resent
     from posthouse.spark.reports.latencies import Latencies
@@ -38,16 +32,6 @@ if TYPE_CHECKING:
 
 TOP: Final = 10
 REPORT: Final = "report.html"
-STANDARD: Final = "-"
-
-
-class Format(StrEnum):
-    """How `pipeline sql` gives its rows."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
 
 
 Out = Annotated[
@@ -66,7 +50,7 @@ Queues = Annotated[
 
 def register(inner: typer.Typer) -> None:
     """Add the commands to `posthouse pipeline`."""
-    for command in (deadletters, latency, traffic, sql):
+    for command in (deadletters, latency, traffic):
         inner.command()(command)
     inner.command("run")(run_file)
 
@@ -111,7 +95,7 @@ def deadletters(
             if resend is None:
                 _tell_dead_letters(remote, found, out)
             else:
-                with _http(place) as http:
+                with bulk_http(place) as http:
                     _tell_resent(remote, _resent(remote, found, resend, http, dry_run), dry_run)
 
 
@@ -120,12 +104,6 @@ def _write_dead_letters(found: DeadLetters, out: Path) -> None:
 
     found.write(out)
     deadletters_page(found).write(out / REPORT)
-
-
-def _http(place: Place) -> BulkHttp:
-    from posthouse.client.admin_http import BulkHttp
-
-    return BulkHttp(place.url, token_file=place.token_file)
 
 
 def _resent(
@@ -188,7 +166,7 @@ def latency(
         reached(remote) as place,
         running_spark("latency", master, quiet=remote.json) as spark,
     ):
-        with spinner("Reading queues", quiet=remote.json), _http(place) as http:
+        with spinner("Reading queues", quiet=remote.json), bulk_http(place) as http:
             chosen = queues or told_queues(http)
             found = latencies.latency(spark, place.options, chosen)
         with found:
@@ -255,7 +233,7 @@ def traffic(
         reached(remote) as place,
         running_spark("traffic", master, quiet=remote.json) as spark,
     ):
-        with spinner("Reading queues", quiet=remote.json), _http(place) as http:
+        with spinner("Reading queues", quiet=remote.json), bulk_http(place) as http:
             if lake is not None:
                 found = report.Traffic(lake_loader(lake)(spark))
             else:
@@ -323,107 +301,6 @@ def _print(title: str, columns: Sequence[str], rows: list[Values], leg: str = ""
 
 def _short(text: str, length_max: int = 200) -> str:
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
-
-
-# -- SQL
-
-
-@talking
-def sql(
-    remote: Remote,
-    statement: Annotated[
-        str, typer.Argument(metavar="STATEMENT", help="SQL statement, one SELECT.")
-    ],
-    lake: Annotated[
-        str | None,
-        typer.Option("--lake", metavar="DIR", help="Lake that the table lake.messages reads."),
-    ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of",
-            metavar="T",
-            help="Read the lake as of this time (UTC), or this version of its table.",
-        ),
-    ] = None,
-    store: StorageOptions = None,
-    form: Annotated[
-        Format | None, typer.Option("--format", help="Format of the rows (default: table).")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Write to this file; an existing one is replaced."
-        ),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of rows in a table.")
-    ] = 1000,
-    master: Master = None,
-) -> None:
-    """Query queues, journals, dead letters and a lake with SQL. It only reads.
-
-    Tables: queues.NAME, journals.NAME, system.journal, system.deadletter, system.deadxact,
-    lake.messages; SHOW TABLES lists them. Only the tables in the statement are read. Put names with
-    special characters, and whole path names, between backquotes.
-
-    Example: posthouse pipeline sql "SELECT label, count(*) FROM queues.orders GROUP BY label"
-    """
-    chosen = form or (Format.json if remote.json else Format.table)
-    if chosen is Format.parquet and out is None:
-        raise typer.BadParameter("Parquet needs a file: give --out FILE")
-    if as_of is not None and lake is None:
-        raise typer.BadParameter("only a lake has a past: give --lake DIR too")
-    then = None if as_of is None else version_or_moment(as_of)
-    need_spark()
-    from posthouse.spark.queries.query import sql as ask
-    from posthouse.spark.queries.tables import LiveTables, lake_loader
-
-    with (
-        reached(remote) as place,
-        _http(place) as http,
-        running_spark("sql", master, quiet=remote.json) as spark,
-    ):
-        load = None if lake is None else lake_loader(lake, then, storage_options(store))
-        with spinner("Asking", quiet=remote.json):
-            frame = ask(spark, statement, LiveTables(http, place.options, load))
-        _give(frame, chosen, out, limit)
-
-
-def _give(frame: DataFrame, form: Format, out: Path | None, limit: int) -> None:
-    if form is Format.table and out is None:
-        _give_table(frame, limit)
-    elif out is None or str(out) == STANDARD:
-        _give_lines(frame, form)
-    else:
-        from posthouse.spark.table_files import write_file
-
-        say(f"{write_file(out, frame, form.value):,} rows in {out}.")
-
-
-def _give_table(frame: DataFrame, limit: int) -> None:
-    from posthouse.spark.table_files import text_rows
-
-    rows = list(islice(text_rows(frame.limit(limit + 1)), limit + 1))
-    print_table("", frame.columns, rows[:limit])
-    if len(rows) > limit:
-        complain(f"There are more than {limit:,} rows; use --limit, or --out FILE.")
-
-
-def _give_lines(frame: DataFrame, form: Format) -> None:
-    """Rows as they come. A terminal is shown nothing that it would obey."""
-    from posthouse.spark.table_files import csv_lines, json_rows
-
-    if form is Format.json:
-        _say_all(json_line(row) for row in json_rows(frame))
-    else:
-        shown: Any = safe if sys.stdout.isatty() else str
-        _say_all(shown(line) for line in csv_lines(frame))
-
-
-def _say_all(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(line + "\n")
 
 
 # -- pipelines of one's own

@@ -6,13 +6,14 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any, Final
 
 from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 JOBS: Final = "jobs"
 HISTORY: Final = "history"

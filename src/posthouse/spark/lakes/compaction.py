@@ -95,10 +95,14 @@ def rewritten(
         return writer.close()
 
 
-def batches(lake: LakeFiles, file: LakeFile) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some at a time."""
+def batches(
+    lake: LakeFiles, file: LakeFile, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, some at a time; of these columns, those that it has."""
     with _opened(lake, file) as source, parquet.ParquetFile(source) as read:
-        yield from read.iter_batches(BATCH_ROWS)
+        there = read.schema_arrow.names
+        names = None if columns is None else [name for name in columns if name in there]
+        yield from read.iter_batches(BATCH_ROWS, columns=names)
 
 
 def _opened(lake: LakeFiles, file: LakeFile) -> AbstractContextManager[Any]:

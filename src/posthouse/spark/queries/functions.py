@@ -1,4 +1,4 @@
-"""The functions of Spark that a read-only statement may call (decision 17).
+"""The functions that a read-only statement may call, whichever engine answers (decision 17).
 
 Two lists, function by function: what is on neither is refused, and a test fails as soon as a new
 version of Spark brings such a function. Allowed are those that compute from their arguments alone.
@@ -8,9 +8,10 @@ parser that follows external references. `from_xml` stays: its parser supports n
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ALLOWED = """
 ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ abs acos acosh add_months aes_decrypt

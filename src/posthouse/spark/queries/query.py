@@ -7,10 +7,7 @@ What is run is looked at again as it is then: the guard trusts nothing that it h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.failures import SparkFailed, cause_of
+from posthouse.spark.queries.catalog import SHOWN, Table, Tables, shown_tables, table_of
 from posthouse.spark.queries.guard import (
     Guard,
     Name,
@@ -30,21 +28,6 @@ from posthouse.spark.queries.guard import (
 )
 
 NAMED_MAX: Final = 100
-SHOWN: Final = "namespace string, table string, reads string"
-
-
-class Table(NamedTuple):
-    """Something that a statement can read."""
-
-    namespace: str
-    name: str
-    reads: str
-    load: Callable[[SparkSession], DataFrame]
-
-    @property
-    def title(self) -> str:
-        """Both parts of its name."""
-        return f"{self.namespace}.{self.name}"
 
 
 class View(NamedTuple):
@@ -52,16 +35,6 @@ class View(NamedTuple):
 
     table: Table
     name: str
-
-
-class Tables(Protocol):
-    """The tables there are."""
-
-    def find(self, namespace: str, name: str) -> Table | None:
-        """The one of that name, whatever its case."""
-
-    def all(self) -> Iterable[Table]:
-        """All of them, for SHOW TABLES."""
 
 
 def sql(spark: SparkSession, statement: str, tables: Tables) -> DataFrame:
@@ -111,7 +84,7 @@ def _views(seen: Statement, tables: Tables) -> list[View]:
     for relation in seen.relations:
         if _is_common(relation, seen.common_tables):
             continue
-        table = _table(relation.parts, tables)
+        table = table_of(relation.parts, tables)
         title, short = table.title.lower(), table.name.lower()
         if title not in views:
             views[title] = View(table, title if short in taken else short)
@@ -123,17 +96,6 @@ def _views(seen: Statement, tables: Tables) -> list[View]:
 
 def _is_common(relation: Name, common_tables: frozenset[str]) -> bool:
     return len(relation.parts) == 1 and relation.parts[0].lower() in common_tables
-
-
-def _table(parts: list[str], tables: Tables) -> Table:
-    found = tables.find(parts[0].lower(), parts[1].lower()) if len(parts) == 2 else None
-    if found is not None:
-        return found
-    name = ".".join(parts)
-    titles = [table.title for table in tables.all()]
-    near = get_close_matches(name.lower()[:80], titles, 1, 0.5)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    raise InvalidParameter(f"there is no table {excerpt(name)}", f"{hint}SHOW TABLES lists them.")
 
 
 def _renamed(statement: str, seen: Statement, views: list[View]) -> str:
@@ -166,17 +128,4 @@ def _check_again(seen: Statement | ShowTables, allowed: set[str]) -> None:
 
 
 def _shown(inner: SparkSession, asked: ShowTables, tables: Tables) -> DataFrame:
-    rows = [
-        (table.namespace, table.name, table.reads)
-        for table in sorted(tables.all(), key=lambda table: table.title)
-        if asked.namespace.lower() in ("", table.namespace) and _matches(table.name, asked.pattern)
-    ]
-    return inner.createDataFrame(rows, SHOWN)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    """As Spark has it: `*` for anything, `|` between patterns, in any case."""
-    return any(
-        fnmatchcase(name.lower(), one.strip().lower().replace("[", "[[]").replace("?", "[?]"))
-        for one in pattern.split("|")
-    )
+    return inner.createDataFrame(shown_tables(tables, asked.namespace, asked.pattern), SHOWN)

@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any, Final
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any, Final
 
 from posthouse.client.admin_http import BulkHttp
+from posthouse.model.errors import AccessDenied
 from posthouse.spark.jobs.tables import (
     HISTORY,
     JOBS,
@@ -19,7 +18,11 @@ from posthouse.spark.jobs.tables import (
     jobs_loader,
     queue_names,
 )
-from posthouse.spark.queries.query import Table
+from posthouse.spark.queries.arrow_tables import QueueRows
+from posthouse.spark.queries.catalog import ArrowReader, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 QUEUES: Final = "queues"
 JOURNALS: Final = "journals"
@@ -30,7 +33,7 @@ _PRIVATE: Final = "private$\\"
 _UNTOLD: Final = ("internal", "outgoing")
 SOURCE_JOURNAL: Final = ".\\system$;journal"
 
-Load = Callable[[SparkSession], DataFrame]
+Load = Callable[["SparkSession"], "DataFrame"]
 
 
 def read_queue(spark: SparkSession, options: Mapping[str, str], *queues: str) -> DataFrame:
@@ -49,9 +52,13 @@ def lake_loader(
     storage_options: Mapping[str, str] | None = None,
 ) -> Load:
     """The lake at a path, for `LiveTables`; read when a statement names it."""
-    from posthouse.spark.lakes.table import lake
 
-    return lambda spark: lake(path, spark, as_of=as_of, storage_options=storage_options)
+    def load(spark: SparkSession) -> DataFrame:
+        from posthouse.spark.lakes.table import lake
+
+        return lake(path, spark, as_of=as_of, storage_options=storage_options)
+
+    return load
 
 
 def told_queues(http: BulkHttp) -> list[str]:
@@ -85,18 +92,23 @@ class LiveTables:
     """
 
     def __init__(
-        self, http: BulkHttp, options: Mapping[str, str], lake: Load | None = None
+        self,
+        http: BulkHttp,
+        options: Mapping[str, str],
+        lake: Load | None = None,
+        lake_rows: ArrowReader | None = None,
     ) -> None:
         self._http = http
         self._options = dict(options)
         self._lake = lake
+        self._lake_rows = lake_rows
 
     def find(self, namespace: str, name: str) -> Table | None:
         """The table of that name, whatever its case."""
         if namespace == SYSTEM and name in SYSTEM_TABLES:
             return self._table(SYSTEM, name, f".\\system$;{name}")
         if namespace == LAKE and name == "messages" and self._lake is not None:
-            return Table(LAKE, name, "the lake", self._lake)
+            return Table(LAKE, name, "the lake", self._lake, self._lake_rows)
         if namespace == JOBS:
             return self._of_jobs(name)
         if namespace not in (QUEUES, JOURNALS):
@@ -119,7 +131,7 @@ class LiveTables:
             if found is not None:
                 yield found
         if self._lake is not None:
-            yield Table(LAKE, "messages", "the lake", self._lake)
+            yield Table(LAKE, "messages", "the lake", self._lake, self._lake_rows)
 
     def _of_jobs(self, name: str) -> Table | None:
         """A job queue, or the history; a queue of that name is `type:history`."""
@@ -134,14 +146,17 @@ class LiveTables:
 
     @cached_property
     def _job_queues(self) -> dict[str, str]:
-        return queue_names(self._http)
+        try:
+            return queue_names(self._http)
+        except AccessDenied:  # a token for some queues
+            return {}
 
     def _of_queue(self, namespace: str, name: str, path: str) -> Table:
         return self._table(namespace, name, f"{path};journal" if namespace == JOURNALS else path)
 
     def _table(self, namespace: str, name: str, path: str) -> Table:
         load = partial(_load, options=self._options, path=path)
-        return Table(namespace, name, path, load)
+        return Table(namespace, name, path, load, QueueRows(self._http, path))
 
     @cached_property
     def _short(self) -> dict[str, str]:

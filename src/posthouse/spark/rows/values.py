@@ -10,31 +10,37 @@ import base64
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    MapType,
-    StructType,
-    TimestampType,
-    VariantType,
-)
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, MapType, StructType
 
 Values = dict[str, Any]
 Convert = Callable[[Any], Any]
 _JSON: Final = (str, int, float, bool, type(None))
+_AT_ONCE: Final = 5000  # rows of an Arrow table that become values together
 
 
-def rows_of(frame: DataFrame) -> list[Values]:
+def rows_of(frame: DataFrame | pa.Table) -> list[Values]:
     """The rows of a small table, by column."""
-    return [dict(zip(frame.columns, cells, strict=True)) for cells in cells_of(frame)]
+    names = names_of(frame)
+    return [dict(zip(names, cells, strict=True)) for cells in cells_of(frame)]
 
 
-def cells_of(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
+def names_of(frame: DataFrame | pa.Table) -> list[str]:
+    """The names of the columns, in order."""
+    return list(frame.column_names if isinstance(frame, pa.Table) else frame.columns)
+
+
+def cells_of(frame: DataFrame | pa.Table) -> Iterator[tuple[Any, ...]]:
     """The rows of any table, partition by partition."""
+    if isinstance(frame, pa.Table):
+        for batch in frame.to_batches(max_chunksize=_AT_ONCE):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return
     converters = [converter(field.dataType) for field in frame.schema.fields]
     for row in frame.toLocalIterator():
         yield tuple(
@@ -45,6 +51,15 @@ def cells_of(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
 
 def converter(data_type: DataType) -> Convert:
     """What turns a value of this type into a plain one."""
+    from pyspark.sql.types import (
+        ArrayType,
+        BinaryType,
+        MapType,
+        StructType,
+        TimestampType,
+        VariantType,
+    )
+
     if isinstance(data_type, TimestampType):
         return _in_utc
     if isinstance(data_type, BinaryType):

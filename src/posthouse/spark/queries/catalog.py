@@ -1,0 +1,92 @@
+"""The tables that statements can name, whichever engine answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.text import excerpt
+from posthouse.spark.queries.small.tree import KindOf
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+SHOWN: Final = "namespace string, table string, reads string"
+
+
+class TableSize(NamedTuple):
+    """How much a table has."""
+
+    rows: int
+    bytes: int
+
+
+class ArrowReader(Protocol):
+    """A table that can be read without Spark."""
+
+    def kinds(self) -> Mapping[str, KindOf]:
+        """Its columns, in order."""
+
+    def size(self) -> TableSize:
+        """How much there is to read now."""
+
+    def read(self, columns: Sequence[str], rows_max: int | None = None) -> pyarrow.Table:
+        """Its rows, or the first of them, with these columns."""
+
+
+class Table(NamedTuple):
+    """Something that a statement can read."""
+
+    namespace: str
+    name: str
+    reads: str
+    load: Callable[[SparkSession], DataFrame]
+    arrow: ArrowReader | None = None
+
+    @property
+    def title(self) -> str:
+        """Both parts of its name."""
+        return f"{self.namespace}.{self.name}"
+
+
+class Tables(Protocol):
+    """The tables there are."""
+
+    def find(self, namespace: str, name: str) -> Table | None:
+        """The one of that name, whatever its case."""
+
+    def all(self) -> Iterable[Table]:
+        """All of them, for SHOW TABLES."""
+
+
+def table_of(parts: Sequence[str], tables: Tables) -> Table:
+    """The table of a name in a statement; an unknown one is refused, with the nearest there is."""
+    found = tables.find(parts[0].lower(), parts[1].lower()) if len(parts) == 2 else None
+    if found is not None:
+        return found
+    name = ".".join(parts)
+    titles = [table.title for table in tables.all()]
+    near = get_close_matches(name.lower()[:80], titles, 1, 0.5)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    raise InvalidParameter(f"there is no table {excerpt(name)}", f"{hint}SHOW TABLES lists them.")
+
+
+def shown_tables(tables: Tables, namespace: str, pattern: str) -> list[tuple[str, str, str]]:
+    """What SHOW TABLES lists."""
+    return [
+        (table.namespace, table.name, table.reads)
+        for table in sorted(tables.all(), key=lambda table: table.title)
+        if namespace.lower() in ("", table.namespace) and _matches(table.name, pattern)
+    ]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """As Spark has it: `*` for anything, `|` between patterns, in any case."""
+    return any(
+        fnmatchcase(name.lower(), one.strip().lower().replace("[", "[[]").replace("?", "[?]"))
+        for one in pattern.split("|")
+    )

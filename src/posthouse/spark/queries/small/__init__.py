@@ -1,0 +1,1 @@
+"""Statements that need no Spark: parsed here, written again for DuckDB, answered from Arrow."""
