@@ -239,6 +239,8 @@ def test_the_example_in_the_help_works(
         make_jobs(tmp_path, name)
     if name.startswith("posthouse bindery"):
         make_bindery(name)
+    if name == "posthouse pipeline watch":
+        (tmp_path / "examples").symlink_to(ROOT / "examples")
     if name in ("posthouse pipeline replay", "posthouse pipeline erase"):
         quietly("pipeline", "archive", ORDERS, "--lake", "./lake")
     for line in EXAMPLES[name].splitlines():

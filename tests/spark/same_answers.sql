@@ -35,14 +35,6 @@ select if(priority > 2, 'high', 'low') a, isnull(label) b, isnotnull(label) c fr
 select case when priority > 4 then 'a' when priority > 2 then 'b' end a, case label when '' then 1 else 2 end b, case when authenticated then priority else lookup_id end c from queues.orders order by lookup_id
 select year(arrived_time), quarter(day), month(arrived_time), day(arrived_time), hour(arrived_time), minute(arrived_time), second(arrived_time) from queues.orders order by lookup_id
 select dayofmonth(day) a, dayofyear(day) b, dayofweek(day) c, weekofyear(arrived_time) d, date(arrived_time) e, to_date(arrived_time) f from queues.orders order by lookup_id
-select date_trunc('year', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('QUARTER', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('month', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('week', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('day', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('hour', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('minute', arrived_time) t from queues.orders order by lookup_id
-select date_trunc('second', arrived_time) t from queues.orders order by lookup_id
 select date_format(arrived_time, 'yyyy-MM-dd HH:mm:ss') a, date_format(arrived_time, 'dd/MM/yyyy') b from queues.orders order by lookup_id
 select unix_seconds(arrived_time) a, unix_millis(arrived_time) b, unix_micros(arrived_time) c from queues.orders order by lookup_id
 select datediff(day, date '2026-01-01') a, date_diff(date '2026-01-01', day) b from queues.orders order by lookup_id
@@ -71,3 +63,4 @@ select label, count(*) c from queues.orders where false group by label
 select date(current_timestamp()) = current_date() a, curdate() = current_date b from queues.orders limit 1
 show tables in queues like 'o*'
 select 'a' x union all select label from queues.orders where label is null
+select date_trunc('year', arrived_time) t0, date_trunc('QUARTER', arrived_time) t1, date_trunc('month', arrived_time) t2, date_trunc('week', arrived_time) t3, date_trunc('day', arrived_time) t4, date_trunc('hour', arrived_time) t5, date_trunc('minute', arrived_time) t6, date_trunc('second', arrived_time) t7 from queues.orders order by lookup_id

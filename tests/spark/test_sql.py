@@ -187,3 +187,41 @@ def test_a_file_that_fails_is_not_there(spark: SparkSession, tmp_path: Path) -> 
         write_file(tmp_path / "x", broken, "csv")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text(encoding="utf-8") == "as it was"
+
+
+class Noted(LiveTables):
+    """Says which columns were asked for, and whether filters may narrow the read."""
+
+    def find(self, namespace, name):  # type: ignore[no-untyped-def]
+        table = super().find(namespace, name)
+        self.asked = getattr(self, "asked", [])
+
+        def load(spark, columns=None, pushes=False):  # type: ignore[no-untyped-def]
+            self.asked.append((columns, pushes))
+            return table.load_less(spark, columns, pushes)
+
+        return table and table._replace(load_less=load)
+
+
+def test_a_statement_reads_the_columns_that_it_names(
+    spark: SparkSession, shop: SparkOffice, access: dict[str, str]
+) -> None:
+    with BulkHttp(shop.url, token_file=str(shop.token_file)) as http:
+        tables = Noted(http, access)
+        rows = sql(
+            spark, "select max(Label) from queues.sales s where s.priority > 1", tables, once=True
+        )
+        assert [tuple(row) for row in rows.collect()] == [("sale 0",)]
+        assert sql(spark, "select count(*) from queues.sales", tables).collect()[0][0] == 3
+        twice = (
+            "select (select count(*) from queues.sales where priority = 2), count(*)"
+            " from queues.sales"
+        )
+        assert [tuple(row) for row in sql(spark, twice, tables, once=True).collect()] == [(1, 3)]
+        sql(spark, "select * from queues.sales", tables, once=True)
+    assert tables.asked == [
+        (frozenset({"label", "s", "priority"}), True),
+        (frozenset(), False),
+        (frozenset({"priority"}), False),
+        (None, True),
+    ]

@@ -16,6 +16,15 @@ COUNT_MAX = (1 << 53) - 1
 Position = Annotated[int, Meta(ge=0, le=LOOKUP_ID_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
+NumberList = Annotated[
+    str,
+    Meta(
+        max_length=512,
+        pattern=r"^([0-9]{1,5}(,[0-9]{1,5})*)?$",
+        description="Numbers, separated by commas.",
+    ),
+]
+Seconds = Annotated[int, Meta(ge=0, le=U32_MAX)]
 ColumnList = Annotated[str, Meta(max_length=1024, description="Names, separated by commas.")]
 
 
@@ -23,7 +32,9 @@ class ArrowParams(Json):
     """Messages of a queue: those with lookup ids above `after`, up to `through`.
 
     Without `through`, up to the last one that is there now. Without `columns`, all of them but
-    `body_text`. With `constants`, columns that are the same in every row are told once.
+    `body_text`. With `constants`, columns that are the same in every row are told once. `since` and
+    `until` (UTC seconds, both included), `priorities` and `classes` (numbers joined by commas)
+    leave out messages that arrived at another time or are of another sort.
     """
 
     queue: Name
@@ -31,6 +42,10 @@ class ArrowParams(Json):
     through: Position | None = None
     columns: ColumnList = ""
     constants: bool = False
+    since: Seconds = 0
+    until: Seconds | None = None
+    priorities: NumberList = ""
+    classes: NumberList = ""
 
 
 class IdentityBody(Json):

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Final
 
 import typer
 
 from posthouse.cli.output import safe
-
-UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_TEXT: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|[smhdw]?)", re.ASCII)
+from posthouse.model.durations import DURATION_REMEDY, UNITS, parse_duration
 
 
 def seconds(text: str) -> float:
     """The seconds that a text means; a bare number is seconds."""
-    found = _TEXT.fullmatch(text.strip())
+    found = parse_duration(text)
     if found is None:
-        raise typer.BadParameter(
-            f"{safe(repr(text))} is not a duration. Write 500ms, 5s, 10m, 12h, 30d or 2w."
-        )
-    return float(found[1]) * UNITS[found[2] or "s"]
+        raise typer.BadParameter(f"{safe(repr(text))} is not a duration. {DURATION_REMEDY}")
+    return found
 
 
 def duration(least: float = 0.0, most: float = 1e12) -> Callable[[str | float], float]:

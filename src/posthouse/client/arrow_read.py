@@ -105,8 +105,36 @@ def split(
     return [Cut(**cut) for cut in answer["cuts"]]
 
 
+class RowChoice(NamedTuple):
+    """Which messages of a range are read: by arrival, UTC seconds (both included), and by sort."""
+
+    since: int = 0
+    until: int | None = None
+    priorities: tuple[int, ...] = ()
+    classes: tuple[int, ...] = ()
+
+    @property
+    def parameters(self) -> str:
+        """For the path of a request."""
+        until = "" if self.until is None else f"&until={self.until}"
+        since = f"&since={self.since}" if self.since else ""
+        priorities, classes = (
+            f"&{name}={','.join(map(str, values))}" if values else ""
+            for name, values in (("priorities", self.priorities), ("classes", self.classes))
+        )
+        return f"{since}{until}{priorities}{classes}"
+
+
+EVERY_ROW: Final = RowChoice()
+
+
 def read(
-    http: BulkHttp, queue: str, after: int, through: int, columns: Sequence[str] = ()
+    http: BulkHttp,
+    queue: str,
+    after: int,
+    through: int,
+    columns: Sequence[str] = (),
+    choice: RowChoice = EVERY_ROW,
 ) -> Iterator[Any]:
     """The messages of a part as record batches of these columns (none: all), in order of ids.
 
@@ -120,6 +148,7 @@ def read(
     while after < through:
         path = f"/queues/{segment(queue)}/arrow?after={after}&through={through}&constants=true"
         path += f"&columns={','.join(names)}" if names else ""
+        path += choice.parameters
         try:
             for batch in http.read_arrow(path, constants=True):
                 if batch.num_rows:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from posthouse.spark.replaying import replay as replay
     from posthouse.spark.sessions import SparkMissing as SparkMissing
     from posthouse.spark.sessions import session as session
+    from posthouse.spark.views import register_views as register_views
+    from posthouse.spark.views import table as table
 
 _PLACES = {
     "JavaNotFound": "posthouse.spark.java",
@@ -44,6 +46,8 @@ _PLACES = {
     "run": "posthouse.spark.pipelines",
     "sql": "posthouse.spark.pipelines",
     "traffic": "posthouse.spark.pipelines",
+    "table": "posthouse.spark.views",
+    "register_views": "posthouse.spark.views",
     "register_functions": "posthouse.spark.queries.decoding",
 }
 __all__ = [*_PLACES]

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from posthouse.client.arrow_read import Cut, QueuePlan
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.bounds import Bounds
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options
 from posthouse.spark.places import Place, found_places, number_of
+from posthouse.spark.plain_errors import plain_errors
 from posthouse.spark.portions import Extent, check_loss, counted, portions, read_portion
 from posthouse.spark.schema import check_schema, never_null, values_are_texts
 
 if TYPE_CHECKING:
     import pyarrow
 
-ALL = (1 << 63) - 1
+PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program in which Spark asks what filters a source takes; its setting for that is on then."""
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """A read of queues; one that takes filters only where the option pushdown asks for it.
+    """A read of queues; one that takes filters where Spark asks for it.
 
     A reader that merely has the method is refused by Spark while its setting for that is off.
     """
@@ -43,10 +37,12 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
             "a table is a snapshot and consumes nothing",
             "Read a stream, with trigger(availableNow=True) for what is there now.",
         )
-    kind = PushdownReader if read.pushdown else BatchReader
+    pushes = read.pushdown and sys.argv[1:2] == [PUSHING]
+    kind = PushdownReader if pushes else BatchReader
     return kind(read, check_schema(schema), never_null(schema), values_are_texts(schema))
 
 
+@plain_errors("partitions", "read")
 class BatchReader(DataSourceReader):
     """A read of the messages that are there when it is planned."""
 
@@ -61,7 +57,7 @@ class BatchReader(DataSourceReader):
         self.columns = columns
         self.sure = sure
         self.as_text = as_text
-        self.bounds = Bounds()
+        self.bounds = Bounds(options.ending_time_s, options.priorities, options.classes)
 
     def partitions(self) -> list[InputPartition]:
         """Looks what is there, and cuts it."""
@@ -69,7 +65,8 @@ class BatchReader(DataSourceReader):
         try:
             found = found_places(self.options, endpoints)
             chosen = [self._extent(place, plan) for place, plan in found.values()]
-            return list(portions([extent for extent in chosen if extent], self.options))
+            extents = [extent for extent in chosen if extent]
+            return list(portions(extents, self.options, self.bounds.choice()))
         finally:
             for endpoint in endpoints:
                 endpoint.close()
@@ -108,56 +105,6 @@ def starting(options: SourceOptions, place: Place, plan: QueuePlan) -> tuple[int
     if given == -1 or (given is None and options.starting == LATEST):
         return plan.latest, plan.purged_through
     return plan.after, plan.purged_through
-
-
-class Bounds:
-    """What filters leave over: lookup ids and queues. Spark looks at every row again."""
-
-    def __init__(self) -> None:
-        self.after = 0
-        self.through = ALL
-        self.queues: frozenset[str] | None = None
-        self.managers: frozenset[str] | None = None
-
-    def admit(self, place: Place) -> bool:
-        """Whether rows of this queue can pass."""
-        if self.queues is not None and place.queue not in self.queues:
-            return False
-        return self.managers is None or place.endpoint.name in self.managers
-
-    def narrow(self, condition: Filter) -> None:
-        """Takes in one condition; those that say nothing about a place change nothing."""
-        attribute = getattr(condition, "attribute", ())
-        value = getattr(condition, "value", None)
-        if attribute == ("lookup_id",) and isinstance(value, int):
-            self._narrow_ids(condition, value)
-        elif attribute in (("queue",), ("queue_manager",)):
-            self._narrow_names(attribute[0], condition, value)
-
-    def _narrow_ids(self, condition: Filter, value: int) -> None:
-        match condition:
-            case GreaterThan():
-                self.after = max(self.after, value)
-            case GreaterThanOrEqual():
-                self.after = max(self.after, value - 1)
-            case LessThan():
-                self.through = min(self.through, value - 1)
-            case LessThanOrEqual():
-                self.through = min(self.through, value)
-            case EqualTo():
-                self.after, self.through = max(self.after, value - 1), min(self.through, value)
-
-    def _narrow_names(self, column: str, condition: Filter, value: Any) -> None:
-        match condition:
-            case EqualTo():
-                names = frozenset([value])
-            case In():
-                names = frozenset(value)
-            case _:
-                return
-        name = f"{column}s" if column == "queue" else "managers"
-        known = getattr(self, name)
-        setattr(self, name, names if known is None else known & names)
 
 
 class PushdownReader(BatchReader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -19,6 +20,8 @@ UNREAD_KINDS: Final = ("internal", "outgoing")
 GONE: Final = (QueueNotFound, QueueDeleted)
 """Refusals of a queue that is not there."""
 IMPATIENT_S: Final = 5.0
+ENVIRONMENT: Final = "env"
+FILES: Final = "files"
 
 _idle: dict[Manager, list[BulkHttp]] = {}
 
@@ -103,12 +106,37 @@ class Endpoint:
         self._http.close()
 
 
+def token_of(place: str | None) -> tuple[str | None, str | None]:
+    """A token, or the file that has it: what `tokenFile` means in this process.
+
+    `env:NAME` is a variable of the environment, which a cluster may fill from a secret, and
+    `files:NAME` a file that Spark has handed out (`--files`): plans name a secret, and hold none.
+    """
+    kind, colon, name = (place or "").partition(":")
+    if colon and kind == ENVIRONMENT:
+        token = os.environ.get(name, "").strip()
+        if not token:
+            raise InvalidParameter(
+                f"option tokenFile names the variable {name}, which is not set here",
+                "Set it for the driver and, with spark.executorEnv or a secret of the cluster, for "
+                "every executor.",
+            )
+        return token, None
+    if colon and kind == FILES:
+        from pyspark.core.files import SparkFiles
+
+        return None, SparkFiles.get(name)
+    return None, place
+
+
 def http_of(manager: Manager) -> BulkHttp:
     """A new connection; options that lead nowhere are refused here."""
+    token, token_file = token_of(manager.token_file)
     try:
         return BulkHttp(
             manager.url,
-            token_file=manager.token_file,
+            token=token,
+            token_file=token_file,
             timeout_s=manager.timeout_s,
             retry_s=manager.retry_s,
             ca_file=manager.ca_file,

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, QueueError
+from posthouse.model.message_classes import class_code
 from posthouse.model.message_columns import DECODED_NAMES, NAMES, READABLE
 
 DEFAULT_URL: Final = "http://127.0.0.1:8816"
@@ -201,6 +202,26 @@ def _offset(number: object) -> int:
     return read
 
 
+def numbers(most: int) -> Callable[[str], tuple[int, ...]]:
+    """Numbers between commas, up to the highest."""
+
+    def read(value: str) -> tuple[int, ...]:
+        found = tuple(int(item) for item in texts(value))
+        if not all(0 <= number <= most for number in found):
+            raise ValueError(f"0 to {most} are wanted")
+        return found
+
+    return read
+
+
+def classes(value: str) -> tuple[int, ...]:
+    """The codes of message classes between commas."""
+    try:
+        return tuple(class_code(item) for item in texts(value))
+    except QueueError as error:
+        raise ValueError(error.cause) from None
+
+
 def columns(value: str) -> tuple[str, ...]:
     """Some columns of messages."""
     names = texts(value)
@@ -223,10 +244,12 @@ CONNECTION: Final = (
 SOURCE: Final = (
     *CONNECTION,
     Option("queue", texts, (), "queues to read"),
+    Option("path", texts, (), "the same: what load() names"),
     Option("queuePattern", text, "", "or a pattern with * and ? for their names"),
     Option("startingOffsets", position, EARLIEST, "where to begin: earliest, latest or JSON"),
     Option("startingTimestamp", moment, None, "begin with what arrived from then on"),
     Option("endingOffsets", position, LATEST, "where a batch read ends: latest or JSON"),
+    Option("endingTimestamp", moment, None, "a batch read leaves out what arrived from then on"),
     Option("maxMessagesPerTrigger", positive, None, "messages in one micro-batch, at most"),
     Option("maxOffsetsPerTrigger", positive, None, "the same, as Kafka users know it"),
     Option("maxBytesPerTrigger", size, None, "bytes in one micro-batch, at most"),
@@ -242,6 +265,8 @@ SOURCE: Final = (
     Option("decode", boolean, False, "columns of what is in bodies and headers"),
     Option("bodyJson", choice("variant", "string"), "variant", "the type of body_json"),
     Option("columns", columns, (), "only these columns"),
+    Option("priorities", numbers(7), (), "a batch read of these priorities alone"),
+    Option("classes", classes, (), "a batch read of these message classes alone"),
     Option("pushdown", boolean, False, "let filters narrow a batch read"),
 )
 
@@ -276,6 +301,9 @@ class SourceOptions(NamedTuple):
     columns: tuple[str, ...]
     pushdown: bool
     json_as_text: bool = False
+    ending_time_s: float | None = None
+    priorities: tuple[int, ...] = ()
+    classes: tuple[int, ...] = ()
 
 
 def managers(values: Mapping[str, Any]) -> tuple[Manager, ...]:
@@ -303,7 +331,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     _check_source(values)
     return SourceOptions(
         managers=managers(values),
-        queues=tuple(name.replace("/", "\\") for name in values["queue"]),
+        queues=tuple(whole_name(name) for name in values["queue"] or values["path"]),
         queue_pattern=values["queuePattern"].replace("/", "\\"),
         starting=values["startingOffsets"],
         starting_time_s=values["startingTimestamp"],
@@ -319,14 +347,18 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         columns=chosen_columns(values),
         pushdown=values["pushdown"],
         json_as_text=values["bodyJson"] == "string",
+        ending_time_s=values["endingTimestamp"],
+        priorities=values["priorities"],
+        classes=values["classes"],
     )
 
 
 def _check_source(values: Mapping[str, Any]) -> None:
     """Options that contradict or want each other."""
-    if bool(values["queue"]) == bool(values["queuePattern"]):
+    if sum(bool(values[name]) for name in ("queue", "path", "queuePattern")) != 1:
         raise InvalidParameter(
-            "a read names its queues once", "Give the option queue, or else queuePattern."
+            "a read names its queues once",
+            'Give the option queue, or load("NAME"), or else queuePattern.',
         )
     if values["maxMessagesPerTrigger"] and values["maxOffsetsPerTrigger"]:
         raise InvalidParameter(
@@ -344,6 +376,12 @@ def _check_source(values: Mapping[str, Any]) -> None:
         raise InvalidParameter(
             "a read cannot end where it begins", "endingOffsets is latest, or JSON."
         )
+
+
+def whole_name(name: str) -> str:
+    """The path of a queue; a bare name is one of a private queue."""
+    path = name.replace("/", "\\")
+    return path if "\\" in path or "=" in path else f".\\private$\\{path}"
 
 
 def chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from math import ceil
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from posthouse.client.arrow_read import PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import Position, SourceOptions
+
+_AT_ONCE: Final = 16  # queue managers that are asked at the same time
+_T = TypeVar("_T")
 
 
 class Place(NamedTuple):
@@ -28,9 +32,18 @@ def key_of(queue: str, name: str) -> str:
 
 def asked_of(options: SourceOptions, endpoints: Sequence[Endpoint]) -> dict[Endpoint, list[str]]:
     """The queues to ask each queue manager for."""
-    found = {one: queues_of(options, one) for one in endpoints}
+    listed = beside_each_other(lambda one: queues_of(options, one), endpoints)
+    found = dict(zip(endpoints, listed, strict=True))
     check_asked(options, found)
     return {one: queues for one, queues in found.items() if queues}
+
+
+def beside_each_other(ask: Callable[[Endpoint], _T], endpoints: Sequence[Endpoint]) -> list[_T]:
+    """What each queue manager answers; several are asked at a time."""
+    if len(endpoints) < 2:
+        return [ask(one) for one in endpoints]
+    with ThreadPoolExecutor(min(len(endpoints), _AT_ONCE)) as pool:
+        return list(pool.map(ask, endpoints))
 
 
 def queues_of(options: SourceOptions, endpoint: Endpoint) -> list[str]:
@@ -106,8 +119,10 @@ def found_places(options: SourceOptions, endpoints: Sequence[Endpoint], group: s
     asked = asked_of(options, endpoints)
     check_names(endpoints)
     found: Places = {}
-    for endpoint, queues in asked.items():
-        plans = endpoint.plan(wanted_of(options, queues, group))
+    plans_of = beside_each_other(
+        lambda endpoint: endpoint.plan(wanted_of(options, asked[endpoint], group)), list(asked)
+    )
+    for endpoint, plans in zip(asked, plans_of, strict=True):
         found |= {plan.queue: (Place(plan.queue, endpoint), plan) for plan in plans}
     check_positions(options, [found])
     return found

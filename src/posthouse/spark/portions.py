@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from posthouse.client import arrow_read as bulk_read
 from posthouse.client.admin_http import BulkHttp, segment
-from posthouse.client.arrow_read import Cut, PlannedQueue
+from posthouse.client.arrow_read import EVERY_ROW, Cut, PlannedQueue, RowChoice
 from posthouse.model.errors import QueueError
 from posthouse.model.message_columns import DECODED_NAMES
 from posthouse.spark.data_loss import DataLoss as DataLoss
@@ -44,18 +44,28 @@ class Extent(NamedTuple):
 class Portion(InputPartition):
     """What one task reads: a range of one queue. Pickled; all that the task needs is in it."""
 
-    def __init__(self, manager: Manager, extent: Extent, cut: Cut, strict: bool) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        extent: Extent,
+        cut: Cut,
+        strict: bool,
+        choice: RowChoice = EVERY_ROW,
+    ) -> None:
         self.manager = manager
         self.queue = extent.place.queue
         self.cut = cut
         self.purged = extent.purged
         self.strict = strict
+        self.choice = choice
 
     def __repr__(self) -> str:
         return f"{self.queue} ({self.cut.after}, {self.cut.through}]"
 
 
-def portions(extents: Sequence[Extent], options: SourceOptions) -> list[Portion]:
+def portions(
+    extents: Sequence[Extent], options: SourceOptions, choice: RowChoice = EVERY_ROW
+) -> list[Portion]:
     """The ranges of all queues, cut into portions of alike size."""
     total = sum(extent.cut.bytes for extent in extents)
     wanted = portion_bytes(total, options.min_partitions or 1)
@@ -64,7 +74,7 @@ def portions(extents: Sequence[Extent], options: SourceOptions) -> list[Portion]
         parts = min(-(-extent.cut.bytes // wanted), PORTIONS_MAX) or 1
         for cut in _cuts(extent, parts, options.max_records):
             manager = extent.place.endpoint.manager
-            made.append(Portion(manager, extent, cut, options.fail_on_data_loss))
+            made.append(Portion(manager, extent, cut, options.fail_on_data_loss, choice))
     return made
 
 
@@ -111,12 +121,13 @@ def read_portion(
     fetched = columns if decoding is None else decoding.fetched
     with borrowed(portion.manager) as http:
         code_page = CodePage(http, portion.queue)
-        for batch in bulk_read.read(http, portion.queue, cut.after, cut.through, fetched):
+        found = bulk_read.read(http, portion.queue, cut.after, cut.through, fetched, portion.choice)
+        for batch in found:
             rows += batch.num_rows
             pieces = [batch] if decoding is None else decoding.applied(batch, code_page)
             for piece in pieces:
                 yield promised(piece, sure)
-        if rows < cut.messages:
+        if rows < cut.messages and portion.choice == EVERY_ROW:
             _log.info(
                 "%d messages of %s were received elsewhere, purged or expired before the read",
                 cut.messages - rows, portion.queue,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
+from posthouse.spark.quiet_daemon import MODULE as DAEMON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,6 +113,7 @@ def settings(master: str | None) -> dict[str, str]:
     }
     if is_local(master):
         chosen |= {
+            "spark.python.daemon.module": DAEMON,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",

@@ -46,6 +46,7 @@ from posthouse.spark.msmq.sink import (
     with_direct_names,
 )
 from posthouse.spark.options import Manager
+from posthouse.spark.plain_errors import plain_errors
 from posthouse.spark.rows.bad_rows import (
     NOT_PUBLISHED,
     Place,
@@ -347,6 +348,7 @@ def _streaming() -> tuple[str, int]:
     return query, int(batch)
 
 
+@plain_errors("write", "commit")
 class BatchSink(DataSourceArrowWriter):
     """Writes a table; the same object commits."""
 
@@ -371,6 +373,7 @@ class BatchSink(DataSourceArrowWriter):
         self._sink.discard(self._query, self._batch)
 
 
+@plain_errors("write", "commit")
 class StreamSink(DataSourceStreamArrowWriter):
     """Writes the batches of a stream; what commits is a new object that knows the messages only."""
 

@@ -13,11 +13,13 @@ from pyspark.sql.types import StructType
 
 from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.options import source_options
+from posthouse.spark.plain_errors import plain_errors
 from posthouse.spark.schema import message_schema
 
 MSMQ = "msmq"
 
 
+@plain_errors("schema", "reader", "streamReader", "writer", "streamWriter")
 class PosthouseSource(DataSource):
     """Queues as tables and streams, in and out.
 

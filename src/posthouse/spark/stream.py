@@ -17,6 +17,7 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.limits import default_limit, limits_of
 from posthouse.spark.offsets import offset_of
 from posthouse.spark.options import LATEST, source_options
+from posthouse.spark.plain_errors import plain_errors
 from posthouse.spark.portions import read_portion
 from posthouse.spark.schema import check_schema, never_null, values_are_texts
 from posthouse.spark.stream_planner import Course
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+@plain_errors("initialOffset", "latestOffset", "reportLatestOffset", "partitions", "read", "commit")
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream of messages. Reading is a pure peek; `commit` is what receives."""
 
@@ -34,8 +36,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.sure = never_null(schema)
         self.as_text = values_are_texts(schema)
         self._course: Course | None = None
-        if self.options.ending != LATEST:
-            raise InvalidParameter("a stream has no end", "Leave endingOffsets out.")
+        if self.options.ending != LATEST or self.options.ending_time_s is not None:
+            raise InvalidParameter(
+                "a stream has no end", "Leave endingOffsets and endingTimestamp out."
+            )
+        if self.options.priorities or self.options.classes:
+            raise InvalidParameter(
+                "a stream has all messages of its queues", "Filter its rows in Spark."
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_course": None}

@@ -135,6 +135,27 @@ def within(found: Look, count: int | None, size: int | None, least: int = 1) -> 
     return Look(found.numbers[:most], rows, last)
 
 
+class RowFilter(NamedTuple):
+    """Which messages are wanted, by what their rows have; empty sets want all."""
+
+    since: int = 0  # arrived, UTC seconds; both included
+    until: int | None = None
+    priorities: frozenset[int] = frozenset()
+    classes: frozenset[int] = frozenset()
+
+    def applied(self, found: Look) -> Look:
+        """Those of the messages that are wanted."""
+        wanted = found.rows["arrived"] >= self.since
+        if self.until is not None:
+            wanted &= found.rows["arrived"] <= self.until
+        for name, values in (("priority", self.priorities), ("message_class", self.classes)):
+            if values:
+                wanted &= np.isin(found.rows[name], list(values))
+        if wanted.all():
+            return found
+        return Look(found.numbers[wanted], found.rows[wanted], found.last)
+
+
 def rest(found: Look, count: int) -> Look:
     """The others, without the first ones."""
     return Look(found.numbers[count:], found.rows[count:], found.last)

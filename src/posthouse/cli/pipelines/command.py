@@ -18,6 +18,7 @@ from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.pipelines import lakes as pipeline_lakes
 from posthouse.cli.pipelines import questions as pipeline_questions
 from posthouse.cli.pipelines import reports as pipeline_reports
+from posthouse.cli.pipelines import watching as pipeline_watching
 from posthouse.cli.pipelines.access import (
     Master,
     interruptible,
@@ -52,6 +53,7 @@ PIPELINES: Final = (
     Pipeline("latency", "times from send to arrival to receipt, by route, hour and message type"),
     Pipeline("traffic", "messages in queues by format and message type, and unreadable ones"),
     Pipeline("sql", "read-only SQL over live queues, journals, dead letters and a lake"),
+    Pipeline("watch", "alarms by rules of yours: dead letters, ages, latency, answers, senders"),
     Pipeline("erase", "erases messages from a lake and all its older versions"),
     Pipeline("run", "a pipeline of your own, from a Python file"),
     Pipeline("settle", "acknowledges the last batch that an ended stream has committed"),
@@ -75,6 +77,7 @@ def register(app: typer.Typer) -> None:
     inner.command("settle")(settle)
     pipeline_lakes.register(inner)
     pipeline_questions.register(inner)
+    pipeline_watching.register(inner)
     pipeline_reports.register(inner)
 
 

@@ -124,7 +124,7 @@ def sql(
 
         with running_spark("sql", master, quiet=remote.json) as spark:
             with spinner("Asking", quiet=remote.json):
-                frame = ask(spark, statement, tables)
+                frame = ask(spark, statement, tables, once=True)
             _give(frame, chosen, out, limit)
 
 

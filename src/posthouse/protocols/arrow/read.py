@@ -47,9 +47,10 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
         reading.through = newest
     gatherer = made.Gatherer(columns, queue, queue_manager, constants=params.constants)
     stream = _Stream(outflow, gatherer.schema())
+    wanted = _wanted(rows, params)
     while not reading.done:
         context.services.pace.looked()
-        found = yield from reading.step(LOOK_ROWS)
+        found = wanted.applied((yield from reading.step(LOOK_ROWS)))
         while len(found.numbers):
             some = yield from stream.portion(rows, found)
             pinned = bulk.Pinned(store, some.numbers, some.rows)
@@ -66,6 +67,15 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     stream.put(gatherer.end(), 0)
     yield from stream.flush()
     return Nothing()
+
+
+def _wanted(rows: Any, params: ArrowParams) -> Any:
+    """Which messages are asked for."""
+    priorities, classes = (
+        frozenset(int(number) for number in text.split(",") if number)
+        for text in (params.priorities, params.classes)
+    )
+    return rows.RowFilter(params.since, params.until, priorities, classes)
 
 
 def _room_for(some: Any) -> int:

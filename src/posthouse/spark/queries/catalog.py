@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -38,6 +38,15 @@ class ArrowReader(Protocol):
         """Its rows, or the first of them, with these columns."""
 
 
+class LoadLess(Protocol):
+    """A table of Spark's of which not everything is read."""
+
+    def __call__(
+        self, spark: SparkSession, columns: Collection[str] | None = None, pushes: bool = False
+    ) -> DataFrame:
+        """With those of the columns that it has; `pushes`: filters narrow the read."""
+
+
 class Table(NamedTuple):
     """Something that a statement can read."""
 
@@ -46,6 +55,7 @@ class Table(NamedTuple):
     reads: str
     load: Callable[[SparkSession], DataFrame]
     arrow: ArrowReader | None = None
+    load_less: LoadLess | None = None
 
     @property
     def title(self) -> str:

@@ -91,6 +91,7 @@ class Statement(NamedTuple):
     relations: list[Name]
     attributes: list[Name]
     common_tables: frozenset[str]
+    columns: frozenset[str] | None = None  # all words that may be columns; None: it has a *
 
 
 class ShowTables(NamedTuple):
@@ -130,6 +131,7 @@ class Guard:
             return self._show_tables(tree)
         found = Statement([], [], frozenset())
         common: set[str] = set()
+        words, stars = set[str](), 0
         for node in self._walk.nodes(tree, _CLOSED):
             if node.is_plan:
                 self._check_plan(node)
@@ -139,9 +141,13 @@ class Guard:
                 found.relations.append(self._relation(node, text))
             elif node.word == "UnresolvedAttribute" or node.word in _STARS:
                 found.attributes.extend(self._attribute(node, text))
+                stars += node.word in _STARS
+                if not stars:
+                    words.update(word.lower() for word in self._walk.texts(node.tree.nameParts()))
             elif node.word == "UnresolvedWith":
                 common.update(self._common_tables(node))
-        return found._replace(common_tables=frozenset(common))
+        columns = None if stars else frozenset(words)
+        return found._replace(common_tables=frozenset(common), columns=columns)
 
     def check_analysed(self, tree: Any, views: Collection[str]) -> None:
         """Refuses an analysed statement that reads anything but those views."""

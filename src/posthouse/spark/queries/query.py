@@ -7,6 +7,7 @@ What is run is looked at again as it is then: the guard trusts nothing that it h
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -28,6 +29,8 @@ from posthouse.spark.queries.guard import (
 )
 
 NAMED_MAX: Final = 100
+# Words with which a statement means columns that it does not name.
+_WHOLE_ROWS: Final = re.compile(r"\b(natural|using|pivot|unpivot|table|struct)\b", re.IGNORECASE)
 
 
 class View(NamedTuple):
@@ -37,10 +40,12 @@ class View(NamedTuple):
     name: str
 
 
-def sql(spark: SparkSession, statement: str, tables: Tables) -> DataFrame:
+def sql(spark: SparkSession, statement: str, tables: Tables, *, once: bool = False) -> DataFrame:
     """The rows of a statement, which is one SELECT or SHOW TABLES; anything else is refused.
 
-    Only the tables that it names are read, and not before rows are asked for.
+    Only the tables that it names are read, and not before rows are asked for. With `once` they are
+    asked for a single time: then filters may narrow what is read. Spark keeps them with a table,
+    so that another query of it would lack rows.
     """
     inner = guarded_session(spark)
     guard = Guard(inner)
@@ -51,9 +56,25 @@ def sql(spark: SparkSession, statement: str, tables: Tables) -> DataFrame:
     text = _renamed(statement, seen, views)
     names = {view.name for view in views}
     _check_again(guard.parsed(text), names | seen.common_tables)
+    columns = named_columns(statement, seen)
+    pushes = once and not seen.common_tables and len(seen.relations) == len(views)
     for view in views:
-        view.table.load(inner).createOrReplaceTempView(_quoted([view.name]))
+        _loaded(inner, view.table, columns, pushes).createOrReplaceTempView(_quoted([view.name]))
     return _analysed(inner, guard, text, names)
+
+
+def named_columns(statement: str, seen: Statement) -> frozenset[str] | None:
+    """The columns that a statement can mean, in small letters; None where it may mean all."""
+    return None if _WHOLE_ROWS.search(statement) else seen.columns
+
+
+def _loaded(
+    inner: SparkSession, table: Table, columns: frozenset[str] | None, pushes: bool
+) -> DataFrame:
+    """A table as a DataFrame; of queues no other columns are read than are named."""
+    if table.load_less is None:
+        return table.load(inner)
+    return table.load_less(inner, columns, pushes)
 
 
 def _analysed(inner: SparkSession, guard: Guard, text: str, views: set[str]) -> DataFrame:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import AccessDenied
+from posthouse.model.message_columns import NAMES
 from posthouse.spark.jobs.tables import (
     HISTORY,
     JOBS,
@@ -18,7 +19,7 @@ from posthouse.spark.jobs.tables import (
     jobs_loader,
     queue_names,
 )
-from posthouse.spark.queries.arrow_tables import QueueRows
+from posthouse.spark.queries.arrow_tables import NARROW, QueueRows
 from posthouse.spark.queries.catalog import ArrowReader, Table
 
 if TYPE_CHECKING:
@@ -36,14 +37,29 @@ SOURCE_JOURNAL: Final = ".\\system$;journal"
 Load = Callable[["SparkSession"], "DataFrame"]
 
 
-def read_queue(spark: SparkSession, options: Mapping[str, str], *queues: str) -> DataFrame:
-    """A snapshot of some queues; it consumes nothing."""
+def read_queue(
+    spark: SparkSession, options: Mapping[str, str], *queues: str, columns: Sequence[str] = ()
+) -> DataFrame:
+    """A snapshot of some queues, of some columns or all; it consumes nothing."""
     reader = spark.read.format("posthouse").options(**options)
+    if columns:
+        reader = reader.option("columns", ",".join(columns))
     return reader.option("queue", json.dumps(list(queues))).load()
 
 
-def _load(spark: SparkSession, *, options: Mapping[str, str], path: str) -> DataFrame:
-    return read_queue(spark, options, path)
+def _load(
+    spark: SparkSession,
+    columns: Collection[str] | None = None,
+    pushes: bool = False,
+    *,
+    options: Mapping[str, str],
+    path: str,
+) -> DataFrame:
+    options = {**options, "pushdown": "true"} if pushes else options
+    if columns is None:
+        return read_queue(spark, options, path)
+    named = [name for name in NAMES if name in columns]
+    return read_queue(spark, options, path, columns=named or [NARROW])
 
 
 def lake_loader(
@@ -81,6 +97,19 @@ def _listed(http: BulkHttp, *, system: bool) -> Iterator[dict[str, Any]]:
         page = http.call("GET", f"/queues?system={str(system).lower()}&after={after}")
         yield from page["queues"]
         after = page["next"]
+
+
+def listed_names(http: BulkHttp) -> dict[str, str]:
+    """Paths of all queues by short names: a private queue comes before a public one."""
+    found: dict[str, str] = {}
+    listed = [str(one["path"]) for one in _listed(http, system=False)]
+    plain = [path for path in listed if ";" not in path]
+    for path in sorted(plain, key=lambda path: _PRIVATE not in path.lower()):
+        name = path.rpartition("\\")[2].lower()
+        found.setdefault(name, path)
+        if found[name] != path:
+            found[path.lower()] = path
+    return found
 
 
 class LiveTables:
@@ -156,20 +185,13 @@ class LiveTables:
 
     def _table(self, namespace: str, name: str, path: str) -> Table:
         load = partial(_load, options=self._options, path=path)
-        return Table(namespace, name, path, load, QueueRows(self._http, path))
+        rows = QueueRows(self._http, path)
+        return Table(namespace, name, path, load, rows, load)
 
     @cached_property
     def _short(self) -> dict[str, str]:
-        """Paths by the names that SHOW TABLES shows: a private queue comes before a public one."""
-        found: dict[str, str] = {}
-        listed = [str(one["path"]) for one in _listed(self._http, system=False)]
-        plain = [path for path in listed if ";" not in path]
-        for path in sorted(plain, key=lambda path: _PRIVATE not in path.lower()):
-            name = path.rpartition("\\")[2].lower()
-            found.setdefault(name, path)
-            if found[name] != path:
-                found[path.lower()] = path
-        return found
+        """Paths by the names that SHOW TABLES shows."""
+        return listed_names(self._http)
 
     @cached_property
     def _paths(self) -> dict[str, str]:

@@ -75,9 +75,13 @@ def _plain(template: str, result: KindOf, *kinds: Sequence[KindOf]) -> Function:
     return make
 
 
+_LENGTHS: Final[dict[KindOf, str]] = {STRING: "length", BINARY: "octet_length"}
+_OCTET_LENGTHS: Final[dict[KindOf, str]] = {STRING: "strlen", BINARY: "octet_length"}
+
+
 def _length(values: Sequence[Typed]) -> Made:
     (value,) = _exactly(values, 1)
-    name = {STRING: "length", BINARY: "octet_length"}.get(value.kind)  # type: ignore[call-overload]
+    name = _LENGTHS.get(value.kind)
     if name is None:
         raise _differs("length")
     return cast(f"{name}({value.sql})", INT), INT
@@ -85,7 +89,7 @@ def _length(values: Sequence[Typed]) -> Made:
 
 def _octets(values: Sequence[Typed]) -> Made:
     (value,) = _exactly(values, 1)
-    name = {STRING: "strlen", BINARY: "octet_length"}.get(value.kind)  # type: ignore[call-overload]
+    name = _OCTET_LENGTHS.get(value.kind)
     if name is None:
         raise _differs("octet_length")
     return cast(f"{name}({value.sql})", INT), INT
@@ -396,7 +400,7 @@ def rounded(number: float, digits: int) -> float:
     return float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
-PYTHON: Final[tuple[tuple[str, Callable[..., Any], list[str], str], ...]] = (
+PYTHON: Final[tuple[tuple[str, Callable[..., Any], list[Any], str], ...]] = (
     ("posthouse_upper", upper, ["VARCHAR"], "VARCHAR"),
     ("posthouse_lower", lower, ["VARCHAR"], "VARCHAR"),
     ("posthouse_round", rounded, ["DOUBLE", "INTEGER"], "DOUBLE"),

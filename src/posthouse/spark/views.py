@@ -1,0 +1,83 @@
+"""Queues as DataFrames and views of a session, with no more columns than are wanted.
+
+Spark reads every column that the schema of a Python source has. So the columns are named first:
+by whoever asks, or by the statement that is run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.endpoint import http_now
+from posthouse.spark.options import CONNECTION, managers, taken
+from posthouse.spark.pipelines import access
+from posthouse.spark.queries.tables import listed_names
+
+
+def table(
+    spark: SparkSession,
+    queue: str | Sequence[str],
+    columns: Sequence[str] | None = None,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    priorities: Iterable[int] = (),
+    classes: Iterable[str] = (),
+    url: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    **options: str,
+) -> DataFrame:
+    """The messages of queues as they are now, with these columns; a bare name is a private queue.
+
+    The queue manager sends only what arrived from `since` on and before `until`, and only these
+    priorities and classes (`normal`, `nack-queue-purged`, ...). Further options are those of
+    `format("posthouse")`.
+    """
+    queues = [queue] if isinstance(queue, str) else list(queue)
+    if not queues:
+        raise InvalidParameter("no queue is named", "Name one, or several in a list.")
+    given = {
+        "columns": ",".join(columns or ()),
+        "startingTimestamp": "" if since is None else _moment(since),
+        "endingTimestamp": "" if until is None else _moment(until),
+        "priorities": ",".join(map(str, priorities)),
+        "classes": ",".join(classes),
+    }
+    chosen = {name: text for name, text in given.items() if text}
+    reader = spark.read.format("posthouse").options(**access(url, token_file), **chosen, **options)
+    return reader.option("queue", json.dumps(queues)).load()
+
+
+def _moment(moment: datetime) -> str:
+    """As the options take it; a moment without a zone is UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def register_views(
+    spark: SparkSession,
+    prefix: str = "",
+    *,
+    url: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """Makes a temporary view of each queue that may be seen: `PREFIX_orders`; returns their names.
+
+    A catalog (`posthouse.alpha.orders`) has to be written in Java, which Python packages cannot
+    bring into any Spark; views are what Python can register. Each reads all columns.
+    """
+    options = access(url, token_file)
+    with http_now(managers(taken(options, CONNECTION))[0]) as http:
+        paths = listed_names(http)
+    made = []
+    for name, path in paths.items():
+        view = f"{prefix}_{name}" if prefix else name
+        quoted = view.replace("`", "``")
+        table(spark, path, url=url, token_file=token_file).createOrReplaceTempView(f"`{quoted}`")
+        made.append(view)
+    return made

@@ -1,0 +1,1 @@
+"""Queues that are watched: rules over what is seen in time, and alarms. Needs no Spark."""

@@ -1,0 +1,163 @@
+"""`posthouse pipeline watch` over real queues: alarms reach log, queue and webhook."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from posthouse.cli import main
+from posthouse.client.admin_http import BulkHttp
+from posthouse.spark.watching.delivery import Delivery
+from posthouse.spark.watching.observations import Alarm
+from posthouse.spark.watching.rules_file import Targets
+from posthouse.spark.watching.sampling import Sampler
+from tests.process.spark_office import SparkOffice, path_of
+
+ALARM = Alarm("dead", "x", "five dead letters", 1_800_000_000.0, 5.0)
+
+
+@contextmanager
+def hooks(status: int = 200) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """A server for webhooks; what it got."""
+    got: list[dict[str, object]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            size = int(self.headers["Content-Length"])
+            got.append(json.loads(self.rfile.read(size)) | {"path": self.path})
+            self.send_response(status)
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", got
+        finally:
+            server.shutdown()
+            thread.join(60)
+
+
+@pytest.fixture
+def http(office: SparkOffice) -> Iterator[BulkHttp]:
+    with BulkHttp(office.url, token_file=str(office.token_file)) as made:
+        yield made
+
+
+def test_a_look_shows_counts_ages_and_what_is_new(
+    office: SparkOffice, queue: Callable[..., str], http: BulkHttp
+) -> None:
+    name = queue(journal=True)
+    target = office.qm.queue(path_of(name))
+    sent = target.send(b"question", response_queue=path_of(name), label="a")
+    sampler = Sampler(http, [path_of(name)])
+    first = sampler.look(2e9)
+    (sample,) = first.queues
+    assert (sample.messages, sample.oldest_s is not None) == (1, True)
+    (request,) = first.messages
+    assert request.wants_answer
+    assert sampler.look(2e9).messages == ()
+    office.qm.queue(path_of(name)).receive(timeout=5)
+    target.send(b"answer", correlation=bytes.fromhex(request.id))
+    target.send(b"<order><id>7</id></order>", dead_letter=True)
+    target.purge()
+    seen = sampler.look(2e9).messages
+    journal = [one for one in seen if one.queue.endswith(f"{name};journal")]
+    dead = [one for one in seen if one.queue.endswith(";deadletter")]
+    assert [one.id for one in journal] == [request.id]
+    assert [(one.reason, one.shape.split()[0]) for one in dead] == [("nack-queue-purged", "xml")]
+    assert str(sent)
+
+
+def test_an_answer_is_known_by_its_correlation(
+    office: SparkOffice, queue: Callable[..., str], http: BulkHttp
+) -> None:
+    name = queue()
+    target = office.qm.queue(path_of(name))
+    target.send(b"question", response_queue=path_of(name))
+    sampler = Sampler(http, [path_of(name)])
+    (request,) = sampler.look(2e9).messages
+    target.send(b"answer", correlation=bytes.fromhex(request.id))
+    (answer,) = sampler.look(2e9).messages
+    assert (answer.correlation, request.correlation) == (request.id, "")
+
+
+def test_an_alarm_goes_everywhere(
+    office: SparkOffice, queue: Callable[..., str], http: BulkHttp, tmp_path: Path
+) -> None:
+    name, log = queue(), tmp_path / "alarms.jsonl"
+    with hooks() as (url, got):
+        targets = Targets(str(log), path_of(name), [f"{url}/hook?key=1"])
+        assert list(Delivery(targets, http).deliver([ALARM])) == []
+    assert got[0] == json.loads(log.read_text()) | {"path": "/hook?key=1"}
+    (body,) = office.bodies(name)
+    assert json.loads(body.decode("utf-16-le" if b"\0" in body else "utf-8"))["rule"] == "dead"
+
+
+def test_a_target_that_fails_is_named_and_the_others_get_the_alarm(
+    http: BulkHttp, tmp_path: Path
+) -> None:
+    with hooks(302) as (url, moved), hooks() as (other, got):
+        dead = "http://127.0.0.1:1/hook"
+        targets = Targets(str(tmp_path), ".\\private$\\nowhere", [f"{url}/secret", dead, other])
+        problems = list(Delivery(targets, http).deliver([ALARM]))
+    assert len(moved) == len(got) == 1
+    assert [
+        word in problem
+        for word, problem in zip(
+            ("not logged", "nowhere", "answered 302", "does not answer"), problems, strict=True
+        )
+    ] == [True] * 4
+    assert "secret" not in "".join(problems)
+
+
+RULES = """
+queues = ["{path}"]
+state = "{folder}/known.json"
+[alarms]
+log = "{folder}/alarms.jsonl"
+[[rule]]
+name = "old"
+kind = "oldest-age"
+queues = ["./private$/*"]
+over = "1ms"
+[[rule]]
+name = "strangers"
+kind = "new-senders"
+queues = ["*"]
+"""
+
+
+def test_the_command_looks_and_alarms(
+    office: SparkOffice,
+    queue: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = queue()
+    office.send(name, [b"x"])
+    file, page = tmp_path / "rules.toml", tmp_path / "page.html"
+    text = RULES.format(path=path_of(name).replace("\\", "/"), folder=tmp_path)
+    file.write_text(text, encoding="utf-8")
+    access = ["--url", office.url, "--token-file", str(office.token_file)]
+    words = ["pipeline", "watch", str(file), "--once", "--page", str(page)]
+    assert main.run([*words, *access, "--json"]) == 0
+    # A time of MSMQ is a whole second: the message may not be older than this look.
+    for line in capsys.readouterr().out.splitlines():
+        assert json.loads(line)["rule"] == "old"
+    assert name in page.read_text(encoding="utf-8")
+    assert list(json.loads((tmp_path / "known.json").read_text())) == ["strangers"]
+    file.write_text("queues = 7", encoding="utf-8")
+    assert main.run([*words, *access]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
