@@ -17,6 +17,7 @@ from msgspec import Meta
 from posthouse.model.durations import DURATION_REMEDY, parse_duration
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.watching import rules
+from posthouse.spark.watching.rules import Watcher
 
 Name = Annotated[str, Meta(min_length=1, max_length=120)]
 Duration = str
@@ -149,9 +150,9 @@ class WatchPlan(NamedTuple):
     state: str
     targets: Targets
 
-    def watcher(self, known: dict[str, list[str]]) -> rules.Watcher:
+    def watcher(self, known: dict[str, list[str]]) -> Watcher:
         """The rules at work; `known` has the senders that each of them has seen, by its name."""
-        return rules.Watcher(rule.made(known.get(rule.name, ())) for rule in self.rules)
+        return Watcher(rule.made(known.get(rule.name, ())) for rule in self.rules)
 
 
 def read_plan(path: Path) -> WatchPlan:
