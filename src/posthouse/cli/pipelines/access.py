@@ -24,6 +24,7 @@ from posthouse.api.types import (
 )
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.error_output import CommandFailed
+from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain
 from posthouse.cli.progress import spinner
 from posthouse.cli.token import expiry
@@ -43,6 +44,12 @@ Master = Annotated[
         "--master",
         metavar="URL",
         help="Spark master: local[4], spark://host:7077, yarn, ... (default: local[*]).",
+    ),
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue", metavar="QUEUE", parser=full_name, help="Queue to read; repeat it for several."
     ),
 ]
 

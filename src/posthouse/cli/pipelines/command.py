@@ -54,6 +54,8 @@ PIPELINES: Final = (
     Pipeline("traffic", "messages in queues by format and message type, and unreadable ones"),
     Pipeline("sql", "read-only SQL over live queues, journals, dead letters and a lake"),
     Pipeline("watch", "alarms by rules of yours: dead letters, ages, latency, answers, senders"),
+    Pipeline("audit", "journals, receipts, traces and dead letters as one table of events"),
+    Pipeline("flow", "which computer and which queue feeds which, as a graph on a page"),
     Pipeline("erase", "erases messages from a lake and all its older versions"),
     Pipeline("run", "a pipeline of your own, from a Python file"),
     Pipeline("settle", "acknowledges the last batch that an ended stream has committed"),

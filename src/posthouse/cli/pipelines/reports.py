@@ -11,10 +11,10 @@ import typer
 from posthouse.cli.command import DryRun, talking
 from posthouse.cli.connection import Remote
 from posthouse.cli.error_output import CommandFailed
-from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.pipelines.access import (
     Master,
+    Queues,
     bulk_http,
     interruptible,
     need_spark,
@@ -38,12 +38,6 @@ Out = Annotated[
     Path | None,
     typer.Option(
         "--out", metavar="DIR", help="Folder for the tables as Parquet and the report as HTML."
-    ),
-]
-Queues = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--queue", metavar="QUEUE", parser=full_name, help="Queue to read; repeat it for several."
     ),
 ]
 

@@ -1,9 +1,8 @@
-"""`posthouse pipeline watch`: rules of an operator over queues, and alarms. It needs no Spark."""
+"""`posthouse pipeline watch` and `audit`: alarms by rules, a table of events; without Spark."""
 
 from __future__ import annotations
 
 import json as json_text
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,17 +11,28 @@ import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
+from posthouse.cli.durations import duration
 from posthouse.cli.output import complain, print_json, say
-from posthouse.cli.pipelines.access import bulk_http, interruptible, need_arrow, reached
+from posthouse.cli.pipelines.access import (
+    Queues,
+    bulk_http,
+    interruptible,
+    need_arrow,
+    need_lake,
+    reached,
+)
 
 if TYPE_CHECKING:
+    from posthouse.client.admin_http import BulkHttp
     from posthouse.spark.watching.observations import Alarm, Look
     from posthouse.spark.watching.rules import Watcher
 
 
 def register(inner: typer.Typer) -> None:
-    """Add the command to `posthouse pipeline`."""
+    """Add the commands to `posthouse pipeline`."""
     inner.command("watch")(watch)
+    inner.command("audit")(audit)
+    inner.command("flow")(flow)
 
 
 @talking
@@ -82,7 +92,7 @@ def _looked(sampler: Any, once: bool) -> Look | None:
     from posthouse.client.admin_http import AWAY
 
     try:
-        found: Look = sampler.look(time.time())
+        found: Look = sampler.look()
     except AWAY as error:
         if once:
             raise
@@ -141,3 +151,82 @@ def _write_page(path: Path, look: Look, raised: list[Alarm]) -> None:
         ("time", "rule", "alarm"), [(one["time"], one["rule"], one["text"]) for one in found]
     )
     made.write(path)
+
+
+@talking
+def audit(
+    remote: Remote,
+    table: Annotated[
+        Path, typer.Option("--table", metavar="DIR", help="The Delta table; made if absent.")
+    ],
+    queues: Queues = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until Ctrl-C; else until all is in.")
+    ] = False,
+    every: Annotated[
+        float,
+        typer.Option(
+            "--every", metavar="T", parser=duration(0.1), help="With --follow: time between looks."
+        ),
+    ] = 10.0,
+) -> None:
+    """Keep what became of messages in one Delta table, by message id. It consumes nothing.
+
+    Journals, dead letters, and the acknowledgments and reports that --queue names, each an event:
+    sent, received, dead, acknowledged, refused, traced. Without --queue all journals and dead
+    letters. Rows are only ever added, each once, and are durable when the command has ended.
+
+    Example: posthouse pipeline audit --table ./audit
+    """
+    need_lake()
+    from posthouse.spark.lakes.audit import audit as run
+
+    with reached(remote) as place, bulk_http(place) as http, interruptible() as stop:
+        events = 0
+        while True:
+            done = run(http, queues or _telling(http), table)
+            events += done.events
+            if not follow or stop.wait(every):
+                break
+    if remote.json:
+        print_json(done._asdict() | {"events": events})
+    else:
+        say(f"{events:,} events of {done.queues:,} queues in {table}.")
+
+
+def _telling(http: BulkHttp) -> list[str]:
+    """All journals, and the dead letters."""
+    from posthouse.spark.queries.tables import listed_names
+
+    journals = [f"{path};journal" for path in listed_names(http).values()]
+    return [*journals, *(f".\\system$;{name}" for name in ("journal", "deadletter", "deadxact"))]
+
+
+@talking
+def flow(
+    remote: Remote,
+    page: Annotated[
+        Path, typer.Option("--page", metavar="FILE", help="The page in HTML, which is replaced.")
+    ],
+    queues: Queues = None,
+) -> None:
+    """Draw which computer and which queue feeds which, as a graph on a page. It only peeks.
+
+    From what lies in queues, journals and dead letters: who sent it, and which message it answers.
+    Without --queue all queues that you may look into.
+
+    Example: posthouse pipeline flow --page flow.html
+    """
+    need_arrow()
+    from posthouse.spark.queries.tables import listed_names
+    from posthouse.spark.reports.flow import edges_of, flow_page, read_messages
+
+    with reached(remote) as place, bulk_http(place) as http:
+        named = queues or [*listed_names(http).values(), *_telling(http)]
+        edges = edges_of(read_messages(http, named))
+    flow_page(edges).write(page)
+    if remote.json:
+        for edge in edges:
+            print_json(edge._asdict())
+    else:
+        say(f"{len(edges):,} edges in {page}.")

@@ -42,6 +42,7 @@ class DeadLettersRule(
     within: Duration = "10m"
 
     def made(self, known: Iterable[str]) -> rules.Rule:
+        """The rule at work."""
         return rules.DeadLetters(self.name, self.count, _s(self.within), _s(self.repeat))
 
 
@@ -52,6 +53,7 @@ class OldestAgeRule(_Rule, frozen=True, kw_only=True, forbid_unknown_fields=True
     over: Duration
 
     def made(self, known: Iterable[str]) -> rules.Rule:
+        """The rule at work."""
         return rules.OldestAge(self.name, self.queues, _s(self.over), _s(self.repeat))
 
 
@@ -67,6 +69,7 @@ class ReceiveLatencyRule(
     least: Count = 20
 
     def made(self, known: Iterable[str]) -> rules.Rule:
+        """The rule at work."""
         times = _s(self.over), self.percent, _s(self.within)
         return rules.ReceiveLatency(self.name, self.queues, *times, self.least, _s(self.repeat))
 
@@ -82,6 +85,7 @@ class BacklogSlopeRule(
     least: Count = 100
 
     def made(self, known: Iterable[str]) -> rules.Rule:
+        """The rule at work."""
         within, repeat = _s(self.within), _s(self.repeat)
         return rules.BacklogSlope(
             self.name, self.queues, self.per_second, within, self.least, repeat
@@ -97,6 +101,7 @@ class UnansweredRule(
     within: Duration
 
     def made(self, known: Iterable[str]) -> rules.Rule:
+        """The rule at work."""
         return rules.Unanswered(self.name, self.queues, _s(self.within), _s(self.repeat))
 
 
@@ -109,6 +114,7 @@ class NewSendersRule(
     learn: Duration = "1h"
 
     def made(self, known: Iterable[str]) -> rules.Rule:
+        """The rule at work."""
         remembered = list(known)
         return rules.NewSenders(
             self.name, self.queues, 0.0 if remembered else _s(self.learn), remembered

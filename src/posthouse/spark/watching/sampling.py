@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -42,7 +43,7 @@ class Sampler:
         self._journals = [f"{queue};journal" for queue in self._queues]
         self._read: dict[str, int] = {}  # the last lookup id that was seen, by what was asked for
 
-    def look(self, now_s: float) -> Look:
+    def look(self) -> Look:
         """What there is now, and what is new since the last look.
 
         The first look takes waiting messages as new, not those of journals and dead letters.
@@ -54,7 +55,7 @@ class Sampler:
             if name in self._queues:
                 samples.append(QueueSample(plan.queue, plan.messages, self._oldest(plan)))
             messages += self._new(name, plan)
-        return Look(now_s, tuple(samples), tuple(messages))
+        return Look(time.time(), tuple(samples), tuple(messages))
 
     def _oldest(self, plan: QueuePlan) -> float | None:
         if not plan.messages:
