@@ -11,6 +11,7 @@ import pytest
 
 import posthouse
 from tests.conftest import Dose
+from tests.process.nginx import make_certificate
 from tests.process.serving import Serving
 
 FILES = 900  # descriptors of the server: far fewer than the connections that it is offered
@@ -43,9 +44,10 @@ def healthy(endpoint: str) -> int:
     ("doors", "limits"),
     [
         (("binary", "http"), ""),
+        (("https",), '[https]\ncertificate = "https.pem"\nprivate_key = "https.key"\n'),
         (("admin",), "[limits]\nconnections_max = 300\nconnections_per_address_max = 100\n"),
     ],
-    ids=["messages", "management"],
+    ids=["messages", "before TLS", "management"],
 )
 def test_the_store_goes_on_and_other_addresses_get_in(
     tmp_path: Path, dose: Dose, doors: tuple[str, ...], limits: str
@@ -53,6 +55,7 @@ def test_the_store_goes_on_and_other_addresses_get_in(
     """It used to end with `Too many open files`, and to keep others out."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "posthouse.toml").write_text(SETTINGS + limits)
+    make_certificate(tmp_path / "home" / "https.pem", tmp_path / "home" / "https.key")
     with Serving(tmp_path, "--name", "ALPHA", files=FILES) as server, ExitStack() as stack:
         endpoints = server.ready()["endpoints"]
         qm = stack.enter_context(posthouse.connect(home=server.home))
