@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from posthouse.directory import objects
 from posthouse.engine.ledger.records import TABLE_INCOMING, TABLE_PLACES, Change
+from posthouse.engine.machine import health
 from posthouse.engine.messages.acknowledgments import ORDER_ACK_S
 from posthouse.engine.transfer.lineages import INSISTS_MS, LASTING_S
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -447,3 +448,7 @@ def test_a_sequence_that_is_rejected_for_a_while_is_logged_once(rig: EastRig) ->
         rig.clock.advance(LASTING_S * 1000)
     told = [event.details for event in rig.events if event.name == "sequence_rejected"]
     assert [(each["address"], each["number"]) for each in told] == [(PEER.host, 9)]
+    (disputed,) = health.sequences(rig.manager, [rig.queue("east")])  # in the status
+    assert (disputed.address, disputed.messages) == (PEER.host, 4)
+    rig.take(rig.east(2))
+    assert not health.sequences(rig.manager, [rig.queue("east")])

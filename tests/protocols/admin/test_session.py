@@ -256,6 +256,18 @@ def test_a_packet_with_bad_names_is_refused_by_itself(rig: SessionRig, client: C
     assert rig.bodies("orders") == [b"x"]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_packet_without_properties_is_refused(
+    rig: SessionRig, client: Client, first: bool
+) -> None:
+    """Nothing says where its body is: it would be delivered empty."""
+    good = packet(b"x")
+    bad = good[:62] + bytes([good[62] & ~0x20]) + good[63:]
+    batch = [bad] if first else [good, bad]
+    assert is_refused(client.send(client.open(), batch), InvalidParameter)
+    assert rig.bodies("orders") == []
+
+
 def test_a_packet_for_another_queue_is_refused(rig: SessionRig, client: Client) -> None:
     queue = client.open()
     batch = [packet(b"mine"), packet(b"yours", to="ledger")]
