@@ -219,7 +219,10 @@ def test_a_renamed_machine_is_the_same_machine() -> None:
         ),
         (Document(lists=[ListPart(name="L", members=["nonsense"])]), "L names it, but it does not"),
         (Document(lists=[ListPart(name="L", members=["DIRECT=nonsense"])]), "list 'L'"),
-        (Document(lists=[ListPart(name="L", members=[r"FAR\none"])]), "L names it, but it does not"),
+        (
+            Document(lists=[ListPart(name="L", members=[r"FAR\none"])]),
+            "L names it, but it does not",
+        ),
         (Document(lists=[ListPart(name="L", members=[r"FAR\\x"])]), "list 'L'"),
         (Document(aliases=[AliasPart(name="A", queue="nobody")]), "it does not exist"),
         (Document(aliases=[AliasPart(name="All", queue="Till")]), "a list has this name"),
