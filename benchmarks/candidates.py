@@ -144,7 +144,7 @@ class Sqlite(Candidate):
 
 
 class SqliteBare(Sqlite):
-    """The same without the index: numbers only, no order by priority."""
+    """SQLite without the index: numbers only, no order by priority."""
 
     index = ""
 

@@ -29,7 +29,7 @@ def report(**fields: object) -> None:
 
 
 def told(calls: Iterator[Call], total: int) -> Iterator[Call]:
-    """The same calls; says on the way how many messages went through."""
+    """The calls, with a report of the messages so far on the way."""
     step = max(1, total // BATCH // REPORTS)
     for done, call in enumerate(calls):
         if done % step == 0:

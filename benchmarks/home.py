@@ -47,7 +47,7 @@ class Turn:
         self.answers.append(answer)
 
     def check(self, answer: Answer) -> None:
-        """The same without keeping the answer, which may hold a megabyte of packets."""
+        """Check an answer without keeping it: it may hold a megabyte of packets."""
         self._disk.require_synced(self.written)
         if answer.error is not None:
             raise answer.error

@@ -37,7 +37,7 @@ class Dose(NamedTuple):
 
     @property
     def table(self) -> str:
-        """The same as Parquet files."""
+        """The stock as Parquet files."""
         return f"table{self.size}"
 
     @property

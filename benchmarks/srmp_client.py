@@ -150,7 +150,7 @@ async def post(address: str, connections: int, count: int, meter: Meter) -> None
 
 
 def post_all(address: str, connections: int, count: int, meter: Meter) -> None:
-    """The same, from outside of any loop."""
+    """Post all messages, called from outside of any loop."""
     uvloop.run(post(address, connections, count, meter))
 
 

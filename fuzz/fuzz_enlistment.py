@@ -42,7 +42,7 @@ def fuzz_one(data: bytes) -> bool:
 
 
 def _signed(data: bytes) -> bool:
-    """The same fields, made by somebody who has the key."""
+    """The fields, signed with the right key."""
     if len(data) < 45:
         return False
     url = bytes(byte & 0x7F for byte in data[40 : 40 + URL_LENGTH_MAX]).decode()

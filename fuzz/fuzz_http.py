@@ -84,7 +84,7 @@ def requests_of(data: bytes, piece: int) -> tuple[list[HttpRequest], bool]:
 
 
 def responses_of(data: bytes, piece: int) -> tuple[list[ResponseHead], bool]:
-    """The same for responses, up to the one that ends its connection."""
+    """The responses of a stream, up to the one that ends its connection."""
     reader = ResponseReader(SETTINGS)
     found: list[ResponseHead] = []
     for at in range(0, len(data), piece):

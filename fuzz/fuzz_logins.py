@@ -13,7 +13,7 @@ class Book:
     """One account."""
 
     def nt_hash(self, user: str) -> bytes | None:
-        """The same for every spelling of its name."""
+        """One hash for every spelling of a name."""
         return nt_hash("secret") if user.lower() == "alice" else None
 
     def accepted(self, user: str, mechanism: str) -> Identity:

@@ -156,7 +156,7 @@ def fuzz_one(data: bytes) -> bool:
     assert glance(found.packet) == found.seen
     if found.authenticated:
         kind = SignatureKind(found.signature_kind)
-        assert (kind, hash_input(Packet(found.packet), kind)) in _GENUINE, "nobody signed that"
+        assert (kind, hash_input(Packet(found.packet), kind)) in _GENUINE, "that was never signed"
     if seen.security_at and found.refusal is None:
         flags = SecurityFlags(struct.unpack_from("<H", found.packet, found.seen.security_at)[0])
         assert bool(flags.authenticated) == found.authenticated

@@ -40,7 +40,7 @@ class Glass:
     signature_size = len(SIGNATURE)
 
     def signature_size_at(self, level: Level) -> int:
-        """The same at every level."""
+        """One size of signatures at every level."""
         return self.signature_size
 
     @property

@@ -136,7 +136,7 @@ def _messages() -> dict[str, bytes]:
         "connector type that is not there": _cut(flagged(plain, connector_type=1), size),
         "label longer than the packet": changed(plain, (properties + 1, U8, 0xFF)),
         "body longer than the packet": changed(plain, (properties + 32, U32, FAR)),
-        "body that ends behind its packet": changed(plain, (properties + 32, U32, size)),
+        "body that ends after its packet": changed(plain, (properties + 32, U32, size)),
         "extension longer than the packet": changed(plain, (properties + 52, U32, FAR)),
         "sizes that add up to little": changed(
             plain, (properties + 32, U32, 0x8000_0010), (properties + 52, U32, 0x8000_0000)
@@ -165,7 +165,7 @@ def _messages() -> dict[str, bytes]:
         "over HTTP, envelope longer than the packet": over_http(FAR, 0, 0, 0),
         "over HTTP, envelope without end": over_http(2, 0, 0, 0, "<a".encode("utf-16-le")),
         "over HTTP, compound message longer than the packet": over_http(1, FAR, 0, 0, bytes(2)),
-        "over HTTP, body behind the compound message": over_http(1, 0, 16, 0x7FFF_FFFF, bytes(2)),
+        "over HTTP, body after the compound message": over_http(1, 0, 16, 0x7FFF_FFFF, bytes(2)),
         "over HTTP, body that wraps around": over_http(1, 0, 0x10, FAR - 8, bytes(2)),
     }
 

@@ -230,7 +230,7 @@ def render(evidence: Evidence) -> str:
         "",
         "Generated from the tests by `make docs`; do not edit. Each rule is one statement of a",
         "document in our own words. *done*: the tests named would fail without it. *by ruling*:",
-        "the ruling named replaces it; its tests prove what the ruling says. *waiting*: a later",
+        "the ruling named replaces it; its tests prove the ruling. *waiting*: a later",
         "part of the project brings it. *not done*: left out, with the reason. *open*: not decided",
         "yet. Where we depart from the letter of a document, `deviations.md` states why.",
         "",

@@ -662,7 +662,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=40, help="mutants to try")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another choice")
     parser.add_argument(
-        "--minutes", type=float, default=20.0, help="time for the mutants, behind the baseline"
+        "--minutes", type=float, default=20.0, help="time for the mutants, after the baseline"
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", default=PACKAGE, help="only files below this folder")

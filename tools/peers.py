@@ -99,12 +99,12 @@ PEERS = {
     "redis": Peer(
         package="redis-server",
         probe=("redis-server", "--version"),
-        why="is the foreign system behind a connector",
+        why="is the foreign system of a connector",
     ),
     "postgres": Peer(
         package="postgresql",
         probe=("postgres", "--version"),
-        why="commits and rolls back together with queues, whoever dies on the way",
+        why="commits and rolls back together with queues, even if a process dies on the way",
         folder="/usr/lib/postgresql/*/bin",
     ),
     "samba": Peer(
@@ -183,7 +183,7 @@ def install() -> str | None:
     if os.geteuid() != 0:
         return f"make peers needs root to install {' '.join(wanted)}"
     if shutil.which("apt-get") is None:
-        return f"make peers knows apt-get only; install {' '.join(wanted)} by other means"
+        return f"make peers uses apt-get only; install {' '.join(wanted)} by other means"
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *wanted]):
         if subprocess.run(["apt-get", *command], env=environment).returncode:

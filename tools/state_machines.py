@@ -139,7 +139,7 @@ def main(words: list[str]) -> int:
     """Writes the page, or compares it."""
     if words == ["--check"]:
         if PAGE.read_text(encoding="utf-8") != page():
-            print(f"{PAGE.name} is not what the tables say: run python -m tools.state_machines")
+            print(f"{PAGE.name} differs from the tables: run python -m tools.state_machines")
             return 1
         return 0
     PAGE.write_text(page(), encoding="utf-8")

@@ -64,12 +64,12 @@ class PosthouseServer(Server):
         request.add_header("Authorization", f"Bearer {token}")
         with urllib.request.urlopen(request) as answer:
             found = _SYNCS.search(answer.read())
-        assert found is not None, "the metrics do not tell how often was synced"
+        assert found is not None, "the metrics do not show the number of syncs"
         return int(float(found[1]))
 
 
 class BinaryServer(PosthouseServer):
-    """The same for a producer that comes as another queue manager."""
+    """A server for a producer that connects as another queue manager."""
 
     title: ClassVar[str] = "Posthouse, MS-MQQB"
     durable: ClassVar[str] = "session acknowledgment after fdatasync of the log"

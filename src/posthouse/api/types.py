@@ -431,7 +431,7 @@ class SelectToBody(SelectBody, kw_only=True):
 
 
 class ResendBody(SelectBody, kw_only=True):
-    """The same; without `to` each message goes where it was sent to at first."""
+    """Which messages are sent again; without `to`, each to its first destination."""
 
     to: Name | None = None
 

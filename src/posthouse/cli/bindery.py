@@ -408,7 +408,7 @@ def delete_property(
     """
     confirm(lambda: f"Delete {property} of {name}?", yes)
     done = remote.ask(Done, "DELETE", _property(name, type, property))
-    _done(remote, done, f"{name.upper()} has no {property.upper()} any more.")
+    _done(remote, done, f"{name.upper()} no longer has {property.upper()}.")
 
 
 # -- sets

@@ -43,7 +43,7 @@ Commands that talk to a queue manager have these options too:
 `--url https://...` trusts the authorities of the system; `SSL_CERT_FILE` names a PEM file with
 another authority, or with the certificate of the queue manager itself.
 
-The others are local, they talk to nobody: `serve` is a queue manager itself (its `--json` prints
+The others are local: `serve` is a queue manager itself (its `--json` prints
 the line of the ready file), `restore` and `doctor` work on a home that no other has open, `decode`
 on files, `selftest` in memory, `bench` and `demo` in directories of their own, `completion` prints
 a script, `pipeline list` a list, and `pipeline erase` works on the files of a lake.
@@ -77,9 +77,9 @@ as in `not authenticated`. Filters also look into messages, by `text`, `format`,
 ## Exported messages
 
 `message export` writes one message a line, with the fields of the message JSON: `id`, `label`,
-`body` and `extension` in base64, and so on. `message import` sends all that a sender says: body and
+`body` and `extension` in base64, and so on. `message import` sends all that a sender sets: body and
 its type, label, priority, delivery, acknowledgments, journaling, admin and response queue,
-correlation, extension, times to live. What the queue manager itself says of a message is new:
+correlation, extension, times to live. What the queue manager itself sets is new:
 identifier, class, times, sender, lookup id.
 
 ## Messages in files

@@ -54,7 +54,7 @@ def selftest(
     it was to go, once and in order, and all journals, dead letters and acknowledgments with it.
     Everything follows from the seed, so a trial that failed fails again.
 
-    With --stranger somebody else is on the network who knows all GUIDs, sequences and message
+    With --stranger an attacker is on the network who has all GUIDs, sequences and message
     numbers and sends messages, acknowledgments and copies in the name of others, from addresses of
     its own. In a third of these trials a machine that sends gets other addresses meanwhile; in
     some, two machines send through one NAT. The promise stays the same for all but the stranger.

@@ -43,22 +43,22 @@ class SharedCore(SessionCore):
         self.lock = threading.RLock()
 
     def submit(self, request: Request) -> None:
-        """The same, alone."""
+        """Submit a request while no other thread uses the core."""
         with self.lock:
             super().submit(request)
 
     def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
-        """The same, alone."""
+        """End messages while no other thread uses the core."""
         with self.lock:
             return super().end(handle, lookup_ids, locked_in)
 
     def abandon(self, request: Request) -> None:
-        """The same, alone."""
+        """Give a request up while no other thread uses the core."""
         with self.lock:
             super().abandon(request)
 
     def close_handle(self, handle: QueueHandle) -> Request | None:
-        """The same, alone."""
+        """Close a handle while no other thread uses the core."""
         with self.lock:
             return super().close_handle(handle)
 

@@ -87,7 +87,7 @@ def run_steps(steps: Steps[T]) -> T:
 
 
 async def await_steps(steps: Steps[T]) -> T:
-    """The same, awaiting what has to be awaited."""
+    """Runs the steps one after the other, and awaits those that are awaitable."""
     give: Callable[[], Callable[[], Any]] = lambda: next(steps)  # noqa: E731
     while True:
         try:

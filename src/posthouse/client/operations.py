@@ -359,7 +359,7 @@ def begin(core: SessionCore) -> Operation[TransactionHandle]:
 
 
 def begin_soon(core: SessionCore) -> Operation[TransactionHandle]:
-    """The same without waiting for the answer: whatever is asked for in it does."""
+    """A new transaction, without waiting for the answer: later requests in it wait."""
     handle = core.begin_transaction()
     yield None  # what was handed over leaves now
     return handle

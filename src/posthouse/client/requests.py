@@ -256,7 +256,7 @@ class SendRequest(Request):
         return b"".join(self._parts())
 
     def parts(self) -> list[bytes]:
-        """The same; large packets are not copied for it."""
+        """The frame in parts, so that large packets are not copied."""
         return self._parts() if self.size >= frames.LARGE else [self.encode()]
 
     def _parts(self) -> list[bytes]:

@@ -21,7 +21,7 @@ from posthouse.security.descriptors import unpack_descriptor
 
 Kind = TypeVar("Kind", bound=DirectoryObject)
 
-# The same bits for every kind, like that for deleting ([MS-MQMQ] 2.2.23 to 2.2.27).
+# One set of bits for every kind, like that for deleting ([MS-MQMQ] 2.2.23 to 2.2.27).
 GET_PROPERTIES: Final = rights.GET_QUEUE_PROPERTIES
 SET_PROPERTIES: Final = rights.SET_QUEUE_PROPERTIES
 

@@ -275,7 +275,7 @@ class DirectoryService:
         self._read_surroundings(now_ms)
 
     def noted(self, values: Iterable[DirectoryObject]) -> None:
-        """The same for a part of what has changed, before all of it is known."""
+        """Some objects of the directory have changed; more changes may follow."""
         for value in values:
             self._changed(value)
 

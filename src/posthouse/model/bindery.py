@@ -144,7 +144,7 @@ def object_name(name: str) -> str:
 
 
 def property_name(name: str) -> str:
-    """The same for a property."""
+    """A property's name as it is kept: in capitals. Refuses what cannot be one."""
     return _checked(name, PROPERTY_NAME_MAX)
 
 

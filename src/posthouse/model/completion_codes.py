@@ -33,7 +33,7 @@ Q_NOT_ACTIVE: Final = 0xD8
 Q_STN_NOT_SERVER: Final = 0xD9
 Q_HALTED: Final = 0xDA
 Q_MAX_SERVERS: Final = 0xDB
-# The same numbers mean something else in the answer to a login.
+# In the answer to a login these numbers mean something else.
 UNENCRYPTED_REFUSED: Final = 0xD6
 PASSWORD_TOO_SHORT: Final = 0xD8
 TOO_MANY_CONNECTIONS: Final = 0xD9
@@ -113,7 +113,7 @@ TABLE: Final = """\
   Wait, then log in with the right password.
 0x89D0 ERR_Q_IO_FAILURE
   The data of the queue or of the job could not be read or written.
-  Look into the log of the queue manager; `posthouse doctor` tells more.
+  Look into the log of the queue manager; `posthouse doctor` shows more.
 0x89D1 ERR_NO_QUEUE
   No job queue has this identifier.
   List the queues with `posthouse job queue list`, or make one: `posthouse job queue create NAME`.
@@ -181,7 +181,7 @@ TABLE: Final = """\
   Wildcards are for scans only.
   Name the object or property exactly.
 0x89F1 INVALID_BINDERY_SECURITY
-  There are the levels 0 to 4, and nobody gives more than they have.
+  There are the levels 0 to 4, and a caller cannot give more than it has.
   Give levels that exist and are yours, such as 0x31.
 0x89F2 NO_OBJECT_READ_PRIVILEGE
   The caller may not see this object.

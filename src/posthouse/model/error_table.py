@@ -46,7 +46,7 @@ _RESULT_CODES = """\
   No queue of this name exists here, or you may not see it.
   Check the spelling with `posthouse queue list`, or create the queue.
 0xC00E0004 MQ_ERROR_QUEUE_NOT_ACTIVE
-  The queue holds nothing to send and nobody has it open, so there is no state to report.
+  The queue holds nothing to send and is not open, so there is no state to report.
   Open the queue or send a message to it, then ask again.
 0xC00E0005 MQ_ERROR_QUEUE_EXISTS
   A queue with this path name exists already; letter case does not distinguish names.
@@ -113,13 +113,13 @@ _RESULT_CODES = """\
   Build the descriptor again, or set the rights with `posthouse queue grant`.
 0xC00E0022 MQ_ERROR_SENDERID_BUFFER_TOO_SMALL
   The identifier of the sender does not fit into the buffer given for it.
-  Provide as many bytes as the sender identifier length property says.
+  Provide as many bytes as the sender identifier length property has.
 0xC00E0023 MQ_ERROR_SECURITY_DESCRIPTOR_TOO_SMALL
   The security descriptor does not fit into the buffer given for it.
   Ask for the needed length first and pass a buffer of that size.
 0xC00E0024 MQ_ERROR_CANNOT_IMPERSONATE_CLIENT
   The server could not act in the name of the caller.
-  Log in with an account the server knows and allow it to use your identity.
+  Log in with an account of the server and allow it to use your identity.
 0xC00E0025 MQ_ERROR_ACCESS_DENIED
   The caller lacks the right that this operation needs.
   Ask an administrator for it: `posthouse queue access PATH` shows who has which right.
@@ -245,7 +245,7 @@ _RESULT_CODES = """\
   Close the handle and open the queue again.
 0xC00E0058 MQ_ERROR_TRANSACTION_ENLIST
   The queue manager could not join the transaction.
-  Use a transaction of this queue manager or of a peer it knows.
+  Use a transaction of this queue manager or of one of its peers.
 0xC00E005A MQ_ERROR_QUEUE_DELETED
   The queue was deleted while it was open.
   Close the handle; create the queue again if it is still needed.

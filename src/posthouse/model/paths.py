@@ -79,7 +79,7 @@ class PathName:
         return QueuePart(self.kind, self.queue, self.subqueue, self.suffix)
 
     def with_computer(self, computer: str) -> "PathName":
-        """The same queue name on another computer."""
+        """This path name with another computer name."""
         return replace(self, computer=computer)
 
     def with_subqueue(self, subqueue: str) -> "PathName":

@@ -112,7 +112,7 @@ def pack_time(local_s: int) -> bytes:
 
 
 def pack_target_time(moment: datetime) -> bytes:
-    """The same for a moment that a job is to wait for; `InvalidParameter` for other centuries.
+    """Six bytes of the time that a job waits for; refused outside of one century.
 
     Of 2080 two digits make 1980, and the job would not wait at all.
     """

@@ -31,7 +31,7 @@ class Reports:
         return values[0] if values else otherwise
 
     def tell(self, numbers: Iterable[int], call: Callable[[QueueManager, Queue], None]) -> None:
-        """The same for each of some outgoing queues, as far as they still exist."""
+        """Report something about several outgoing queues, as far as they still exist."""
 
         def run(manager: QueueManager) -> None:
             for number in numbers:

@@ -83,7 +83,7 @@ class Task:
         self.alive()
 
     def note(self, done: int, total: int, text: str = "") -> None:
-        """The same, for the next sign of life."""
+        """Keep the progress for the next report to the queue manager."""
         self._told = (max(done, 0), max(total, 0), text[:RESULT_MAX])
 
     def alive(self) -> None:

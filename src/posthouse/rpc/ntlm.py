@@ -97,7 +97,7 @@ class NtlmContext:
         return self._session is not None
 
     def signature_size_at(self, level: Level) -> int:
-        """The same at every level that has signatures."""
+        """The size of a signature, at every level that has signatures."""
         return SIGNATURE_SIZE
 
     def protect(

@@ -148,7 +148,7 @@ async def backup(
 def backup_embedded(
     driver: Driver, store: LogStore, target: Path, home: Path, progress: Progress = _silent
 ) -> Manifest:
-    """The same for a queue manager in this process, which waits meanwhile."""
+    """A backup of a queue manager in this process, which stops working until it is done."""
     _require_new(target, home)
     cut = driver.run(lambda m: Cut(store))
     try:

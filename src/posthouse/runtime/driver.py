@@ -52,7 +52,7 @@ OnNeed = Callable[[AuthorityNeeded, Call, Release], None]
 
 
 def made_again(need: AuthorityNeeded, answer: Answered, call: Call) -> Call:
-    """The same call, with an answer of the authority."""
+    """The call that was broken off, repeated with the answer of the authority."""
     return lambda manager: manager.directory.again(need, answer, lambda: call(manager))
 
 
@@ -214,12 +214,12 @@ class Driver:
         return self._alone(call).value  # type: ignore[return-value]
 
     def read(self, call: Callable[[QueueManager], Read | None]) -> Delivery | None:
-        """The same for a read that finds its message now or not at all."""
+        """One read that finds its message now or not at all, durable when it returns."""
         answer = self._alone(call)
         return Delivery(answer.value, answer.packets[0]) if isinstance(answer.value, Read) else None
 
     def read_many(self, call: Callable[[QueueManager], list[Read]]) -> list[Delivery]:
-        """The same for several messages at once."""
+        """One read of several messages, durable when it returns."""
         answer = self._alone(call)
         assert isinstance(answer.value, list)
         return [Delivery(*pair) for pair in zip(answer.value, answer.packets, strict=True)]

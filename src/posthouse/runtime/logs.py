@@ -68,7 +68,7 @@ def text_line(moment: datetime, level: str, name: str, details: dict[str, object
 
 
 def json_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
-    """The same as one JSON object, in ASCII."""
+    """An event as one JSON object, in ASCII."""
     line: dict[str, object] = {"time": stamp(moment), "level": level, "event": name}
     line |= {key: plain_value(value) for key, value in details.items() if key not in line}
     return json.dumps(line, allow_nan=True).replace("\x7f", "\\u007f")

@@ -235,7 +235,7 @@ class Loop:
         self._meter.called(call, perf_counter() - begun)
 
     async def call(self, call: Call) -> Answer:
-        """The same for a door that awaits: its answer, refusals included."""
+        """Runs a call and awaits its answer; a refusal is part of the answer."""
         answered: asyncio.Future[Answer] = self._loop.create_future()
 
         def release(answer: Answer) -> None:
@@ -246,7 +246,7 @@ class Loop:
         return await answered
 
     async def run(self, call: Callable[[QueueManager], T]) -> T:
-        """The same for its value; raises its refusal."""
+        """Runs a call and awaits its value; raises its refusal."""
         answer = await self.call(call)
         if answer.error is not None:
             raise answer.error

@@ -142,7 +142,7 @@ class Caller:
         )
 
     def narrowed(self, scopes: Scopes | None, limit: int = ~0) -> Self:
-        """The same caller, limited to the queues and rights of a token; nothing widens it again."""
+        """This caller with the queues and rights of a token only; nothing widens it again."""
         assert self.scopes is None
         return type(self)(
             self.sid,

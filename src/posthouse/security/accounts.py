@@ -97,7 +97,7 @@ def _usable(password: str) -> bool:
 
 
 def _scrypt(password: str, salt: bytes, cost: ScryptCost) -> bytes:
-    # The same characters can be typed composed or decomposed; one form makes them one password.
+    # A character can be typed composed or decomposed; one form makes them one password.
     secret = unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
     return hashlib.scrypt(
         secret, salt=salt, n=cost.n, r=cost.r, p=cost.p, maxmem=2 * cost.memory, dklen=32

@@ -105,7 +105,7 @@ class Ace(NamedTuple):
         return self.kind in (ALLOWED, DENIED) and not self.flags
 
     def with_mask(self, mask: int) -> Self:
-        """The same entry with another mask."""
+        """This entry with another mask."""
         return self._replace(body=_U32.pack(mask) + self.body[4:])
 
     def pack(self) -> bytes:

@@ -229,7 +229,7 @@ class SimDisk(Disk):
         return [operation for _, operation in self._pending()]
 
     def clone(self) -> "SimDisk":
-        """The same disk again, unsynced changes and planned faults included; open files are not.
+        """A copy of the disk with unsynced changes and planned faults, but no open files.
 
         Cheap: content is shared until one of the two changes it.
         """

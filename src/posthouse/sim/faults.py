@@ -57,7 +57,7 @@ class Faults:
         self.plan: list[Fault] = []
 
     def copy(self) -> "Faults":
-        """The same counts and plan again."""
+        """A copy with the present counts and plan."""
         other = Faults()
         other.calls = self.calls.copy()
         other.plan = [replace(fault) for fault in self.plan]

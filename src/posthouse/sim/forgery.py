@@ -183,7 +183,7 @@ class Forger:
         )
 
     def stream_receipt(self, aim: Aim, slot: Slot) -> bytes:
-        """The same over HTTP, for a stream."""
+        """A forged receipt over HTTP, for a stream."""
         guid = aim.source.manager.machine.identifier
         stream_id, to = stream_id_of(guid, slot.sequence_id), _receipts_name(aim.source.address)
         place = slot.sequence_id, slot.number

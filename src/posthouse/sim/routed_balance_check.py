@@ -76,7 +76,7 @@ def _sheet(event: Event) -> Sheet:
 
 
 class RoutedAccount(Account):
-    """The same promises, with more machines that may forget, be too late, or see a circle."""
+    """The account of a routed trial: more machines may lose, delay or loop messages."""
 
     def __init__(
         self,

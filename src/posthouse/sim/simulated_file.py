@@ -45,7 +45,7 @@ class Inode:
         self._borrowed = False
 
     def copy(self) -> "Inode":
-        """The same state again; the bytes are shared until one side changes them."""
+        """A copy of the state; the bytes are shared until one side changes them."""
         other = Inode.__new__(Inode)
         other.durable, other.live = self.durable, self.live
         other.changes = list(self.changes)

@@ -166,7 +166,7 @@ class StrangerTrial(Trial):
 
 
 class StrangerRoutedTrial(StrangerTrial, RoutedTrial):
-    """The same among seven machines in three sites."""
+    """A trial with a stranger among seven machines in three sites."""
 
     def _names(self) -> tuple[str, ...]:
         self._behind_nat = False

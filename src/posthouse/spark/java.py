@@ -126,7 +126,7 @@ def inspect(home: Path) -> Java | None:
 
 
 def _asked(program: Path) -> str:
-    """The same words as in a file `release`, from the program itself."""
+    """The lines of a file `release`, asked from the program itself."""
     version = _output(program, "-version")
     number = re.search(r'version "([^"]+)"', version)
     if number is None:

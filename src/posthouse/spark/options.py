@@ -251,7 +251,7 @@ SOURCE: Final = (
     Option("endingOffsets", position, LATEST, "where a batch read ends: latest or JSON"),
     Option("endingTimestamp", moment, None, "a batch read leaves out what arrived from then on"),
     Option("maxMessagesPerTrigger", positive, None, "messages in one micro-batch, at most"),
-    Option("maxOffsetsPerTrigger", positive, None, "the same, as Kafka users know it"),
+    Option("maxOffsetsPerTrigger", positive, None, "Kafka's name for maxMessagesPerTrigger"),
     Option("maxBytesPerTrigger", size, None, "bytes in one micro-batch, at most"),
     Option("minPartitions", positive, None, "partitions to make, at least"),
     Option("maxRecordsPerPartition", positive, None, "messages in one partition, at most"),

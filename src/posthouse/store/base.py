@@ -62,7 +62,7 @@ class Store(Protocol):
         """
 
     def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
-        """The same for several, in that order; Unreadable when any of them cannot be had."""
+        """The packets of several messages, in that order; Unreadable if any cannot be read."""
 
     def read_sender(self, number: int) -> bytes:
         """The verified sender stored with a message."""

@@ -106,7 +106,7 @@ class ExpressMessages:
         self.memory_bytes += len(head) + len(packet) + _OVERHEAD
 
     def put_all(self, records: list[Record]) -> None:
-        """The same for several."""
+        """Several new messages."""
         self.memory.update([(number, (head, packet)) for _, number, head, packet in records])
         sizes = sum([len(head) + len(packet) for _, _, head, packet in records])
         self.memory_bytes += sizes + _OVERHEAD * len(records)
@@ -150,15 +150,15 @@ class ExpressMessages:
         return checked_record(segment.file, express_name(segment.number), place)[HEADER_SIZE:]
 
     def parts(self, number: int) -> tuple[bytes, bytes] | None:
-        """The same apart, of a message in memory."""
+        """Arrival block and packet of a message in memory, as two values."""
         return self.memory.get(number)
 
     def parts_of_each(self, numbers: list[int]) -> list[tuple[bytes, bytes] | None]:
-        """The same for several, None for each that is not in memory."""
+        """Arrival blocks and packets of messages; None for each that is not in memory."""
         return list(map(self.memory.get, numbers))
 
     def parts_of_all(self, numbers: list[int]) -> list[tuple[bytes, bytes]] | None:
-        """The same for several; None unless all of them are in memory."""
+        """Arrival blocks and packets of messages; None unless all of them are in memory."""
         memory = self.memory
         if not memory or (numbers and numbers[0] not in memory):
             return None

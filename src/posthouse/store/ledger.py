@@ -93,7 +93,7 @@ class StoreLedger:
         self.said(skimmed(change), segment, carried=carried)
 
     def said(self, change: Skimmed, segment: Segment, *, carried: bool) -> None:
-        """The same for one that was only skimmed."""
+        """A CHANGE or CARRY record that was skimmed, without its rows."""
         if carried:
             segment.fixed_bytes += CHANGE_WEIGHT  # so that what compaction wrote is never due
         for run in change.published:

@@ -1,4 +1,4 @@
-"""The same contract in memory: for tests of the engine, and for queues nobody needs tomorrow."""
+"""A store in memory: for tests of the engine, and for queues that need not survive."""
 
 from __future__ import annotations
 

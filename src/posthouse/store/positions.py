@@ -65,7 +65,7 @@ class Positions:
         _pack(page, (number & _MASK) * _ENTRY_SIZE, segment, offset, size)
 
     def put_run(self, numbers: list[int], segment: int, offsets: list[int], end: int) -> None:
-        """The same for records one after the other, the last of them up to `end`."""
+        """The newest records of messages, one after the other, the last of them up to `end`."""
         count, first = len(numbers), numbers[0]
         ends = [*offsets[1:], end]
         if numbers != list(range(first, first + count)):
@@ -103,7 +103,7 @@ class Positions:
         return place
 
     def get_many(self, numbers: list[int]) -> list[LogPosition | None]:
-        """The same for several; those that are numbered in a row are looked up at once."""
+        """Where several messages lie; consecutive numbers are looked up at once."""
         found: list[LogPosition | None] = []
         at, count, new = 0, len(numbers), _place
         while at < count:

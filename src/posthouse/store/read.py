@@ -53,7 +53,7 @@ def checked_record(file: File, name: str, place: LogPosition) -> bytes:
 
 
 def verified(data: bytes, name: str, place: LogPosition) -> bytes:
-    """The same bytes, if they are the record of that place."""
+    """These bytes, if they are the record of that place."""
     if len(data) != place.size or crc32(memoryview(data)[4:]) != CRC.unpack_from(data)[0]:
         raise StoreDamaged(name, place.offset, WRONG, place[:3])
     return data

@@ -166,7 +166,7 @@ class Healing:
         return self._from_index(piece) or self._beginning(piece) or self._given_up(piece)
 
     def _from_index(self, piece: Piece) -> bytes:
-        """The same records again, but for the packets."""
+        """The records of a segment from its index, without the packets."""
         entries = [e for e in self.index if piece.offset <= e.offset < piece.end]
         if len(entries) != piece.bad:
             return b""

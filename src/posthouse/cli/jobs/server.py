@@ -219,7 +219,7 @@ def spark(
         typer.Option(
             "--code-user",
             metavar="USER",
-            help="System user that runs PySpark files (default for root: nobody).",
+            help="System user that runs PySpark files (default for root: the user `nobody`).",
         ),
     ] = None,
     trust_code: Annotated[

@@ -93,6 +93,6 @@ def pages(
 def found_messages(
     remote: Remote, source: str | None, where: str | None, *, bodies: bool
 ) -> Iterator[MessageJson]:
-    """The same, one by one."""
+    """The messages that `pages` gives, one by one."""
     for page in pages(remote, source, where, bodies=bodies):
         yield from page.messages

@@ -127,7 +127,7 @@ class NcpLink:
             raise self._lose(error) from None
 
     def ask(self, call: NcpCall[Any, Any], asked: Any) -> bytes:
-        """The same with the data of the answer as it came."""
+        """One call, answered with the bytes of the reply."""
         with self._lock:
             if self._lost is not None:
                 raise self._lost

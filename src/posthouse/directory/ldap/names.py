@@ -133,7 +133,7 @@ def equal(attribute: str, value: str | bytes) -> str:
 
 
 def equal_octets(attribute: str, value: bytes) -> str:
-    """The same for bytes, also where the schema gives the attribute no rule of equality."""
+    """The filter for a value of bytes, also where the schema has no equality rule for it."""
     octets = escaped_value(value)
     return f"(|({attribute}={octets})({attribute}:2.5.13.17:={octets}))"
 

@@ -141,7 +141,7 @@ class Tokens:
         return gone
 
     def _user_goes(self, user: str, change: Change) -> None:
-        """The same, whatever door they were removed through."""
+        """A user was removed by another part of the engine: remove the user's tokens."""
         gone = self.sessions_of(user)
         for token_id in gone:
             self.remove(token_id, change)

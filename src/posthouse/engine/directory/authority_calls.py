@@ -57,7 +57,7 @@ class Asking:
         return list(zip(given, answer, strict=True))
 
     def ask(self, orders: Sequence[Order]) -> Stored:
-        """The same for whoever wants the objects alone."""
+        """What the authority stored for these orders, without the orders themselves."""
         return [value for _, value in self.made(orders)]
 
     def again(self, need: AuthorityNeeded, answer: Answered, call: Callable[[], T]) -> T:

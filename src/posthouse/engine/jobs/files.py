@@ -245,7 +245,7 @@ class JobFiles:
             raise QmsError(completion, error.cause, error.remedy) from None
 
     def append(self, job: Job, offset: int, data: bytes, change: Change) -> None:
-        """The same in the caller's step."""
+        """Write to a job file, as part of the caller's change."""
         for at in range(0, len(data), CHUNK_MAX):
             self._append(job, offset + at, data[at : at + CHUNK_MAX], change)
 

@@ -71,7 +71,7 @@ def pack_state(state: JobState) -> bytes:
 
 
 def unpack_state(data: bytes) -> JobState:
-    """The same read back."""
+    """The state that a record holds."""
     return JobState(*_STATE.unpack(data))
 
 

@@ -75,7 +75,7 @@ class JobService(Jobs):
         self.core.commit(change)
 
     def detach(self, station: Station, queue: JobQueue, change: Change) -> None:
-        """The same in the caller's step."""
+        """Detach a queue server, as part of the caller's change."""
         for job in list(station.servicing.values()):
             if job.entry.queue_id == queue.id:
                 self.service_lost(job, change, "its server has left the queue")

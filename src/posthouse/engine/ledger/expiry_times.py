@@ -34,7 +34,7 @@ class Calendar:
         self.count += 1
 
     def add_run(self, second: int, numbers: range) -> None:
-        """The same for several."""
+        """Notes that these messages are to be looked at in this second."""
         self._day(second).extend(numbers)
         self.count += len(numbers)
 

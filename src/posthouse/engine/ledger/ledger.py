@@ -410,7 +410,7 @@ class Ledger:
         holder.held.update(numbers)
 
     def unlock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
-        """The same as `unlock` for several messages of one reader."""
+        """Unlock several messages of one reader."""
         pop, held = self.locks.pop, self.state.calendar.held
         for number in numbers:
             lock = pop(number)

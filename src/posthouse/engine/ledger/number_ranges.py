@@ -65,7 +65,7 @@ class Numbers:
         return at >= 0 and first + count <= self._ends[at]
 
     def copy(self) -> Numbers:
-        """The same numbers, which may go another way."""
+        """An independent copy of the set."""
         other = Numbers()
         other._starts, other._ends = list(self._starts), list(self._ends)
         return other

@@ -118,7 +118,7 @@ ARRIVAL_SIZE = ARRIVAL.size
 _pack_arrival = ARRIVAL.pack
 ARRIVAL_OF_ROW = struct.Struct("<Q44sIHIIIIHH")  # the same, with the row packed already
 assert ARRIVAL_OF_ROW.size == ARRIVAL_SIZE
-# The same in two parts: what each message has of its own, and what messages that are alike share.
+# The block in two parts: what each message has of its own, and what alike messages share.
 ARRIVAL_FRONT, ARRIVAL_REST = struct.Struct("<Q44s"), struct.Struct("<IHIIIIHH")
 assert ARRIVAL_FRONT.size + ARRIVAL_REST.size == ARRIVAL_SIZE
 
@@ -388,7 +388,7 @@ def skimmed(change: Change) -> Skimmed:
 
 
 def skim_change(payload: bytes) -> Skimmed:
-    """The same for a record of our own, whose rows nobody wants."""
+    """A CHANGE record of our own, skimmed: without its rows."""
     cursor = _Cursor(payload)
     count, ends, defines = cursor.unpack(_COUNTS)
     runs: tuple[list[Publish], list[Dropped]] = ([], [])

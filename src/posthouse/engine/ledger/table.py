@@ -59,7 +59,7 @@ class MessageTable:
         return rows
 
     def find(self, numbers: Iterable[int]) -> list[Row]:
-        """The same for messages of which some may be gone: their rows have no queue."""
+        """The rows of messages, some of which may be gone; the row of such a one has no queue."""
         pages, row_type = self._pages, Row
         return [
             _row(

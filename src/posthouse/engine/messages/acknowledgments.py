@@ -82,7 +82,7 @@ class Acks:
             self.administration(self.core.packet(number), row, message_class, step)
 
     def refused(self, packet: bytes, row: Row, message_class: int, change: Change | None) -> None:
-        """The same for a message that was not taken in."""
+        """Administration Acknowledgment for a message that was refused on arrival."""
         if self._is_wanted(row, message_class):
             self.administration(packet, row, message_class, change)
 

@@ -252,7 +252,7 @@ class Sending:
         packets: list[bytes],
         transaction: Transaction | None,
     ) -> list[int]:
-        """The same for packets a client built; identity and time are stamped into a copy.
+        """Enqueue packets that a client built; identity and time are stamped into a copy.
 
         One refusal refuses them all. Returns their ordinals.
         """

@@ -223,7 +223,7 @@ class MessageOutcomes:
             self.core.end(number, row, RECEIVED, change)
 
     def transferred_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
-        """The same for many, in the open step of the log; whoever looks at one loses it."""
+        """The destination has these messages: journal copies for those that asked for one."""
         if self._leave_nothing(numbers, rows):
             self._end_together(queue, numbers, rows)
             return

@@ -47,7 +47,7 @@ class Fetching(MessageReading):
             ((effects.senders[number], effects.packets[number]),) = self._read_many([number])
 
     def fetch_many(self, numbers: list[int]) -> None:
-        """The same for several; Unreadable if any of them is damaged."""
+        """Puts packets into the turn's effects; Unreadable if any of them is damaged."""
         effects = self.core.effects
         missing = numbers
         if effects.records or effects.packets:

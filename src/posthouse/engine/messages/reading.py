@@ -107,7 +107,7 @@ class MessageReading:
     def seek_back(
         self, queue: Queue, place: QueuePosition | None, *, peek: bool
     ) -> tuple[QueuePosition, int] | None:
-        """The same, backward from in front of a place, or from the end."""
+        """Seek Available Message Position (3.1.7.3.2), backward from before a place or the end."""
         claim = None if peek else queue.claim
         for found, number in queue.state.order.backward(place, without=claim):
             if self.visible(number, peek):
@@ -268,7 +268,7 @@ class MessageReading:
         *,
         two_phase: bool,
     ) -> list[Read]:
-        """The same for the first available messages of a queue, in queue order."""
+        """Dequeue the first available messages of a queue, in queue order."""
         core = self.core
         if queue.claim is None:
             for row in rows:  # whatever stands in front of these is locked

@@ -161,16 +161,16 @@ class Groups:
         """MQ_ERROR_SHARING_VIOLATION for a destructive read while a group has the lease."""
         group = queue.consumer
         if group is not None and self.is_leased(group):
-            raise group.violation("nobody else receives meanwhile")
+            raise group.violation("no other reader may receive")
 
     def check_taking(self, queue: Queue, lookup_id: int) -> None:
-        """The same for a certain message; one that is claimed stays so without the lease."""
+        """Refuse to take a claimed message, or any while a group has the lease."""
         self.check_receiver(queue)
         if queue.consumer is not None and queue.claim and queue.claim.holds(lookup_id):
             raise queue.consumer.violation(f"the message with lookup id {lookup_id} is claimed")
 
     def check_idle(self, queue: Queue) -> None:
-        """The same for the end of the queue: neither a lease nor a claim."""
+        """Refuse to delete a queue while a group has a lease or a claim."""
         self.check_receiver(queue)
         if queue.consumer is not None and queue.consumer.has_claims:
             raise queue.consumer.violation("messages are claimed")
@@ -313,7 +313,7 @@ class Groups:
         if not group.consumes:
             return
         queue.consumer = group
-        error = group.violation("nobody else receives meanwhile")
+        error = group.violation("no other reader may receive")
         for order in [w.order for w in queue.waiters.values() if w.destructive]:
             core.waiting.cancel(order, error)
 

@@ -39,7 +39,7 @@ class StageKey(NamedTuple):
 
     @classmethod
     def unpack(cls, key: bytes) -> StageKey:
-        """The same read back."""
+        """The stage that a key of a definition names."""
         return cls(key[: -_KEY.size - 1].decode(), *_KEY.unpack(key[-_KEY.size :]))
 
 

@@ -193,7 +193,7 @@ class Stages:
             )
 
     def _check_queries(self, user: bytes) -> None:
-        """The same for what is known of queries, which outlives their stages."""
+        """Limit the queries whose last batch is kept, which outlive their stages."""
         settings, own = self.core.settings, self._queries_of[user]
         if (
             len(self.queries) >= settings.limits.stages_max

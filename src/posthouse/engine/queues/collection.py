@@ -485,7 +485,7 @@ class Queues(QueueNames):
         return there or self._create_outgoing(self.format_name(name), change, answers_at)
 
     def passing_target(self, name: FormatName, change: Change | None = None) -> Queue:
-        """The same for messages of others: a queue may be where we have not heard of it yet."""
+        """Where messages of other machines go; the queue may be on a machine not known yet."""
         if isinstance(name, PublicName) and self.is_unheard_of(name):
             return self._outgoing.get(name.key) or self._create_outgoing(name, change)
         return self.sending_target(name, change)

@@ -314,7 +314,7 @@ class ClientSessions:
         return self._sought_runs(at, ordinals), durable
 
     def _sought_runs(self, at: int, ordinals: list[int]) -> list[Run]:
-        """The same where copies, acknowledgments or changes lie between them."""
+        """Numbers and ordinals of messages that have other records between them."""
         runs: list[Run] = []
         expected = iter(ordinals)
         ordinal = next(expected, None)

@@ -89,7 +89,7 @@ class Coordinator:
         return self._token(transaction, self.peers.named(name).guid)
 
     def token_for(self, transaction: Transaction, guid: bytes) -> bytes:
-        """The same for a peer by its identifier."""
+        """Makes a peer, by its identifier, a participant, and returns the token for it."""
         if self.peers.of(guid) is None:
             raise TransactionEnlist(
                 f"the queue manager {format_guid(guid)} is not a peer of this one",

@@ -36,7 +36,7 @@ def answerable(
 
 
 def addressed(core: Core, queue: Queue, batch: Batch) -> list[Batch]:
-    """The same for packets that a client built; what cannot be encrypted is refused at once.
+    """Packets of a client, addressed so that they can be answered, or refused if not encryptable.
 
     One that was read elsewhere may say that it came over HTTP: sent again it did not.
     """

@@ -54,7 +54,7 @@ class ReceivedBatch:
         self.note_one(source, seen.ordinal, digest, recoverable=recoverable)
 
     def note_one(self, source: bytes, ordinal: int, digest: bytes, *, recoverable: bool) -> None:
-        """The same by its identifier; of two contents under one the first has the name itself."""
+        """One more message for the history, by its identifier."""
         notes = self.recoverable if recoverable else self.express
         held = notes.setdefault(source, {})
         if held.setdefault(ordinal, digest) != digest:
@@ -287,7 +287,7 @@ def source_of(packet: bytes, seen: Glance) -> bytes:
 
 
 def refused_of(source: bytes, peer: Peer) -> bytes:
-    """The same for messages that were refused, by the address that they came from.
+    """The source of a refused message in the history, by the address that it came from.
 
     Otherwise a stranger could have messages of others refused before they are sent, and what those
     send afterwards would count as known.

@@ -150,7 +150,7 @@ class IncomingSequences:
         self.ended = EndedMessages(core)
         # By queue and source, then by the name of the queue that the sequence is for.
         self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
-        # The same with their hosts, the latest moved last.
+        # Those sequences with their hosts, the latest moved last.
         self._moved: Shared[tuple[int, bytes, str], str] = Shared(lambda key, host: host)
         # Sequences into queues that are deleted by now, by source and name: which queue it was.
         self._left = _Left()
@@ -326,7 +326,7 @@ class IncomingSequences:
     def incoming_at(
         self, number: int, source: bytes, format_name: str, via: str = ""
     ) -> IncomingTransactionalTransferInfo | None:
-        """The same for a queue that may be deleted.
+        """The sequence into a queue that may be deleted.
 
         A queue made again goes on where the last one of the name was: its senders do.
         """
@@ -364,7 +364,7 @@ class IncomingSequences:
     def all_at(
         self, number: int, source: bytes | None = None
     ) -> list[IncomingTransactionalTransferInfo]:
-        """The same for a queue that may be deleted."""
+        """All sequences into a queue that may be deleted, or those of one sender."""
         senders = self._incoming.get(number, {})
         chosen = list(senders.values()) if source is None else [senders.get(source, {})]
         return [info for found in chosen for info in found.values()]
@@ -410,7 +410,7 @@ class IncomingSequences:
         change: Change,
         address: str = "",
     ) -> None:
-        """The same for a sequence that was found.
+        """Count a rejected message of a sequence that was found.
 
         In the same step as the messages in front of it: where the sequence is may be new with them.
         """

@@ -501,7 +501,7 @@ class Sequences:
                 counts[queue.number] -= 1
 
     def left_all(self, queue: Queue, rows: list[Row]) -> None:
-        """The same for many."""
+        """These messages left their outgoing queue, for any reason."""
         number = queue.number
         if number in self._arrived:
             self._arrived[number] -= len([row for row in rows if row[11] & FLAG_ARRIVED])

@@ -559,7 +559,7 @@ class Receiving:
             return None
 
     def _take_run(self, peer: Peer, run: ArrivalRun) -> Verdict:
-        """The same as `_take` for each, all at once."""
+        """Take all messages of a run in one step; the result is that of `_take` for each."""
         core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
         core.sending.accept(queue, run.batch, run.flags, None, b"", "", change, run.host)
         sequences: tuple[tuple[int, bytes], ...] = ()

@@ -152,7 +152,7 @@ class Headers(NamedTuple):
     alike: bytes = b""  # instead of keys: what all packets share, and with them senders
 
     def picked(self, which: Any) -> Headers:
-        """The same of some rows."""
+        """The headers of some of the rows."""
         keys = tuple(key.filter(pa.array(which)) for key in self.keys)
         return Headers._make([*(value[which] for value in self[:-2]), keys, self.alike])
 

@@ -201,7 +201,7 @@ class QueueColumns:
         return usual.cutter.cut(usual.headers.packet_at + span["body_at"], span["body_size"])
 
     def extension(self, usual: Usual) -> Any:
-        """The same for the extension."""
+        """The bytes of the extensions, as they lie in the log."""
         span = usual.headers.arrival
         sizes = span["extension_size"]
         if not sizes.any():

@@ -232,7 +232,7 @@ def routed(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
 
 
 def routed_or_none(manager: QueueManager, guid: bytes) -> tuple[bytes, ...]:
-    """The same, none of them while there is no way."""
+    """The next hops for another queue manager; empty while there is no route."""
     try:
         return routed(manager, guid)
     except Unresolved:

@@ -89,7 +89,7 @@ class BinaryNode(StreamNode):
             return  # the timer says no
 
     async def stop(self, deadline_s: float) -> None:
-        """The same, and no more pings."""
+        """Stop as `BinaryNode` does, and send no more pings."""
         await super().stop(deadline_s)
         for asker in self._askers.values():
             asker.close()

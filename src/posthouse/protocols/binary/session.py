@@ -167,7 +167,7 @@ class BinarySession:
             self._finish(reason)
 
     def leave(self, reason: str) -> None:
-        """The same on our own account: the peer is first told what it need not send again."""
+        """Close the session by our own decision, after acknowledging what has arrived."""
         if self.is_open:
             self._acknowledge()
         self.close(reason)

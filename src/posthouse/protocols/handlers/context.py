@@ -139,7 +139,7 @@ class Context:
     outflow: Outflow | None = None
     """For answers that are streams, where the door can carry one."""
     inflow: Inflow | None = None
-    """The same for requests."""
+    """For requests that are streams, where the door can carry one."""
     association: object | None = None
     """The client session that asks; None over plain HTTP."""
     address: str = ""

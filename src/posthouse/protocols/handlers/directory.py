@@ -51,7 +51,7 @@ def show_directory(
 def import_directory(
     manager: QueueManager, context: Context, params: Nothing, body: DirectoryImportBody
 ) -> DirectoryChangeJson:
-    """Makes the directory say what a document says, all of it or nothing."""
+    """Changes the directory to match a document, all of it or nothing."""
     context.require_administrator()
     found = manager.directory.take_in(
         body.document, prune=body.prune, only=body.only, dry_run=body.dry_run

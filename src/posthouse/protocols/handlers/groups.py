@@ -186,7 +186,7 @@ def _own(manager: QueueManager, context: Context, params: GroupParams) -> Group:
 def claim_messages(
     manager: QueueManager, context: Context, params: GroupParams, body: ClaimBody
 ) -> GroupJson:
-    """Claims messages, durably: they are nobody else's until acknowledged or released.
+    """Claims messages, durably: no other reader gets them until they are acknowledged or released.
 
     Messages that the group has not acknowledged and that lie below `after` refuse the claim: its
     reader has not read them. So does the claim of another stream, unless all of it is read again.
@@ -241,7 +241,7 @@ def release_group(
 def set_group(
     manager: QueueManager, context: Context, params: GroupParams, body: PositionBody
 ) -> GroupJson:
-    """Sets the position of a group that nobody reads for and that has no claims."""
+    """Sets the position of a group that has no reader and no claims."""
     group = _own(manager, context, params)
     manager.groups.set_position(group, _position(manager, group.queue, body.position))
     context.tell(
@@ -257,7 +257,7 @@ def set_group(
 def delete_group(
     manager: QueueManager, context: Context, params: GroupParams, body: Nothing
 ) -> Done:
-    """Deletes a group that nobody reads for and that has no claims; messages stay."""
+    """Deletes a group that has no reader and no claims; messages stay."""
     group = _own(manager, context, params)
     manager.groups.delete(group)
     context.tell(manager, "group_deleted", queue=group.queue.name, group=group.name)

@@ -167,7 +167,7 @@ def start_job(manager: QueueManager, context: Context, params: JobParams, body: 
 def change_job(
     manager: QueueManager, context: Context, params: JobParams, body: JobChangeBody
 ) -> JobJson:
-    """Changes what a job says of how to process it (NWChangeQueueJobEntry)."""
+    """Changes how a job is to be processed (NWChangeQueueJobEntry)."""
     with working(manager, context, params.station) as station:
         job, queues = _seen(manager, station, params), manager.jobs
         changed = changed_job(manager, queues.describe(job), body)

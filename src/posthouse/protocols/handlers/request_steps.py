@@ -239,7 +239,7 @@ def at_once(call: Callable[[QueueManager], T]) -> Steps[T]:
 
 
 def looked_at(call: Callable[[QueueManager], T]) -> Steps[T]:
-    """The same for a call that changes nothing: what goes wrong in it is not the engine's fault.
+    """The steps of a handler that only reads: an error in it is not a fault of the engine.
 
     An error other than a refusal inside a turn means a step half done, and ends the process; a
     look that fails fails alone.

@@ -92,7 +92,7 @@ class _Staging:
         self._targets: dict[str, StageTarget] = {}
         self._checked: set[str] = set()
         self._read = 0  # rows
-        # The same for all attempts at a batch, which is one transaction to whoever receives it.
+        # Equal for all attempts at a batch, which its receivers see as one transaction.
         self._transaction = crc32(f"{upload.key.query}\0{upload.key.batch}".encode()) % 0xFFFFF + 1
 
     def run(self) -> Steps[None]:

@@ -89,7 +89,7 @@ def login_station(
 def logout_station(
     manager: QueueManager, context: Context, params: StationParams, body: Nothing
 ) -> StationJson:
-    """Logs a station out; it stays, and is nobody."""
+    """Logs a station out; it stays open, without a login."""
     station = context.services.stations.find(manager, context, params.station)
     manager.stations.logout(station)
     return _station_json(manager, context, params.station, station)
@@ -98,7 +98,7 @@ def logout_station(
 def end_station(
     manager: QueueManager, context: Context, params: StationParams, body: Nothing
 ) -> Done:
-    """Ends a station: jobs that it writes or services are treated as their flags say."""
+    """Ends a station: jobs that it writes or services are treated by their flags."""
     station = context.services.stations.find(manager, context, params.station)
     manager.stations.end(station)
     context.services.stations.forget(params.station)

@@ -111,7 +111,7 @@ class Streaming:
 
 
 def _portions(views: Iterable[memoryview], size: int) -> Iterator[list[memoryview]]:
-    """The same bytes in lists of this many, the last one with fewer."""
+    """The bytes in lists of `size`; the last one may have fewer."""
     portion, room = list[memoryview](), size
     for view in views:
         while len(view) >= room:

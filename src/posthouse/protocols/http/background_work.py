@@ -58,7 +58,7 @@ def in_a_thread(work: Callable[[], object], executor: Executor | None = None) ->
 def in_the_background(
     count: int, pace: Pace, busy: Callable[[], Busy]
 ) -> Callable[[Callable[[], object]], Outside]:
-    """The same for steps that others go before, and no more than this many beside each other.
+    """Steps in threads that give way to others, at most `count` of them at a time.
 
     Each thread keeps memory for the largest that it has had to do with.
     """

@@ -291,7 +291,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._open_session(identity, rest)
 
     async def _log_in(self, login: PasswordLogin, rest: bytes) -> None:
-        """The same for a password, which takes its time."""
+        """Begin a session with a password, which is checked in a thread."""
         try:
             identity = await self.admin.passwords.identify(login, self._address)
         except QueueError as error:

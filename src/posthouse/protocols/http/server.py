@@ -343,7 +343,7 @@ class ControlSocket(AdminDoor):
         return str(self._path)
 
     async def stop(self, deadline_s: float) -> None:
-        """The same, and the socket is gone."""
+        """Stop listening, and remove the socket."""
         await super().stop(deadline_s)
         if self._path is not None:
             with suppress(OSError):

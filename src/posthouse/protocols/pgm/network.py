@@ -25,7 +25,7 @@ class PgmNetwork(Protocol):
         ...
 
     def multicast_near(self, group: str, packet: bytes) -> None:
-        """The same with a TTL of 1 (6.3)."""
+        """Sends a packet to a group with a TTL of 1 (6.3)."""
         ...
 
     def unicast(self, address: str, packet: bytes) -> None:

@@ -163,7 +163,7 @@ class RemoteRead:
         return found if type(found) is QueueContext and found.remote is self else None
 
     def _readable(self, call: Call, handle: bytes) -> QueueContext:
-        """The same for what R_OpenQueue has opened; R_OpenQueueForMove's is for moves only."""
+        """The queue of a handle from R_OpenQueue; one of R_OpenQueueForMove is for moves only."""
         queue = self._queue(call, handle)
         if queue is None or queue.for_move:
             raise StatusInvalidHandle("no queue is open under that handle")

@@ -85,7 +85,7 @@ class Handles(Generic[T]):
         self._of = {}
 
     def drop_all(self, values: set[T]) -> None:
-        """The same for all handles of these values."""
+        """Drop all handles of these values."""
         self._of = {handle: value for handle, value in self._of.items() if value not in values}
 
 

@@ -111,7 +111,7 @@ class DirectoryFeed:
         return need
 
     def ask_now(self, orders: Sequence[Order]) -> Answered:
-        """The same for a caller that waits."""
+        """Has orders carried out, and waits for the result."""
         if not self._guard.acquire(timeout=self._patience_s):
             return AuthorityAway(silent(self._patience_s))
         try:

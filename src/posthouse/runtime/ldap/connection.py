@@ -381,7 +381,7 @@ def _unchanged(version: bytes) -> tuple[str, bool, bytes]:
 
 
 def _swapped(before: Sequence[bytes], after: Sequence[bytes]) -> list[tuple[str, list[bytes]]]:
-    """The same for a domain, which has no such control: old values go, or the change is refused."""
+    """A change that deletes the old values, for domains, which lack the control of RFC 4528."""
     gone = [value for value in before if value not in after]
     new = [value for value in after if value not in before]
     deleted = [(ldap3.MODIFY_DELETE, gone)] if gone else []

@@ -291,7 +291,7 @@ def _text(data: bytes) -> str:
 
 
 def _name(task: Task) -> str:
-    """The same for every service of the job, and no other's: numbers are given again."""
+    """A name that is equal for every service of a job and unlike that of any other job."""
     taken = task.job.taken
     return f"{task.queue.id:08X}-{task.number}-{taken.job_entry_time.hex()}"
 

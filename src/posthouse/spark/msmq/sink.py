@@ -146,7 +146,7 @@ class StraightStream(DataSourceStreamArrowWriter):
 
 
 def with_direct_names(options: MsmqSink) -> Writing:
-    """The same write by way of a local queue manager, which has to know the other computer."""
+    """The options of a write through a local queue manager, with direct names."""
     machine, writing = options.machine, options.writing
     with posthouse.msmq(machine.host, binary_port=machine.binary_port) as far:
         return writing._replace(

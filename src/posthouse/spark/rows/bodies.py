@@ -93,7 +93,7 @@ def _values(array: Any) -> Iterator[Value]:
 
 
 def _in_utc(arrow: Any) -> Any:
-    """The same type with all its moments in UTC: what is written is the same in every session."""
+    """The type with all times in UTC, so that every session writes the same bytes."""
     types = pa.types
     if types.is_timestamp(arrow) and arrow.tz is not None:
         return pa.timestamp(arrow.unit, "UTC")

@@ -269,7 +269,7 @@ def encode_send(
 def encode_send_parts(
     request: int, queue: int, transaction: int, request_id: int, packets: Sequence[bytes]
 ) -> list[bytes]:
-    """The same in parts, so that large packets need not be copied."""
+    """A SEND frame in parts, so that large packets need not be copied."""
     count = len(packets)
     sizes = [len(packet) for packet in packets]
     size = _REST + _SEND.size + 4 * count + sum(sizes)
@@ -345,7 +345,7 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
 
 
 def encode_message_lists(request: int, reads: Sequence[Found], packets: Sequence[bytes]) -> bytes:
-    """The same for messages as the engine gives them, beside their packets.
+    """A MESSAGES frame of messages as the engine gives them, with their packets.
 
     Their flags have the marks after those of the row.
     """

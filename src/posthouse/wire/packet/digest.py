@@ -38,7 +38,7 @@ def content_digest(packet: bytes, seen: Glance) -> bytes:
 
 
 def passing_digest(packet: bytes, seen: Glance) -> bytes:
-    """The same for a message that is passed on: where it goes, and how long it may take, too.
+    """The digest of a message that is passed on; it covers destination and times, too.
 
     Else a copy that is sent elsewhere, or dies on the way, would be taken for the message itself.
     """
@@ -47,7 +47,7 @@ def passing_digest(packet: bytes, seen: Glance) -> bytes:
 
 
 def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> bytes:
-    """The same for a message that came over HTTP, by what its reader gets and its place.
+    """The digest of a message that came over HTTP, by its content and its place.
 
     Its sender writes the envelope again for each post, and proxies write the head.
     """

@@ -112,7 +112,7 @@ def glance(data: bytes | memoryview) -> Glance:
 
 
 def glance_all(packets: list[bytes]) -> list[Glance]:
-    """What is seen of many: one as long as the last, and with its front, looks the same."""
+    """Checks the fronts of packets; one that equals the last up to the body is read once."""
     if len(packets) == 1:
         return [glance(packets[0])]
     looks: list[Glance] = []

@@ -119,7 +119,7 @@ class Packet:
 
     @property
     def destination_text(self) -> str:
-        """The same as a format name; a multicast address has its place among the lists only."""
+        """The destination as a format name; a multicast address is in the lists only."""
         text = self.names.texts[0]
         lists = None if text else self.multi_queue
         first = lists.destination[0] if lists and lists.destination else None

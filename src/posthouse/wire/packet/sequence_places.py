@@ -99,7 +99,7 @@ def placed(
 
 
 def place_seen(packet: bytes, seen: Glance) -> tuple[int, int, int]:
-    """The same where it was seen that the packet has a TransactionHeader."""
+    """The packet with this place, where it is known to have a TransactionHeader."""
     return PLACE.unpack_from(packet, seen.transaction_at + FLAGS.size)
 
 

@@ -56,7 +56,7 @@ def read_envelope(xml: bytes) -> SrmpMessage:
 
 
 def read_tree(xml: bytes) -> SrmpMessage:
-    """The same of an envelope in any form."""
+    """The message that an envelope in any form of XML describes."""
     root = read_xml(xml)
     children = root.children
     if root.name != ENVELOPE or len(children) < 2:

@@ -170,7 +170,7 @@ def _names(message: SrmpMessage) -> _Names:
 def _names_of(
     to: str, administration: str, via: str, source: bytes, connector_type: bytes
 ) -> _Names:
-    """The same of what many messages of a sender have in common."""
+    """The names that many messages of a sender share."""
     try:
         packed = pack_queue_names(
             _destination_name(to),

@@ -48,7 +48,7 @@ def read_date(text: str) -> int:
 
 @lru_cache(_CACHED)
 def write_date(utc: int) -> str:
-    """The same the other way; what is at or beyond 2038 is for ever (decision 63)."""
+    """Seconds since 1970 as an ISO 8601 date; 2038 and later is for ever (decision 63)."""
     moment = _EPOCH + timedelta(seconds=min(utc, FOREVER))
     return moment.strftime("%Y%m%dT%H%M%S")
 
@@ -91,7 +91,7 @@ def read_message_id(text: str) -> MessageId:
 
 
 def write_message_id(guid: bytes, ordinal: int) -> str:
-    """The same the other way."""
+    """The text of the id element."""
     return f"uuid:{ordinal}@{write_guid(guid)}"
 
 
@@ -104,7 +104,7 @@ def read_stream_id(text: str) -> tuple[str, bytes, int]:
 
 
 def write_stream_id(guid: bytes, sequence_id: int) -> str:
-    """The same the other way; the number is the combined one (errata 7.18)."""
+    """The text of the streamId element; the number is the combined one (errata 7.18)."""
     return f"uid:{write_guid(guid)}\\{sequence_id}"
 
 

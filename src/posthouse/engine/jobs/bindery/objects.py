@@ -208,7 +208,7 @@ class BinderyObjects:
         return self._by_name.get((kind, name))
 
     def get(self, kind: int, name: str) -> BinderyObject:
-        """The same, which must exist."""
+        """The object of this type and name; refused if it does not exist."""
         found = self._by_name.get((kind, name))
         if found is None:
             raise QmsError(NO_SUCH_OBJECT, f"there is no object {name} of type {kind}")
@@ -272,7 +272,7 @@ class BinderyObjects:
         self.core.define(TABLE_BINDERY, _OBJECT + _ID.pack(one.id), _encode(one.stored), change)
 
     def rename(self, one: BinderyObject, name: str, change: Change) -> None:
-        """The same object under another name."""
+        """Give an object another name."""
         del self._by_name[one.type, one.name]
         one.stored.name = name
         self._by_name[one.type, name] = one

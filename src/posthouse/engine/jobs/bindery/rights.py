@@ -91,7 +91,7 @@ class BinderyRights:
         return frozenset(ids)
 
     def identity_of(self, station: Station) -> frozenset[int]:
-        """The same for whoever a station acts as; nothing for nobody."""
+        """The identity that a station acts as; none if it is not logged in."""
         one = self.object_of(station)
         return NOBODY if one is None else self.identity(one.id)
 

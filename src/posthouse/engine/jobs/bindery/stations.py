@@ -162,7 +162,7 @@ class Stations:
         self.core.commit(change)
 
     def leave(self, station: Station, change: Change) -> None:
-        """The same in the caller's step."""
+        """Log a station out, as part of the caller's change."""
         self.clean_up(station, change)
         station.object_id = station.logged_in_utc = 0
         station.door = None

@@ -35,7 +35,7 @@ class Srmp:
         return self.receiving.receive(arrivals)
 
     def receive_multicast(self, address: str, arrivals: list[SrmpArrival]) -> None:
-        """The same for messages that came to a multicast address."""
+        """SRMP Message Received, for messages that came to a multicast address."""
         self.receiving.receive_multicast(address, arrivals)
 
     def url_of(self, name: FormatName, base: str) -> str | None:
