@@ -143,7 +143,7 @@ def relayed(ports: Ports) -> Iterator[Relay]:
 
 
 def free_ports() -> Ports:
-    """Ports that nobody here has; another program might take one meanwhile."""
+    """Ports that are free here; another program might take one meanwhile."""
     with ExitStack() as stack:
         found = [stack.enter_context(socket.socket(type=socket.SOCK_DGRAM)) for _ in range(3)]
         for one in found:

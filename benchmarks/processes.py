@@ -29,7 +29,7 @@ def started(
 ) -> Iterator[Process]:
     """A process in a session of its own, so that Ctrl-C is for us alone; killed at the end.
 
-    With `log` all it says goes there, else there are pipes. Signals wait while it is being made:
+    With `log` all its output goes there, else there are pipes. Signals wait while it is being made:
     one in between would leave a process nobody knows of.
     """
     process: Process | None = None

@@ -41,7 +41,7 @@ def _print(console: Console, title: str, table: RichTable, note: str = "") -> No
 
 
 def screen() -> Console:
-    """Standard output; where nobody looks, nothing is wrapped."""
+    """Standard output; off a terminal nothing is wrapped."""
     width = None if sys.stdout.isatty() else LINE_LENGTH_MAX
     return Console(highlight=False, width=width)
 

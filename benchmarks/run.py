@@ -12,7 +12,7 @@ from benchmarks.place import Place
 
 
 class Bar:
-    """The progress of one benchmark, on standard error; silent where nobody looks."""
+    """The progress of one benchmark, on standard error; silent off a terminal."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress

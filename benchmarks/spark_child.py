@@ -1,7 +1,7 @@
 """A Spark driver that works when it is told: `python -m benchmarks.spark_child SETTINGS LOG ...`.
 
 SETTINGS is `session`, as `posthouse.spark.session()` sets things up, or `defaults`, as Spark does.
-Each line of its standard input is a piece of work, each line it prints says what came of it.
+Each line of its standard input is a piece of work, each line it prints is the result.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Worker:
         return Done(work.rows, wall_s)
 
     def new(self, name: str) -> str:
-        """A name that nobody has used."""
+        """A name that was never used."""
         return f"{name}-{os.getpid()}-{next(self._numbers)}"
 
     def rows(self, work: Work) -> DataFrame:
@@ -155,7 +155,7 @@ def generated(spark: SparkSession, rows: int, size: int) -> DataFrame:
 
 
 def main(settings: str, log: str, *place: str) -> None:
-    """Works until nobody tells it more. What the JVM says goes to a file."""
+    """Works until nobody tells it more. The output of the JVM goes to a file."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
     worker = Worker(start(settings), Place(*place))
     print(json.dumps({"ready": settings}), flush=True)

@@ -226,7 +226,7 @@ WAYS = {"http": post_all, "amqp": publish_all}
 
 
 def main(way: str, address: str, connections: int, count: int) -> None:
-    """Does it once and says how long it took."""
+    """Does it once and returns the time it took."""
 
     def wait() -> None:
         print(json.dumps({"ready": True}), flush=True)

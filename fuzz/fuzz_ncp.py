@@ -78,7 +78,7 @@ def _read(message: bytes) -> bool:
 
 
 def _client(data: bytes, *, datagrams: bool) -> bool:
-    """A server that says anything."""
+    """A server that sends anything."""
     core = NcpConversation(datagrams=datagrams)
     core.create(0)
     try:

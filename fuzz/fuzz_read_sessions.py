@@ -2,7 +2,7 @@
 
 An input is a list of steps of eight bytes: calls with parameters that nearly make sense, some with
 a damaged stub, cancels and orphans, connections that come and break, messages that arrive, time.
-They run on a whole server of remote read with a real engine; turns end where a step says so.
+They run on a whole server of remote read with a real engine; turns end where a step ends them.
 It runs with its siblings by `make fuzz`; alone, guided by coverage, by
 `python -m fuzz.guided read_sessions -max_total_time=600` (see there).
 """
@@ -79,7 +79,7 @@ STARTS = (Opnum.START_RECEIVE, Opnum.START_TRANSACTIONAL_RECEIVE)
 
 
 class Desk:
-    """Turns that end when a step says so."""
+    """Turns that a step ends."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -181,7 +181,7 @@ class Line:
         self.connection.receive(pdu.pack(pdu.REQUEST, pdu.WHOLE, self._numbers, body))
 
     def gone(self, kind: int, nth: int) -> None:
-        """A call is cancelled, or nobody wants its answer."""
+        """A call is cancelled, or its answer is not wanted."""
         if self.calls:
             number = list(self.calls)[nth % len(self.calls)]
             self.connection.receive(pdu.pack(kind, pdu.WHOLE, number, b""))
@@ -457,7 +457,7 @@ class House:
 
 
 def ignore(answer: Answer) -> None:
-    """Nobody waits for it."""
+    """It is not waited for."""
 
 
 def queue_format(name: str) -> QueueFormat:

@@ -44,7 +44,7 @@ MORE = (
 
 
 class NoKeys:
-    """Nobody has registered anything."""
+    """Nothing is registered."""
 
     def certificates_of_machine(self, guid: bytes) -> tuple[()]:
         """None."""

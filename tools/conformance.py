@@ -3,7 +3,7 @@
 Rules live in conformance/<document>.toml. A test names the rules it would fail without by
 `@pytest.mark.spec("MS-MQDMPR 3.1.1/1", ...)`. conformance/status.toml lists the rules that no test
 proves, with the reason, and the rules that a ruling replaces. Each rule must be in exactly one of
-the two; only a rule by ruling may have tests as well, which prove what the ruling says.
+the two; only a rule by ruling may have tests as well, which prove the ruling.
 """
 
 from __future__ import annotations

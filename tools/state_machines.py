@@ -1,6 +1,6 @@
 """docs/state-machines.md from the tables in the source: `python -m tools.state_machines`.
 
-`--check` only compares, and ends with 1 where the page is not what the tables say.
+`--check` only compares, and ends with 1 where the page differs from the tables.
 """
 
 from __future__ import annotations

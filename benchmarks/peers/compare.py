@@ -68,7 +68,7 @@ def _prove(run: Run, entrant: Entrant, directory: Path, bar: Bar) -> dict[str, f
 
 
 def _rounds(run: Run, entrants: Sequence[Entrant], works: Sequence[Work], bar: Bar) -> Results:
-    """Another one begins each round, so that nobody always follows the same one."""
+    """Another one begins each round, so that none always follows the same one."""
     results: Results = {}
     for work in works:
         load = work.load(quick=run.quick)

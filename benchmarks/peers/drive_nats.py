@@ -1,4 +1,4 @@
-"""NATS core: messages that nobody keeps, the fastest way from process to process."""
+"""NATS core: messages that are not kept, the fastest way from process to process."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class NotStarted(RuntimeError):
 
 
 class Server:
-    """One server. Subclasses say how it is configured and called."""
+    """One server. Subclasses define how it is configured and called."""
 
     title: ClassVar[str]
     durable: ClassVar[str] = ""  # what an acknowledgement means
@@ -131,7 +131,7 @@ def _stop(process: Process, number: signal.Signals) -> None:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on."""
+    """A free port on loopback."""
     with socket.create_server((LOOPBACK, 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

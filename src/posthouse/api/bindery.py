@@ -48,7 +48,7 @@ class BinderyParams(Part):
 
 
 class ObjectsParams(BinderyParams):
-    """Objects of a type and of a pattern, behind an object id."""
+    """Objects of a type and of a pattern, after an object id."""
 
     type: TypeWord = "any"
     name: Annotated[str, Meta(min_length=1, max_length=OBJECT_NAME_MAX)] = "*"
@@ -92,7 +92,7 @@ class ObjectSetBody(Part):
 
 
 class ObjectPasswordBody(Part):
-    """A new password; whoever is not a supervisor gives the old one too."""
+    """A new password; callers other than supervisors give the old one too."""
 
     password: Password
     old: Password = ""
@@ -139,7 +139,7 @@ class ObjectJson(Part):
 
 
 class ObjectListJson(Part):
-    """Objects, and the id to go on behind; null when these were the last."""
+    """Objects, and the id to go on after; null when these were the last."""
 
     objects: list[ObjectJson]
     next: int | None

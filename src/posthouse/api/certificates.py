@@ -92,7 +92,7 @@ class CertificateTrustBody(Json):
 
 
 class UserKeysJson(Json):
-    """What another queue manager needs to know of a user who signs; nothing of it is secret."""
+    """What another queue manager needs of a user who signs; nothing of it is secret."""
 
     name: str
     sid: str
@@ -100,7 +100,7 @@ class UserKeysJson(Json):
 
 
 class MachineKeysJson(Json):
-    """What another queue manager needs to know of this one; nothing of it is secret."""
+    """What another queue manager needs of this one; nothing of it is secret."""
 
     name: str
     guid: str

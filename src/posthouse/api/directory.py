@@ -45,7 +45,7 @@ class ChangedFieldJson(Json):
 class ChangedObjectJson(Json):
     """An object of the directory that was changed, or would be.
 
-    `named_by` are objects that still name one that was removed, the first of them; `left_off` says
+    `named_by` are objects that still name one that was removed, the first of them; `left_off` is
     how many more there are.
     """
 
@@ -71,7 +71,7 @@ class RouteParams(Json):
 
 
 class RouteStepJson(Json):
-    """One hop: from whom, to whom, and the rule that says so."""
+    """One hop: from whom, to whom, and the rule for it."""
 
     source: str
     target: str

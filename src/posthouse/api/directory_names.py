@@ -78,7 +78,7 @@ class PlaceParams(Json):
 class QueuePlaceJson(Json):
     """Where a queue is read: by which name, on which machine, at which hosts.
 
-    The path is empty where only that machine knows it, as that of a private queue.
+    The path is empty where only that machine has it, as that of a private queue.
     """
 
     format_name: str

@@ -92,13 +92,13 @@ class ReleaseBody(Part):
 
 
 class PositionBody(Part):
-    """Where a group goes on: behind this lookup id, or at either end of the queue."""
+    """Where a group goes on: after this lookup id, or at either end of the queue."""
 
     position: Begin
 
 
 class GroupJson(Part):
-    """A group: what it has acknowledged and claimed, who reads for it, how far it is behind.
+    """A group: what it has acknowledged and claimed, who reads for it, and its lag.
 
     Messages with lookup ids up to `position` are acknowledged, those above `claim_after` and up to
     `claimed` are kept from others, for the reader of `stream`. What was received elsewhere,

@@ -132,7 +132,7 @@ class StationTokenJson(Part):
 
 
 class JobQueuesParams(Part):
-    """Job queues behind an object id."""
+    """Job queues after an object id."""
 
     after: ObjectId = 0
     limit: Annotated[int, Meta(ge=1, le=_PAGE_MAX)] = 200
@@ -205,7 +205,7 @@ class JobQueueStatusJson(Part):
 
 
 class JobQueueListJson(Part):
-    """Job queues, and the id to go on behind; null when these were the last."""
+    """Job queues, and the id to go on after; null when these were the last."""
 
     queues: list[JobQueueJson]
     next: int | None
@@ -235,7 +235,7 @@ class FileParams(JobParams, kw_only=True):
 
 
 class JobBody(Part):
-    """What a submitter says of a job.
+    """What a submitter sets of a job.
 
     With `file` the job is written and started at once; without, it is open until it is started by
     the station that made it.
@@ -386,7 +386,7 @@ class FinishBody(Part):
 
 
 class AbortBody(Part):
-    """The job is not done, and why; `give_back`: it stays, whatever its restart flag says."""
+    """The job is not done, and why; `give_back`: it stays, whatever its restart flag is."""
 
     result: Text = ""
     give_back: bool = False
@@ -453,7 +453,7 @@ class JobEndJson(Part):
 
 
 class JobHistoryJson(Part):
-    """Ends of jobs, and the identifier to go on behind; null when these were the last."""
+    """Ends of jobs, and the identifier to go on after; null when these were the last."""
 
     jobs: list[JobEndJson]
     next: int | None

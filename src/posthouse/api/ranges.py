@@ -60,7 +60,7 @@ class PlanQueueBody(Json):
     """A queue, and what to plan of it.
 
     `since` begins with the first message that arrived then or later; `through`, `max_messages` and
-    `max_bytes` say where to end at the latest; of the limits one message is always in. A reader
+    `max_bytes` are where to end at the latest; of the limits one message is always in. A reader
     that goes on after an earlier plan sends the `identity` of `after` along, and learns whether it
     still holds. Without it an `after` that no message has had is refused. For the name of a group
     that consumes, the end lies before the first message that somebody else has locked.

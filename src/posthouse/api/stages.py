@@ -60,7 +60,8 @@ class PublishBody(Json):
     """The batch, and of each partition the attempt that counts.
 
     The last published batch is known by its number and by what is given here: the `content` it was
-    made of (a hash of offsets, say), the `run` of the stream, and the `writer` that publishes it.
+    made of (for example a hash of offsets), the `run` of the stream, and the `writer` that
+    publishes it.
     """
 
     query: QueryName

@@ -14,7 +14,7 @@ class DirectoryStatusJson(Part):
 
     It is `shared` where a file or a server speaks for several queue managers; `routing_server`
     is the role of this one.
-    `unusable` shows of objects of the authority that nobody could use.
+    `unusable` shows of objects of the authority that could not be used.
     """
 
     source: str
@@ -56,7 +56,7 @@ class DamagedRecordJson(Part):
 
     `queue` and `lookup_id` are those of a message that is still in its queue and cannot be read;
     without them the log has no message for the record, and it is missing unless it had ended.
-    `message` is its internal number as far as the bytes can tell, as in the files of an export.
+    `message` is its internal number as far as the bytes show it, as in the files of an export.
     """
 
     file: str

@@ -47,7 +47,7 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Nobody else reads it, not even for a moment."""
+    """No other user can read it, not even for a moment."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)

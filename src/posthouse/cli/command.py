@@ -74,7 +74,7 @@ COMMON_NAMES = tuple(parameter.name for parameter in _COMMON)
 def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., None]:
     """A command that talks to a queue manager, which it gets as its first argument.
 
-    Its command line has the options that say which one, and `--json`.
+    Its command line has the options that select it, and `--json`.
     """
     hints = get_type_hints(command, include_extras=True)
     _, *own = inspect.signature(command).parameters.values()

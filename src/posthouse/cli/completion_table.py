@@ -43,7 +43,7 @@ def _entry(command: Any) -> dict[str, Any]:
 
 
 def _choices(parameter: Any) -> list[str]:
-    """The words that a parameter can have, where the program knows them."""
+    """The words that a parameter can have, where the program has them."""
     described = getattr(parameter, "type_descriptor", None)
     if described is None:
         return []

@@ -1,7 +1,7 @@
 """How a command that failed ends: one line for people or one of JSON, and an exit code.
 
 With `--json` every line on standard error is JSON: `{"error": {...}}` ends a command that failed,
-`{"note": "..."}` is what else it has to say.
+`{"note": "..."}` is any other output.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def full_name(value: Any) -> Any:
 
 
 def name_hints(remote: Remote, values: Mapping[str, Any], error: QueueError) -> Iterator[str]:
-    """Sentences about the names on the command line; those that say nothing have none."""
+    """Sentences about the names on the command line; names without a mistake have none."""
     for name in NAMED:
         text = values.get(name)
         if isinstance(text, str):

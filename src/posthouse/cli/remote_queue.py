@@ -116,7 +116,7 @@ class Far(NamedTuple):
 
 
 def _host(remote: Remote, source: str, name: FormatName | PathName) -> str:
-    """The computer that a queue is on. One that only a directory knows is asked for there."""
+    """The computer that a queue is on. One that is only in a directory is asked for there."""
     if isinstance(name, _LOOKED_UP):
         place = remote.ask(
             QueuePlaceJson, "GET", path_of("directory", "place"), query={"queue": source}

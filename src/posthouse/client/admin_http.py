@@ -158,7 +158,7 @@ class BulkHttp:
         *,
         repeatable: bool | None = None,
     ) -> dict[str, Any]:
-        """What the API answers; `path` is behind `/api/v1`.
+        """What the API answers; `path` is the part after `/api/v1`.
 
         A request that may be asked twice is, for `retry_s` seconds, while the queue manager does
         not answer, breaks the connection or is just starting. The methods decide which requests

@@ -60,7 +60,7 @@ class _Connection(asyncio.Protocol):
             self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever made it."""
+        """The end, by either side."""
         error = exc or SessionEnded("the queue manager closed the connection")
         self._fail(self._upgrading.ended() if self._upgrading is not None else error)
 

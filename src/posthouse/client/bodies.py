@@ -64,7 +64,7 @@ def decode_text(body: bytes, body_type: int) -> str:
 
 
 def decode_json(body: bytes, body_type: int) -> Any:
-    """What the JSON of a body says; ValueError where it is none."""
+    """The value of a JSON body; ValueError where it is not JSON."""
     try:
         if body_type != BODY_TYPE_NONE:
             return _decode_json(decode_text(body, body_type))

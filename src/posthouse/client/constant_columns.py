@@ -1,4 +1,4 @@
-"""Whole record batches of answers that tell once what is the same in every row.
+"""Whole record batches of answers that hold once what is the same in every row.
 
 The other end is `posthouse.protocols.arrow.constant_columns`. Imports pyarrow.
 """

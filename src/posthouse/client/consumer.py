@@ -1,6 +1,6 @@
 """Reading on and on: batches come, and what was worked on is ended in batches.
 
-Each message is the caller's until they ask for the next one or say that it is done; what they have
+Each message is the caller's until they ask for the next one or end it; what they have
 not seen goes back when they stop. Operations only; the shells make iterators of them.
 """
 

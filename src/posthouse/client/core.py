@@ -1,9 +1,9 @@
 """The client's side of a session without any input or output: requests in, frames out and back.
 
-Whoever has the connection calls `begin` when it stands, hands in what comes by `receive`, writes
+The owner of the connection calls `begin` when it stands, hands in what comes by `receive`, writes
 what `take_outgoing` gives, and states when it is `lost`. Requests outlive connections: what can be
 asked again is asked again in the next one, first of all what has a request id, in the order of
-these (design, section 5). What cannot ends with an error that tells so.
+these (design, section 5). What cannot ends with an error that names it.
 """
 
 from __future__ import annotations
@@ -225,13 +225,13 @@ class SessionCore:
         return request
 
     def give_back(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
-        """Received messages go back to their queue, as if nobody had had them."""
+        """Received messages go back to their queue, as if they had not been received."""
         request = EndRequest(handle, lookup_ids, locked_in, positive=False)
         self.submit(request)
         return request
 
     def abandon(self, request: Request) -> None:
-        """Nobody waits for it any more: a waiting read is called off, what it brings goes back."""
+        """The caller no longer waits: a waiting read is called off, what it brings goes back."""
         if request.abandoned:
             return
         request.abandoned = True
@@ -448,7 +448,7 @@ class SessionCore:
         self._return_unseen(request)
 
     def _return_unseen(self, request: Request) -> None:
-        """What a read brought that nobody looks at goes back, or spoils its transaction."""
+        """What a read brought and was not looked at goes back, or spoils its transaction."""
         if request.error is not None or not request.takes:
             return
         if request.transaction is not None:
@@ -475,7 +475,7 @@ class _OpenRequest(Request):
 def _tells_itself(request: Request) -> bool:
     """An end that is asked again is known by its id, or is not done and never will be.
 
-    So it needs no open queue, which might not be had any more: the message would be lost.
+    So it needs no open queue, which might be gone: the message would be lost.
     """
     return isinstance(request, EndRequest) and request.repeated
 

@@ -1,9 +1,9 @@
 """Databases in a transaction, through the two-phase methods of the Python DB-API (design, 6).
 
 Every database is prepared first; then the queue manager's commit, one record of its log, is the
-decision for all; then the databases are told, and the queue manager hears that they have it. Who
-dies on the way leaves prepared branches behind, and `recover` settles them: what the queue manager
-has decided is committed, what it does not know is rolled back.
+decision for all; then the databases are told, and that is confirmed to the queue manager. Who
+dies on the way leaves prepared branches, and `recover` settles them: what the queue manager
+has decided is committed, what is unknown to it is rolled back.
 
 Written once for all clients: a step is a function whose result may have to be awaited.
 """
@@ -181,7 +181,7 @@ class Joined:
             raise
 
     def commit(self, decide: Callable[[Branches], Any], give_up: Callable[[], Any]) -> Steps[None]:
-        """Prepares every database, lets the queue manager decide, and tells them."""
+        """Prepares every database, lets the queue manager decide, and informs them."""
         try:
             branches = yield from self._prepare()
         except GeneratorExit:
@@ -288,7 +288,7 @@ def recover(connection: Any, decisions: Decisions, known: Known) -> Steps[Recove
 
     What the database is to confirm is asked for before it lists what it has: a branch that is not
     listed then has been committed. A transaction that the queue manager does not know after that
-    can never be decided any more.
+    can no longer be decided.
     """
     resource = yield from _resource(connection)
     unconfirmed: list[tuple[bytes, str]] = []
@@ -344,12 +344,12 @@ def _settle(
 
 
 def _status(connection: Any) -> int | None:
-    """The state of its transaction, as libpq tells it; None for other databases."""
+    """The state of its transaction, as libpq reports it; None for other databases."""
     return getattr(getattr(connection, "info", None), "transaction_status", None)
 
 
 def _resource(connection: Any) -> Steps[str]:
-    """Which database a connection leads to, wherever it is reached; empty: nobody can tell."""
+    """Which database a connection leads to, wherever it is reached; empty: unknown."""
     status = _status(connection)
     if status in _OPEN:
         raise TransactionUsage(

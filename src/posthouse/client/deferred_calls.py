@@ -42,7 +42,7 @@ class Reminder:
                 self._call()
 
     def stop(self) -> None:
-        """Nothing is called any more, once this has returned."""
+        """Nothing is called after this has returned."""
         self._stopped.set()
         with self._lock:
             thread, self._thread = self._thread, None

@@ -1,6 +1,6 @@
 """A queue manager in this process, under the same names as one that is connected to.
 
-The session is the one that a server has; only sockets are left out. Whoever asks runs the engine,
+The session is the one that a server has; only sockets are left out. The caller runs the engine,
 and their answer is durable before they get it.
 """
 
@@ -90,7 +90,7 @@ class EmbeddedDesk:
         self.driver.decide(call, release)
 
     def settle(self) -> None:
-        """Ends turns until nobody asks for more: appended, synced, then let out."""
+        """Ends turns until no more are asked for: appended, synced, then let out."""
         if self._settling:
             return  # what is being let out asked for more, and gets its turn below
         driver, self._settling = self.driver, True

@@ -1,6 +1,6 @@
 """Delivers what an embedded queue manager sends to other computers, from a thread of its own.
 
-The engine belongs to whoever holds the link's lock; the sockets belong to this thread. It begins
+The engine belongs to the holder of the link's lock; the sockets belong to this thread. It begins
 when the first message for another computer is there.
 """
 
@@ -55,7 +55,7 @@ class Courier:
         self._stopped = False
 
     def active(self, queues: set[int]) -> None:
-        """Outgoing queues have something to send; called by whoever runs the engine."""
+        """Outgoing queues have something to send; called by the thread that runs the engine."""
         if self._stopped:
             return  # what is left to send waits for the next start
         if self._thread is None:

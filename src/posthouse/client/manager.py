@@ -132,7 +132,7 @@ class QueueManagerClient:
     def queue(self, name: str, *, exclusive: bool = False) -> Queue:
         """A queue by path name or format name; it is opened when it is first used.
 
-        With `exclusive` nobody else can receive from it meanwhile.
+        With `exclusive` no other reader can receive from it meanwhile.
         """
         found = self._queues.get((name, exclusive))
         if found is None:

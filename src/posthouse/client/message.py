@@ -96,7 +96,7 @@ class Message:
 
     @property
     def body_type(self) -> int:
-        """What the sender says the body is; 0 where they say nothing."""
+        """The body type that the sender set; 0 where there is none."""
         return self._parsed.body_type
 
     @property
@@ -105,7 +105,7 @@ class Message:
         return decode_text(self.body, self.body_type)
 
     def json(self) -> Any:
-        """What the JSON in the body says; ValueError where there is none."""
+        """The value of the JSON body; ValueError where it is not JSON."""
         return decode_json(self.body, self.body_type)
 
     def decoded(self, code_page: str = "") -> Decoded:
@@ -223,7 +223,7 @@ class Message:
 
     @property
     def sender(self) -> str:
-        """The sender's SID as the queue manager verified it; empty for nobody."""
+        """The sender's SID as the queue manager verified it; empty for none."""
         sender = self._delivered.sender
         if not sender:
             return ""

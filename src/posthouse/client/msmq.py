@@ -240,7 +240,7 @@ class RemoteQueueManager:
         r"""A queue there, such as `private$\orders`; format names are taken as they are.
 
         A public queue is `orders`, `HOST\orders` or `PUBLIC=` and its identifier. With
-        `exclusive` nobody else can receive from it while it is open here.
+        `exclusive` no other reader can receive from it while it is open here.
         """
         found = self._queues.get((name, exclusive))
         if found is None:

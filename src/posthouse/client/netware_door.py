@@ -36,7 +36,7 @@ class BinderyDoor(Protocol):
         """NWLoginToServerPlatform: the station is this object from now on."""
 
     def logout(self) -> None:
-        """The station stays, and is nobody."""
+        """The station stays open, without a login."""
 
     def create_object(self, name: str, type: int, flags: int = 0, security: int = 0x31) -> None:
         """NWCreateObject."""

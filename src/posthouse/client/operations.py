@@ -156,7 +156,7 @@ def send_many(
 
 
 def _landed(flight: deque[SendRequest], ids: MessageIds) -> Operation[None]:
-    """The oldest frame is answered. A refusal is raised when nothing is under way any more."""
+    """The oldest frame is answered. A refusal is raised when nothing is under way."""
     first = flight.popleft()
     yield first
     try:
@@ -220,7 +220,7 @@ def receive(
 def _ended(
     core: SessionCore, handle: QueueHandle, messages: list[Message], locked_in: int
 ) -> Operation[bool]:
-    """Ends received messages. False: they went back instead, and nobody has seen them."""
+    """Ends received messages. False: they went back instead, unseen."""
     lookup_ids = [message.lookup_id for message in messages]
     request = core.end(handle, lookup_ids, locked_in)
     yield request

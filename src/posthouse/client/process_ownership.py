@@ -1,7 +1,7 @@
 """Sessions stay with the process that opened them.
 
 A child that was forked has copies of the parent's sockets and locks, whatever state they were in.
-It lets go of them, without a word to the other side, and says so to whoever asks something.
+It lets go of them, without a word to the other side, and every later request is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _tell() -> None:
 
 
 def of_the_parent() -> SessionEnded:
-    """What a child hears."""
+    """The refusal that a child gets."""
     return SessionEnded(
         "this session belongs to the process that this one was forked from",
         "Connect in each process by itself, after the fork.",

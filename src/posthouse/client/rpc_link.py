@@ -1,8 +1,8 @@
 """A DCE/RPC connection with a blocking socket, for any number of threads.
 
-Whoever waits for an answer reads, for all others too: there is no thread of our own. When they have
-their answer they hand over to one of those who still wait. A link that broke is of no use any more;
-whoever uses it makes another one. A server that does not multiplex gets one call after the other.
+The thread that waits for an answer reads for all others too: there is no thread of our own. When
+they have their answer they hand over to one of those who still wait. A broken link is not used
+again; its user makes another one. A server that does not multiplex gets one call after the other.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class RpcLink:
                 pending.then(pending)
 
     def _take(self, data: bytes) -> list[PendingCall]:
-        """Ends the calls whose answers came; returns those that somebody is to hear of."""
+        """Ends the calls whose answers came; returns those that have to be reported."""
         waiting, followers, heard = self._waiting, self._followers, []
         for call_id, status, stub in self.connection.receive(data):
             pending = waiting.pop(call_id, None)

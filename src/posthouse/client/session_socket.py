@@ -147,7 +147,7 @@ class SocketLink:
         return self.read(0)
 
     def _pending(self, connection: socket.socket) -> bytes | None:
-        """What TLS has decrypted already; the system does not tell of it."""
+        """What TLS has decrypted already; the system does not report it."""
         if isinstance(connection, ssl.SSLSocket):
             with self._lock:
                 return self._try_receive(connection) if connection.pending() else None

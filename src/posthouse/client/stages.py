@@ -1,8 +1,8 @@
 """Batches of messages that are published as one commit: staged by many writers, published by one.
 
-A writer stages what one attempt at a partition brings; whoever commits the batch names the attempts
-that count. Both may be asked again after any failure: a stage replaces itself, and a batch is
-published once.
+A writer stages what one attempt at a partition brings; the one that commits the batch names the
+attempts that count. Both may be asked again after any failure: a stage replaces itself, and a batch
+is published once.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Transaction:
 
     @property
     def handle(self) -> TransactionHandle:
-        """The transaction as the session knows it."""
+        """The transaction in the session."""
         if self._handle is None:
             raise TransactionSequence("the transaction has not begun, or has ended")
         return self._handle
@@ -106,7 +106,7 @@ class Transaction:
         return handle
 
     def __enter__(self) -> Self:
-        """Begins it; where nobody else takes part, the first thing done in it waits for that."""
+        """Begins it; without other participants, the first thing done in it waits for that."""
         if self._joined is not None or self._handle is not None:
             return self.begin()
         self._handle = self._channel.run(ops.begin_soon(self._channel.core))

@@ -1,6 +1,6 @@
 """Connectors: programs that hand messages to another messaging system, and bring messages in.
 
-`Connector` reads the connector queues of a foreign site and says of each message what became of it;
+`Connector` reads the connector queues of a foreign site and reports what became of each message;
 `Inlet` sends messages of the foreign system, each once. docs/connector.md shows both.
 """
 

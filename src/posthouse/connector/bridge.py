@@ -30,7 +30,7 @@ Trouble = Callable[[Exception], None]
 
 
 def _ignore(trouble: Exception) -> None:
-    """Nobody wants to know."""
+    """Reports nothing."""
 
 
 class _Round:

@@ -1,4 +1,4 @@
-"""Messages for a foreign system, and what a connector says of each."""
+"""Messages for a foreign system, and what a connector reports of each."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Inlet:
     """Sends what a foreign system has, in batches that happen once.
 
     `position` is a transactional queue of the inlet's own, made where it is missing; two that run
-    at a time exclude each other. `connector_type` is a GUID that tells readers of the messages
+    at a time exclude each other. `connector_type` is a GUID that shows readers of the messages
     which kind of connector brought them.
     """
 

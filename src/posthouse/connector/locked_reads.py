@@ -22,7 +22,7 @@ class Batch(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Messages that nothing was said of, and that nobody else gets yet."""
+    """Messages that nothing was said of, and that no other reader gets yet."""
 
     lookup_ids: list[int]
     locked_in: int

@@ -86,7 +86,7 @@ class Begun(NamedTuple):
 
 
 class Directory(Protocol):
-    """The directory behind the events; `identity` None is the queue manager itself."""
+    """The directory that the events ask; `identity` None is the queue manager itself."""
 
     def create(
         self,
@@ -130,7 +130,7 @@ class Directory(Protocol):
         ...
 
     def end(self, handle: int) -> DirectoryOperationResult:
-        """Ends a query; its handle means nothing any more."""
+        """Ends a query; its handle is no longer valid."""
         ...
 
     def write(

@@ -327,7 +327,7 @@ class EmbeddedDirectory:
         self._define(record_key(value), None)
 
     def _free_name(self, value: DirectoryObject) -> None:
-        """Two objects of another directory may bear one name: whoever has it here keeps it."""
+        """Two objects of another directory may bear one name: the one that has it here keeps it."""
         if self._names.get(name_of(value)) == value.identifier:
             del self._names[name_of(value)]
 

@@ -113,7 +113,7 @@ def _carry_out(authority: TakesOneByOne, order: Order) -> DirectoryObject:
 class News(NamedTuple):
     """What the authority's word changed: objects as they are now, and those that went as they were.
 
-    `faults` shows of objects that nobody could use; what was known of them stays.
+    `faults` lists objects that could not be used; what was known of them stays.
     """
 
     changed: list[DirectoryObject]
@@ -149,7 +149,7 @@ class MirroredDirectory(EmbeddedDirectory):
         new_guid: Callable[[], bytes],
         root: str = "DC=posthouse",
     ) -> Self:
-        """What was known last; names mean what they meant, whoever is read first."""
+        """What was known last; names mean what they meant, whatever is read first."""
         mirror = super().load(items, define, new_guid, root)
         mirror._settle_names()
         return mirror

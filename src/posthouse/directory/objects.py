@@ -135,7 +135,7 @@ class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager
 
     @property
     def offered_directory(self) -> DirectoryServerType | None:
-        """DirectoryServerType, which says nothing while DirectoryServer is False."""
+        """DirectoryServerType, which counts only while DirectoryServer is True."""
         return self.directory_server_type if self.directory_server else None
 
     def validate(self) -> None:
@@ -158,7 +158,7 @@ class QueueManager(DirectoryObject, frozen=True, kw_only=True, tag="QueueManager
 class Queue(DirectoryObject, frozen=True, kw_only=True, tag="Queue"):
     """A queue as the directory shows it, [MS-MQDMPR] 3.1.1.2; only public ones are stored there.
 
-    `queue_type` and `private_queue_number` tell what kind of local queue it is, for reads that
+    `queue_type` and `private_queue_number` are the kind of local queue it is, for reads that
     are answered without the directory.
     """
 
@@ -333,7 +333,7 @@ class User(DirectoryObject, frozen=True, kw_only=True, tag="User"):
     certificates: bytes = b""
     full_path: str = ""
     name: str = ""
-    """What people call the user; ours, for lists. In LDAP the common name says it."""
+    """What people call the user; ours, for lists; the common name in LDAP."""
 
     def validate(self) -> None:
         """A real SID, and digests that are those of the certificates."""
@@ -351,7 +351,7 @@ class User(DirectoryObject, frozen=True, kw_only=True, tag="User"):
 
 
 class DistributionList(DirectoryObject, frozen=True, kw_only=True, tag="DistributionList"):
-    """A list of destinations behind one name, [MS-MQMQ] 2.1.5.
+    """A list of destinations under one name, [MS-MQMQ] 2.1.5.
 
     Members are format names of one element each, those of other lists included.
     """

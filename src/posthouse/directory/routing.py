@@ -1,8 +1,8 @@
 """Next hops between queue managers: the decision procedure and the routing table ([MS-MQBR]).
 
 Pure: a `Topology` is a picture of sites, links and routing servers, taken when the directory
-changed or a timer fired; machines are looked up one by one. Whoever asks gets all candidates, in
-an order of the asker's own, so that one dead routing server blocks nobody.
+changed or a timer fired; machines are looked up one by one. The caller gets all candidates, in
+an order of the asker's own, so that one dead routing server does not block others.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _decide(topology: Topology, source: QueueManager, destination: QueueManager)
 
 
 def share_a_site(topology: Topology, one: QueueManager, other: QueueManager) -> bool:
-    """Whether two machines are well connected; where nobody has made sites, all are."""
+    """Whether two machines are well connected; without sites, all are."""
     sites = set(one.site_identifier_list) & set(other.site_identifier_list)
     return bool(sites) or not topology.sites
 

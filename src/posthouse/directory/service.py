@@ -1,6 +1,6 @@
 """The directory as the rest of the queue manager uses it ([MS-MQDMPR] 3.1.7.1.18 to .25).
 
-It knows when the directory cannot be reached, answers from local objects then, and looks again
+It notices when the directory cannot be reached, answers from local objects then, and looks again
 on a timer. Time comes in as an argument: `now_ms` from the monotonic clock, `utc_s` for stamps.
 """
 
@@ -370,7 +370,7 @@ class DirectoryService:
         return connector.site if connector.server.identifier == own else None
 
     def foreign_sites(self, now_ms: int) -> dict[bytes, str] | None:
-        """The foreign sites whose connector server we are, with names; None: nobody can tell."""
+        """The foreign sites whose connector server we are, with names; None: unknown."""
         own = self._local.own_queue_manager()
         names: dict[bytes, str] = {}
         for site in own.site_identifier_list if own.routing_server else ():

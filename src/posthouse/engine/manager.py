@@ -334,7 +334,7 @@ class QueueManager:
     def end_session(self, association: object) -> None:
         """A session is gone: its waits end, its transactions abort, its queues close.
 
-        The waits first, or what the rest gives back would go to a reader nobody listens to.
+        The waits first, or what the rest gives back would go to a reader that is gone.
         """
         self.messages.waiting.cancel_session(
             association, OperationCancelled("the session has ended")

@@ -144,7 +144,7 @@ class QueueManagerSettings(Section, frozen=True):
     ] = 5
 
     def faults(self) -> Iterator[Fault]:
-        """Names and addresses that are none, and rights that nobody has."""
+        """Names and addresses that are none, and unknown rights."""
         for key, names in (("name", [self.name]), ("aliases", self.aliases)):
             for name in filter(None, names):
                 if fault := name_fault(name):

@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     time: str = ""
 
     def key(self, reason: str = "", *, similar: bool = False) -> str:
-        """The key of its group. `reason` tells messages without an exception from each other."""
+        """The key of its group. `reason` distinguishes messages without an exception."""
         message = pattern(self.message) if similar else self.message
         parts = json.dumps([self.type, message, self.frame, reason]).encode()
         return ("s" if similar else "") + hashlib.sha256(parts).hexdigest()[:12]

@@ -22,7 +22,7 @@ class QueueError(Exception):
     code: int = 0xC00E0001
     name: str = "MQ_ERROR"
     default_remedy: ClassVar[str] = ""
-    """Better advice than the one of the code, for classes that know more."""
+    """Better advice than the one of the code, for classes with more detail."""
 
     def __init__(self, cause: str, remedy: str = "") -> None:
         super().__init__(cause, remedy)
@@ -60,7 +60,7 @@ class QueueNotFound(QueueError):
 
 
 class QueueNotActive(QueueError):
-    """The queue has no state to report: nobody has it open, nothing waits in it."""
+    """The queue has no state to report: it is not open, and nothing waits in it."""
 
     code = 0xC00E0004
 
@@ -102,7 +102,7 @@ class ServiceNotAvailable(QueueError):
 
 
 class MachineNotFound(QueueError):
-    """The directory does not know the computer."""
+    """The computer is not in the directory."""
 
     code = 0xC00E000D
 

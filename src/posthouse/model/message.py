@@ -260,7 +260,7 @@ class Message:
 
 
 def limited_time_to_reach_queue(seconds: int, maximum: int = TIME_TO_REACH_QUEUE_MAX) -> int:
-    """The time a message gets to reach its queue; nobody gets more than the enterprise allows."""
+    """The time a message gets to reach its queue; at most what the enterprise allows."""
     return min(seconds, maximum)
 
 

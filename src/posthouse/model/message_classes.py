@@ -43,7 +43,7 @@ _RECEIVE: Final = 0x4000
 
 
 class MessageClass(NamedTuple):
-    """A class with our word for it, the name in packets and what it tells."""
+    """A class with our word for it, the name in packets and what it means."""
 
     code: int
     word: str

@@ -35,7 +35,7 @@ class MessageId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "MessageId":
-        """Read the form `guid\\decimal` that applications know."""
+        """Read the form `guid\\decimal` that applications use."""
         match = _ID_TEXT.fullmatch(text)
         ordinal = int(match[2]) if match else 0
         if match is None or ordinal > 0xFFFFFFFF:

@@ -108,7 +108,7 @@ def body_text(body: bytes, body_type: int) -> str | None:
 
 
 def text_body(text: str, body_type: int) -> bytes:
-    """The body that holds a text: UTF-16 where its type says so, else UTF-8."""
+    """The body that holds a text: UTF-16 by its type, else UTF-8."""
     return text.encode("utf-16-le" if body_type in _WIDE else "utf-8")
 
 

@@ -19,7 +19,7 @@ assert _RECORD.size == CLIENT_RECORD_SIZE
 
 
 class PrintJobStruct(NamedTuple):
-    """What a print server wants to know of a job."""
+    """What a print server needs of a job."""
 
     copies: int = 1
     print_flags: int = PF_TEXT

@@ -220,7 +220,7 @@ MACHINE_MANAGEMENT_PROPERTIES: Final = _read(
 6 BYTES_IN_ALL_QUEUES I8
 """,
 )
-"""What management tells about a queue manager ([MS-MQMQ] 2.3.11)."""
+"""What management reports about a queue manager ([MS-MQMQ] 2.3.11)."""
 
 QUEUE_MANAGEMENT_PROPERTIES: Final = _read(
     "PROPID_MGMT_QUEUE_",
@@ -254,7 +254,7 @@ QUEUE_MANAGEMENT_PROPERTIES: Final = _read(
 27 SUBQUEUE_NAMES V(LPWSTR)
 """,
 )
-"""What management tells about a queue ([MS-MQMQ] 2.3.12)."""
+"""What management reports about a queue ([MS-MQMQ] 2.3.12)."""
 
 
 class MachineService(IntEnum):

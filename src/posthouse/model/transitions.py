@@ -1,6 +1,6 @@
 """State machines as tables: a state, an event, the next state.
 
-Whoever has a state changes it by an event of its table and in no other way, so the table is the
+The owner of a state changes it by an event of its table and in no other way, so the table is the
 program and not a picture of it. docs/state-machines.md is printed from the same tables.
 """
 

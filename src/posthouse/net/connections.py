@@ -58,7 +58,7 @@ class Admission:
         self.later: Callable[[Callable[[], None]], None] = _at_once
 
     def ends(self, transport: Transport) -> bool:
-        """The peer sends nothing more: what its protocol tells asyncio, and closes in its turn.
+        """The peer sends nothing more: returns the answer for asyncio, and closes in its turn.
 
         With TLS it is closed at once.
         """

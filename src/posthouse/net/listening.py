@@ -1,7 +1,7 @@
 """Listening: each connection is counted as it is accepted, before TLS and before its first byte.
 
 asyncio's own servers accept without limit and show a connection only when its TLS handshake is
-over; whoever stays silent until then would hold a descriptor that nothing counts.
+over; a client that stays silent until then would hold a descriptor that nothing counts.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def keep_alive(connection: Any) -> None:
 
 
 async def look_up(host: str) -> list[str]:
-    """The addresses of a host. The system may take long, and nobody waits for it at the end."""
+    """The addresses of a host. The system may take long; a stop does not wait for it."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[list[str]] = loop.create_future()
 
@@ -63,7 +63,7 @@ async def look_up(host: str) -> list[str]:
 
 
 def words_of(error: Exception) -> str:
-    """What the system says, without numbers."""
+    """The reason that the system gives, without numbers."""
     text = error.strerror if isinstance(error, OSError) else None
     return text or str(error)
 

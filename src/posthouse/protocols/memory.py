@@ -2,7 +2,7 @@
 
 It counts what is being received, what waits for a sync, what waits to be sent and what was fetched
 to be sent; not the index of the messages, and not express messages. What a peer announces, and has
-not brought yet, is *reserved*: it is not allocated, but nobody else may count on it. Doors ask
+not brought yet, is *reserved*: it is not allocated, but no one else may count on it. Doors ask
 before they read something large, with the size that is announced, and report what they take and
 give back; the account decides who waits and who is closed. It decides only: closing, pausing and
 the clock are the doors' business.
@@ -212,7 +212,7 @@ class Holder:
         self._account.gave(self, kind, size)
 
     def turn(self, kind: int, other: int, size: int) -> None:
-        """Bytes that were held for one purpose are held for another one: nobody waits for them."""
+        """Bytes that were held for one purpose are held for another one, at once."""
         assert 0 <= size <= self.bytes[kind]
         self.bytes[kind] -= size
         self.bytes[other] += size

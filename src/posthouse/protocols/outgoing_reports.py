@@ -16,13 +16,13 @@ U = TypeVar("U")
 
 
 class Reports:
-    """Short words with the engine in the current turn; nobody waits for their sync."""
+    """Short words with the engine in the current turn; their sync is not waited for."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
     def ask(self, call: Callable[[QueueManager], T], otherwise: U) -> T | U:
-        """What the engine says to something; `otherwise` once it has ended."""
+        """The answer of the engine; `otherwise` once it has ended."""
         values: list[T] = []
         try:
             self.desk.decide(lambda manager: values.append(call(manager)), lambda answer: None)

@@ -1,8 +1,8 @@
 """When bulk reads work beside others: what those do comes first, and readers never starve.
 
 A bulk read is background work. Behind each batch that was made it rests several times as long as
-others kept the loop busy meanwhile, since what they would have done without it nobody can tell;
-but never so long that it has less than its share of the time. Where nobody else does anything it
+others kept the loop busy meanwhile, since what they would have done without it is unknown;
+but never so long that it has less than its share of the time. Where there is no other work it
 does not rest at all. While it rests so does whoever reads, and the processors are the others'.
 """
 

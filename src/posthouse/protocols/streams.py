@@ -119,7 +119,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
             self._transport.abort()
 
     def _first_owner(self, address: str) -> ConnectionOwner | None:
-        """None: nobody wants the connection, or the peer has closed it already."""
+        """None: the connection is not wanted, or the peer has closed it already."""
         who, self._who = self._who, None
         if self._node.stopping:
             return None
@@ -186,7 +186,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         return self._admission is not None and self._admission.ends(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever made it."""
+        """The end, by either side."""
         if not self._address:
             return
         self._take_waiting()

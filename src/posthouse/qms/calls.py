@@ -1,7 +1,7 @@
 """The document's calls by their names, as thin functions over a `Door`.
 
 Where the C calls fill structures and return a code, these return values and raise `QmsError`,
-whose `completion` is the code; `NWCallsInit` and sequence numbers are nobody's business here.
+whose `completion` is the code; `NWCallsInit` and sequence numbers are not needed here.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def NWReadQueueJobEntry(conn: Door, queue_id: int, job_number: int) -> NWQueueJo
 
 
 def NWChangeQueueJobEntry(conn: Door, queue_id: int, job: NWQueueJobStruct) -> None:
-    """Changes what a job says of how to process it; the job is the one of `job.job_number`."""
+    """Changes how a job is to be processed; the job is the one of `job.job_number`."""
     conn.change_queue_job_entry(queue_id, job)
 
 
@@ -184,12 +184,12 @@ def NWSetQueueCurrentStatus(conn: Door, queue_id: int, status: int) -> None:
 def NWReadQueueServerCurrentStatus(
     conn: Door, queue_id: int, server_id: int, station: int
 ) -> bytes:
-    """The 64 bytes that a queue server says of itself."""
+    """The 64 bytes of status of a queue server."""
     return conn.read_queue_server_current_status(queue_id, server_id, station)
 
 
 def NWSetQueueServerCurrentStatus(conn: Door, queue_id: int, record: bytes) -> None:
-    """Says up to 64 bytes of this queue server."""
+    """Sets up to 64 bytes of status of this queue server."""
     conn.set_queue_server_current_status(queue_id, record)
 
 

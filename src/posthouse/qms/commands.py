@@ -193,7 +193,7 @@ def _identity(command: Command) -> dict[str, Any]:
 
 
 def _ends_with_us() -> Callable[[], None]:
-    """When this server is killed its command is, too: nobody would hear of its end.
+    """When this server is killed its command is, too: its end would go unnoticed.
 
     Loaded before the process forks, so that the child only makes the call.
     """

@@ -52,7 +52,7 @@ SERVER_TYPES: Final = {
     NWOT_ARCHIVE_QUEUE: NWOT_ARCHIVE_SERVER,
     NWOT_JOB_QUEUE: NWOT_JOB_SERVER,
 }
-"""Which kind of server services which kind of queue, where the document says so."""
+"""Which kind of server services which kind of queue, by the document."""
 _NOWHERE: Final = frozenset({NO_SUCH_OBJECT, NO_SUCH_PROPERTY})
 
 Member = str | tuple[str, int | str]
@@ -106,7 +106,7 @@ class FileServer:
         self.door.login(name, number_of(type), password)
 
     def logout(self) -> None:
-        """The station is nobody."""
+        """The station has no login."""
         self.door.logout()
 
     def create_queue(
@@ -119,7 +119,7 @@ class FileServer:
         operators: Sequence[Member] = (),
         servers: Sequence[Member] = (),
     ) -> JobQueue:
-        """A new queue, and who is in its sets; at first nobody is, the supervisor included."""
+        """A new queue, and who is in its sets; at first they are empty."""
         number = number_of(type)
         queue = JobQueue(self.door, self.door.create_queue(name, number, path), name, number)
         for property, members in (

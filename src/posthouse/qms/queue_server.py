@@ -78,7 +78,7 @@ class Task:
         return f"{self.job.taken.client_id:08X}"
 
     def report(self, done: int, total: int, text: str = "") -> None:
-        """How far it is; raises `JobGone` when it is nobody's business any more."""
+        """How far it is; raises `JobGone` when the job is no longer this server's."""
         self.note(done, total, text)
         self.alive()
 
@@ -87,7 +87,7 @@ class Task:
         self._told = (max(done, 0), max(total, 0), text[:RESULT_MAX])
 
     def alive(self) -> None:
-        """Says the same again, to see whether the job is still this server's."""
+        """Reports the same again, to see whether the job is still this server's."""
         try:
             self.door.report_progress(self.queue.id, self.number, *self._told)
         except (InvalidHandle, ConnectionError) as error:
@@ -130,7 +130,7 @@ class Pulse:
         self._wake.set()
 
     def check(self) -> None:
-        """Raises `JobGone` when the job is nobody's business any more, or nobody answers."""
+        """Raises `JobGone` when the job is no longer this server's, or there is no answer."""
         if self._gone is not None:
             raise self._gone
         if time.monotonic() - self._answered > self._silent_s:
@@ -285,7 +285,7 @@ class QueueServer:
                 raise
 
     def _return(self, task: Task, why: str) -> None:
-        """Nothing was done of the job: it stays in its queue, whatever its flag says."""
+        """Nothing was done of the job: it stays in its queue, whatever its flag is."""
         try:
             task.door.abort_servicing_queue_job(task.queue.id, task.number, why, give_back=True)
         except QmsError as error:

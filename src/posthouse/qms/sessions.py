@@ -217,7 +217,7 @@ class SessionDoor:
         self.station = self._call(tj.StationJson, "POST", path, body)
 
     def logout(self) -> None:
-        """The station stays, and is nobody."""
+        """The station stays open, without a login."""
         path = path_of("stations", self.station.station, "logout")
         self.station = self._call(tj.StationJson, "POST", path)
 
@@ -407,7 +407,7 @@ class SessionDoor:
         self, id: int, number: int, result: str = "", *, give_back: bool = False
     ) -> None:
         """NWAbortServicingQueueJob; `result` states why. With `give_back` the job stays in its
-        queue, whatever its restart flag says."""
+        queue, whatever its restart flag is."""
         body = tj.AbortBody(result=result, give_back=give_back)
         self._ask(Done, "POST", self._job(id, number, "abort"), body)
         self._forget(id, number)
@@ -463,7 +463,7 @@ def _segments(property: tb.PropertyJson) -> list[bytes]:
 
 
 def _wanted(job: NWQueueJobStruct) -> dict[str, Any]:
-    """What an application says of a job."""
+    """What an application sets of a job."""
     words = {word: bool(job.job_control_flags & bit) for bit, word in FLAG_NAMES.items()}
     del words["entry_open"]
     return {

@@ -19,7 +19,7 @@ NULL_HANDLE: Final = bytes(HANDLE_SIZE)
 _ATTRIBUTES: Final = bytes(4)
 
 Random = Callable[[int], bytes]
-"""This many bytes that nobody can guess."""
+"""This many bytes that cannot be guessed."""
 
 
 class ContextHandle:
@@ -136,5 +136,5 @@ class AssociationGroups:
         return group
 
     def forget(self, group: Group) -> None:
-        """Nobody is in it any more."""
+        """It is empty."""
         del self._groups[group.group_id]

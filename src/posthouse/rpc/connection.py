@@ -392,7 +392,7 @@ class ServerConnection:
         self._tell(call)
 
     def _tell(self, call: ServerCall | None) -> None:
-        """Tells a method, once, that nobody waits for it."""
+        """Informs a method, once, that its caller no longer waits."""
         if call is not None and call.on_gone is not None:
             on_gone, call.on_gone = call.on_gone, None
             try:

@@ -54,7 +54,7 @@ class Login(Protocol):
     """The accounts, as one client at one address can reach them."""
 
     def nt_hash(self, user: str) -> bytes | None:
-        """The NT hash of an account that may log in here now; None says nothing of why not."""
+        """The NT hash of an account that may log in here now; None without a reason."""
         ...
 
     def accepted(self, user: str, mechanism: str) -> Identity:
@@ -225,7 +225,7 @@ class NtlmAcceptor(NtlmContext):
         return exported
 
     def _check_mic(self, exported: bytes, response: bytes, token: bytes) -> None:
-        """The proof covers the attributes, so that nobody can take this demand away."""
+        """The proof covers the attributes, so that this demand cannot be removed."""
         attributes = messages.unpack_attributes(response[ATTRIBUTES_OFFSET:])
         flags = int.from_bytes(attributes.get(messages.AV_FLAGS, b""), "little")
         if not flags & messages.AV_FLAG_MIC:
@@ -251,7 +251,7 @@ def _exchanged(base: bytes, message: Authenticate, flags: int) -> bytes:
 
 
 class Account(NamedTuple):
-    """Who an initiator says they are; the hash proves it."""
+    """The name that an initiator claims; the hash proves it."""
 
     user: str
     domain: str

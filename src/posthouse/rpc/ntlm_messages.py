@@ -149,7 +149,7 @@ def pack_authenticate(message: Authenticate, lm_response: bytes, workstation: st
 
 
 def unpack_authenticate(token: bytes) -> Authenticate:
-    """Who the initiator says they are, and their proof."""
+    """The name that the initiator claims, and the proof."""
     _expect(token, AUTHENTICATE, _AUTHENTICATE_SIZE_MIN)
     return Authenticate(
         nt_response=_payload(token, 20),

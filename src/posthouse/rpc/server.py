@@ -150,7 +150,7 @@ class Link(asyncio.BufferedProtocol):
         return self._admission.ends(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever made it."""
+        """The end, by either side."""
         self._admission.leave()
         if self._connection is None:
             return

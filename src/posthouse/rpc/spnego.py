@@ -1,4 +1,4 @@
-"""SPNEGO, both ends (RFC 4178; [MS-SPNG] 3): which mechanism is used, and nobody else chose it."""
+"""SPNEGO, both ends (RFC 4178; [MS-SPNG] 3): which mechanism is used, proved against tampering."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SpnegoContext(ABC):
 
     @property
     def identity(self) -> Identity | None:
-        """Who the mechanism says it is."""
+        """The caller that the mechanism has proved."""
         return self._inner.identity if self._complete and self._inner is not None else None
 
     @property
@@ -113,7 +113,7 @@ class SpnegoAcceptor(SpnegoContext):
         self._raw = False  # NTLM without SPNEGO around it, which Windows takes here as well
 
     def step(self, token: bytes) -> bytes | None:
-        """Takes the initiator's next token. After a refusal there is nothing more to say."""
+        """Takes the initiator's next token. After a refusal nothing follows."""
         if self._over:
             raise LoginRefused("this exchange is over")
         return self._stepped(token)

@@ -61,7 +61,7 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True):
-    """What a backup says of itself."""
+    """The manifest of a backup."""
 
     format: int
     made: str
@@ -124,7 +124,7 @@ class Cut:
 
 
 def _silent(done: int, total: int) -> None:
-    """Nobody looks."""
+    """Reports no progress."""
 
 
 # -- backup
@@ -229,7 +229,7 @@ class Copier:
         self.progress(self.done, self.total)
 
     def check(self) -> None:
-        """Ends a copy that nobody wants any more."""
+        """Ends a copy that is no longer wanted."""
         if self.cancelled.is_set():
             raise OperationCancelled("the copy was called off")
 

@@ -170,7 +170,7 @@ def ncp_node(service: Service) -> NcpNode | None:
 
 
 def ncp_door(service: Service, node: NcpNode) -> Place:
-    """Its listener: on the loopback until the settings say otherwise (decision 13)."""
+    """Its listener: on the loopback until the settings have another address (decision 13)."""
     section = service.settings.ncp
     port = port_of("ncp", service.ports) if section.port is None else section.port
     return Place(NcpServer(node), section.listen, port)
@@ -181,7 +181,7 @@ def _ncp_metrics(node: NcpNode) -> AskMetrics:
 
 
 def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
-    """A mapper that nobody asked for is not a reason not to start."""
+    """A mapper that was not asked for is not a reason not to start."""
 
     def tell(where: str, error: OSError) -> None:
         service.log.warning(

@@ -1,4 +1,4 @@
-"""When Python's cyclic collector works: in steps that hold up nobody, and thoroughly at rest."""
+"""When Python's cyclic collector works: in short steps, and thoroughly at rest."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A turn takes along every call of one round of the event loop. Its records are appended, then synced
 on the spot where that is quick, else by the one writer thread while the next turns are decided; a
-sync begins when the last one ends. Nobody polls: without calls and deadlines the loop sleeps.
+sync begins when the last one ends. Nothing polls: without calls and deadlines the loop sleeps.
 """
 
 from __future__ import annotations

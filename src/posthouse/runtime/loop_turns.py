@@ -4,8 +4,8 @@ A turn is one round of work on the event loop: calls on the engine, their record
 that leave. CPU time does not grow while other programs have the processor, so a long turn is work
 of ours. To ask for it is a system call, so it is asked for at the end of a turn only: what a turn
 took is the CPU time since the last one ended, and never more than passed on the clock meanwhile.
-Nobody is served meanwhile, so a turn above `SLOW_S` is a fault: it is counted, and reported with
-what took longest in it.
+No request is served during a turn, so one above `SLOW_S` is a fault: it is counted, and reported
+with what took longest in it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TurnTimes:
         self.restart(lambda turn: None)
 
     def restart(self, on_slow: Callable[[SlowTurn], None]) -> None:
-        """Counts from now on: nobody waits while the queue manager starts."""
+        """Counts from now on: no request waits while the queue manager starts."""
         self.counts = [0] * (len(self.BOUNDS_S) + 1)
         self.total_s = 0.0
         self.longest_s = 0.0

@@ -144,7 +144,7 @@ class Service(NamedTuple):
         return Connections(limits.connections_max, limits.connections_per_address_max, self.room)
 
     def local_connections(self) -> Connections:
-        """The counter of the control socket, whose descriptors nobody else can take."""
+        """The counter of the control socket, whose descriptors are reserved."""
         most = min(self.settings.limits.connections_max, _local_share(self.room.limit))
         return Connections(most, most)
 

@@ -43,7 +43,7 @@ class Notifier:
 
 
 def watchdog_interval_s(environment: Mapping[str, str]) -> float | None:
-    """How often to say that we are alive: twice as often as asked; None if nobody asked."""
+    """How often to report that we are alive: twice as often as asked; None if not asked."""
     microseconds = environment.get("WATCHDOG_USEC", "")
     process = environment.get("WATCHDOG_PID", str(os.getpid()))
     if not microseconds.isascii() or not microseconds.isdigit() or process != str(os.getpid()):
@@ -54,7 +54,7 @@ def watchdog_interval_s(environment: Mapping[str, str]) -> float | None:
 def keep_telling(
     notifier: Notifier, call_later: Callable[[float, Callable[[], None]], object]
 ) -> None:
-    """Says again and again that the loop turns, where the service manager wants to know."""
+    """Reports that the loop turns, again and again, where the service manager asks for it."""
     interval_s = notifier.watchdog_s
     if interval_s is None:
         return

@@ -1,7 +1,7 @@
 """The one access check, and the descriptors that new queues start with.
 
 [MS-DTYP] 2.5.3.2 is the procedure; who counts as whom follows decisions 1, 2 and 4: `everyone` is
-any sender, anonymous ones included, and a claim nobody signed never counts for more than that.
+any sender, anonymous ones included, and an unsigned claim never counts for more than that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ Access = tuple[tuple[bytes, int], ...]
 """SIDs with the rights they get."""
 
 DEFAULT_ACCESS: Final[Access] = ((EVERYONE, WRITE_MESSAGE),)
-"""What others than the owner may do with a new queue: everyone sends, nobody reads."""
+"""What others than the owner may do with a new queue: everyone sends, no one reads."""
 
 _NOBODY: frozenset[bytes] = frozenset()
 
@@ -114,7 +114,7 @@ class Caller:
 
     @classmethod
     def unverified(cls, sid: bytes) -> Self:
-        """A sender whose claim nobody signed: everyone, never more, decision 2.
+        """A sender with an unsigned claim: everyone, never more, decision 2.
 
         What is denied to the claimed SID or to anonymous senders is denied to this one too, or a
         made-up claim would be the way around a denial. Bytes that are not an SID claim nothing.
@@ -304,7 +304,7 @@ def default_queue_descriptor(
     """Create Default Queue Security Descriptor, [MS-MQDMPR] 3.1.7.1.3.1, as decision 4 has it.
 
     The document gives everyone full control where the owner is not a domain user. Not here: the
-    owner has full control, others what the setting says, whoever the owner is.
+    owner has full control, others what the setting grants, whatever the owner is.
     """
     return SecurityDescriptor(owner_sid).with_dacl(_dacl(owner_sid, access, machine_sid)).pack()
 

@@ -1,6 +1,6 @@
 """Access control lists and their entries ([MS-DTYP] 2.4.4, 2.4.5).
 
-An entry keeps the bytes it came with; types nobody here knows travel through unchanged.
+An entry keeps the bytes it came with; unknown types travel through unchanged.
 """
 
 import struct

@@ -33,7 +33,7 @@ _RC2_40_BIT_REST: Final = bytes(11)  # [MS-MQQB] 3.1.5.8.3: the final 88 bits
 
 
 class CannotOpen(Exception):
-    """A body that cannot be decrypted. It says nothing of why, for that would help a forger."""
+    """A body that cannot be decrypted. It has no reason, for that would help a forger."""
 
 
 def encrypt(algorithm: int, key: bytes, body: bytes) -> bytes:
@@ -120,7 +120,7 @@ def _rsa_decrypted(private_key: RSAPrivateKey, data: bytes, secret: bytes) -> by
 
 
 def _made_up(data: bytes, secret: bytes, longest: int) -> bytes:
-    """Bytes of any length that PKCS #1 v1.5 allows; without the secret nobody can tell which."""
+    """Bytes of any length that PKCS #1 v1.5 allows; without the secret they cannot be predicted."""
     stream = hashlib.shake_256(hmac.digest(secret, data, "sha256")).digest(longest + 8)
     return stream[: int.from_bytes(stream[-8:]) % (longest + 1)]
 

@@ -184,7 +184,7 @@ def key_in_certificate(certificate: bytes, weak: bool = False) -> RSAPublicKey |
 
 
 def certificate_facts(certificate: bytes) -> CertificateFacts:
-    """What a certificate says; `InvalidCertificate` where it says nothing."""
+    """The facts of a certificate; `InvalidCertificate` if it cannot be read."""
     found = _load(certificate)
     if found is None:
         raise InvalidCertificate("the certificate cannot be read")

@@ -33,7 +33,7 @@ class SecurityDescriptor(NamedTuple):
     """Owner, group, access list and audit list of an object, [MS-DTYP] 2.4.6.
 
     `dacl` is None both for a list that is absent and for a NULL list; either way everyone has
-    every right. An empty `Acl` gives nobody any.
+    every right. An empty `Acl` gives no rights.
     """
 
     owner: bytes = b""

@@ -22,7 +22,7 @@ TOKEN_SIZE_MAX: Final = _FRONT.size + URL_LENGTH_MAX + MAC_SIZE
 
 
 class EnlistmentToken(NamedTuple):
-    """What a token says."""
+    """The fields of a token."""
 
     coordinator: bytes
     url: str

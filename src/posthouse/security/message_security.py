@@ -486,7 +486,7 @@ def _unproven(packet: bytes, seen: Glance) -> Verified:
 
 
 def _check_provider(security: Security) -> None:
-    """Decision 74: a provider with a name that nobody knows."""
+    """Decision 74: a provider with an unknown name."""
     provider = security.provider
     if provider is not None and provider.name and provider.name not in PROVIDERS:
         raise _Refused(NACK_UNSUPPORTED_CRYPTO_PROVIDER, "a cryptographic provider unknown here")

@@ -92,7 +92,7 @@ def parse_call(text: str) -> SignedCall:
 
 
 def refused_call() -> AccessDenied:
-    """The one answer to calls that nobody we trust has made."""
+    """The one answer to calls of untrusted callers."""
     return AccessDenied(
         "the call is not one of a trusted queue manager",
         "Add each of the two as a peer of the other, with the same key; compare their clocks.",

@@ -176,7 +176,7 @@ class Dialling:
 
 
 def resolve(manager: SimManager, host: str, done: Resolved) -> None:
-    """Asks the names of the world; sometimes nobody answers."""
+    """Asks the names of the world; sometimes there is no answer."""
     address = manager.world.names.get(host.upper())
     if address is None or manager.world.happens("unnamed"):
         addresses, words = list[str](), f"{host} cannot be resolved"

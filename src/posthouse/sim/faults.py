@@ -21,7 +21,7 @@ Kind = Literal[
 
 
 class PowerLost(RuntimeError):
-    """The simulated machine is off; not an OSError, so that nobody takes it for a disk error."""
+    """The simulated machine is off; not an OSError, so that it is not taken for a disk error."""
 
 
 class Operation(NamedTuple):

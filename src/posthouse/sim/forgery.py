@@ -103,7 +103,7 @@ def given_out(aim: Aim) -> list[Slot]:
 
 
 class Forger:
-    """Makes messages whose labels give them away to the account, and to nobody else."""
+    """Makes messages whose labels only the account recognises."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance

@@ -118,7 +118,7 @@ class Told:
         self.places.setdefault((machine, queue), {}).setdefault(name, set()).add(lookup_id)
 
     def may_end(self, names: list[str], end: End) -> None:
-        """The engine has decided so; whether that is durable nobody knows yet."""
+        """The engine has decided so; whether that is durable is not known yet."""
         for name in names:
             self.doubts.setdefault(name, set()).add(end)
 

@@ -21,7 +21,7 @@ SMALL_PIECE_SIZE = 8  # so that headers are split too
 STEPS_MAX = 1_000_000
 
 Reason = Literal["end", "reset", "refused", "timeout"]
-"""Why a connection is over: the peer closed, it broke, nobody listens, nobody answers."""
+"""Why a connection is over: the peer closed, it broke, no listener, no answer."""
 
 
 class Address(NamedTuple):
@@ -173,7 +173,7 @@ class SimNetwork:
         self._receivers.setdefault(address, []).append((host or address.host, receiver))
 
     def send_datagram(self, source: Address, target: Address, data: bytes) -> None:
-        """Send a datagram: it comes late, in any order, twice, or never, and nobody is told."""
+        """Send a datagram: it comes late, in any order, twice, or never, without a report."""
         assert len(data) <= DATAGRAM_SIZE_MAX, len(data)
         self._note("datagram", source, target, data)
         for host, receiver in self._receivers.get(target, []):

@@ -216,7 +216,7 @@ class RoutedTrial(Trial):
         self.clock.call_later(CIRCLING_MS, self._mend)
 
     def _mend(self) -> None:
-        """Until then nobody learns better, whatever else changes."""
+        """Until then no one learns better, whatever else changes."""
         self._entrances = {}
         self._spread()
 

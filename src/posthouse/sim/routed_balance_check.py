@@ -44,7 +44,7 @@ class Ways:
                 self._exceeded(_sheet(event), event.details["hops"])
 
     def told(self, machine: SimManager, event: Event) -> None:
-        """What a router says is durable."""
+        """What a router reports is durable."""
         if event.name == "hop_count_exceeded":
             self.surely_refused[_sheet(event)] += 1
 

@@ -447,7 +447,7 @@ class Stranger:
         return one.packet.replace(one.name.encode(), name.ljust(len(one.name), "-").encode())
 
     def speak_for_itself(self) -> None:
-        """What anybody may do: a message from a machine that nobody knows."""
+        """What anybody may do: a message from an unknown machine."""
         aim, chance = self._aims(PLAIN), self.chance
         self._ordinal += 1
         kind: Kind = chance.choice(("express", "recoverable"))

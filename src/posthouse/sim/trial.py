@@ -596,4 +596,4 @@ def private_name(machine: SimManager, queue: str) -> str:
 
 
 def _nothing(answer: object) -> None:
-    """Nobody waits for this answer."""
+    """This answer is not waited for."""

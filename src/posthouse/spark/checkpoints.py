@@ -1,4 +1,4 @@
-"""What a checkpoint of Spark says: which batch was committed last, and how far it had read.
+"""What a checkpoint of Spark holds: which batch was committed last, and how far it had read.
 
 Only a batch with an entry in `commits` is done; one that is merely in `offsets` may be read again.
 """

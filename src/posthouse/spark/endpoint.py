@@ -15,7 +15,7 @@ from posthouse.model.errors import InvalidParameter, QueueDeleted, QueueNotFound
 from posthouse.spark.options import Manager
 
 UNREAD_KINDS: Final = ("internal", "outgoing")
-"""Queues of the queue manager's own, which nobody reads as a table."""
+"""Queues of the queue manager's own, which are not read as tables."""
 
 GONE: Final = (QueueNotFound, QueueDeleted)
 """Refusals of a queue that is not there."""

@@ -29,7 +29,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Step(NamedTuple):
-    """A function with what its decorator says of it."""
+    """A function with the arguments of its decorator."""
 
     kind: str
     function: Function
@@ -105,7 +105,7 @@ def table(function: F | None = None, *, partition_by: Sequence[str] = ()) -> Any
 
 
 def sends(queue: str = "", **options: object) -> Callable[[F], F]:
-    """A function whose rows are sent: to a queue, or where their column `destination` says.
+    """A function whose rows are sent: to a queue, or by their column `destination`.
 
     Other options are those of the sink. A snapshot is sent again by each run; of a stream each
     message is sent once, whatever happens.

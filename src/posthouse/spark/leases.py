@@ -94,7 +94,7 @@ class Leases:
         return made
 
     def claim(self, queue: str, claim: Claim) -> GroupState:
-        """Makes sure, durably, that nobody else takes what a batch is about to read."""
+        """Makes sure, durably, that no other reader takes what a batch is about to read."""
         group = self._places[queue].endpoint.group(queue, self.group)
         state = group.claim(self.epochs[queue], claim)
         self.states[queue] = state

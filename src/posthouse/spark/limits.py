@@ -43,7 +43,7 @@ def limits_of(limit: ReadLimit, options: SourceOptions) -> Limits:
 def shares(limit: int, sizes: Mapping[str, int], turn: int) -> dict[str, int]:
     """A limit shared out by size; everybody gets one as far as it goes round.
 
-    `turn` states who is the first to get something, so that nobody is always the last.
+    `turn` states who is the first to get something, so that none is always the last.
     """
     waiting = [name for name, size in sizes.items() if size]
     if sum(sizes.values()) <= limit:

@@ -88,7 +88,7 @@ def _unknown(key: str, known: Iterable[Option]) -> str:
 
 
 def text(value: str) -> str:
-    """A text that says something."""
+    """A text that is not empty."""
     if not value.strip():
         raise ValueError("it is empty")
     return value.strip()
@@ -385,7 +385,7 @@ def whole_name(name: str) -> str:
 
 
 def chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """What `columns` says, else all that are not left out."""
+    """The columns of `columns`, else all that are not left out."""
     if values["columns"]:
         return tuple(values["columns"])
     left_out = {

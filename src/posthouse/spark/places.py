@@ -86,7 +86,7 @@ def check_asked(options: SourceOptions, asked: Mapping[Endpoint, Sequence[str]])
 
 
 def number_of(position: Position, queue: str, name: str) -> int | None:
-    """What a position in JSON says of a queue; None where it says nothing."""
+    """The position of a queue in JSON; None where it has none."""
     if isinstance(position, str):
         return None
     wanted = key_of(queue, name)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Progress(NamedTuple):
-    """Messages done so far; `total` is what was there at the start, 0 if nobody knows."""
+    """Messages done so far; `total` is what was there at the start, 0 if that is unknown."""
 
     done: int
     total: int
@@ -26,7 +26,7 @@ Watch = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """For pipelines that nobody watches."""
+    """For pipelines without a watcher."""
 
 
 class Meter:

@@ -115,7 +115,7 @@ def replay(
 ) -> Replayed:
     """Sends messages of a lake again, exactly once, in the order of their lookup ids.
 
-    `to` is where they go, `origin` the queue that each was in; `mapping` says so for some queues
+    `to` is where they go, `origin` the queue that each was in; `mapping` does so for some queues
     only, and without `to` no others are sent. `since` and `until` (excluded) are of `arrived_time`,
     `where` is a condition in SQL over the columns of a message; with `queues` the lake has the
     messages of these queues alone. Messages get new identifiers unless `same_ids`. `rate` is

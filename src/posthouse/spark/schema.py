@@ -122,7 +122,7 @@ def never_null(schema: StructType) -> frozenset[str]:
 
 
 def promised(batch: pyarrow.RecordBatch, sure: Collection[str]) -> pyarrow.RecordBatch:
-    """A record batch that says the same of its columns as the schema did; Spark compares."""
+    """A record batch with the columns of the schema, which Spark compares."""
     import pyarrow
 
     fields = [field.with_nullable(field.name not in sure) for field in batch.schema]

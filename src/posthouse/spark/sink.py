@@ -186,7 +186,7 @@ class Sink:
             stages.stage(http, query, batch, _NO_PARTITION, 0, rows.schema, [rows])
 
     def stage(self, query: str, batch: int, batches: Iterable[Any], writer: str = "") -> Staged:
-        """Stages the rows of a task under a key that nobody else has."""
+        """Stages the rows of a task under a key of its own."""
         signature = Signature("", _run(), writer)
         partition, attempt = _context().partitionId(), secrets.randbits(_ATTEMPT_BITS)
         made = StageRows(self._rows, self.options.writing, query, batch, partition)

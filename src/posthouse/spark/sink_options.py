@@ -123,7 +123,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def writing(values: Mapping[str, Any]) -> Writing:
-    """What the options of any write say of its rows."""
+    """The options of any write about its rows."""
     if (values["badRows"] == DEAD_LETTER) != bool(values["deadLetterQueue"]):
         raise InvalidParameter(
             "badRows=deadletter and deadLetterQueue go together",

@@ -1,6 +1,6 @@
 """The records of many messages at once: places pinned on the loop, bytes read in a thread.
 
-Imports numpy: whoever imports this has made sure that it is there.
+Imports numpy: import this module only where numpy is installed.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ lie, by products of polynomials modulo the CRC's own. So a stretch of records is
 and compared with what the sums that are stored in it add up to. Where that does not agree, and only
 there, each record is looked at by itself; a damaged one cannot pass, nor be confused with another.
 
-Imports numpy: whoever imports this has made sure that it is there.
+Imports numpy: import this module only where numpy is installed.
 """
 
 from __future__ import annotations

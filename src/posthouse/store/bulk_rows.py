@@ -1,6 +1,6 @@
 """Rows of many messages at once, as arrays: no object for each message.
 
-Imports numpy: whoever imports this has made sure that it is there.
+Imports numpy: import this module only where numpy is installed.
 """
 
 from __future__ import annotations

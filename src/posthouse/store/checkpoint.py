@@ -63,8 +63,9 @@ class LedgerAccounts(msgspec.Struct):
 class Picture(NamedTuple):
     """A checkpoint to be written: copies, taken between two appends.
 
-    Nobody is served while they are taken. There may be very many definitions, so of them only the
-    tables are copied: what is in these does not change, and is put together while it is written.
+    No request is served while they are taken. There may be very many definitions, so of them only
+    the tables are copied: what is in these does not change, and is put together while it is
+    written.
     """
 
     head: CheckpointHead
@@ -88,7 +89,7 @@ class Picture(NamedTuple):
 
 def _array(of: Sized, items: Iterable[tuple[object, ...]]) -> msgspec.Raw:
     """MessagePack of many things, one after the other: a list of them would be looked at by the
-    collector of cycles, while nobody is served."""
+    collector of cycles, while no request is served."""
     return msgspec.Raw(b"".join([_ARRAY_32.pack(0xDD, len(of)), *map(_encode, items)]))
 
 

@@ -8,7 +8,7 @@ an older segment still defines. All of it is decided from the shared State, whic
 the log says whenever `tidy` is called: that is why a merged row is right, and why the step may be
 cut off anywhere. Until the RELEASE
 record is written the segment belongs to the log and everything carried is merely said twice; from
-then on it does not, and its file goes as soon as the record is synced and nobody reads it.
+then on it does not, and its file goes as soon as the record is synced and it is not being read.
 
 Two rules keep a full replay right. Only one segment is under way at a time, and one that was left
 half done by a crash comes first: so besides it no two segments hold a record of the same message.

@@ -219,7 +219,7 @@ def _check_checkpoints(disk: Disk, report: Report) -> None:
 
 
 def _compare(report: Report, found: OpenedLog, whole: OpenedLog) -> None:
-    """A start from a checkpoint must come to what the whole log says."""
+    """A start from a checkpoint must come to the state of the whole log."""
     found.state.drop_express()
     differing = differences(found.state, whole.state)
     if differing:

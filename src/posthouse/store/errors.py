@@ -12,7 +12,7 @@ class StoreError(Exception):
 class StoreFailed(StoreError):
     """The disk refused a write or a sync. The process has to end and start again from the log.
 
-    After a failed sync nobody knows which pages reached the disk, and the engine's state is ahead
+    After a failed sync it is unknown which pages reached the disk, and the engine's state is ahead
     of the log; so the store takes nothing more and never calls anything synced afterwards.
     """
 

@@ -61,7 +61,7 @@ _FLAGS_AT = 10
 
 
 def is_recycled(data: bytes) -> bool:
-    """Whether a segment says so, sound or not."""
+    """Whether a segment is marked so, sound or not."""
     return bool(data[_FLAGS_AT : _FLAGS_AT + 1] == bytes([_RECYCLED]))
 
 

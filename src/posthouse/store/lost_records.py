@@ -1,4 +1,4 @@
-"""What a log that goes on without damaged records has lost, and the records that say so."""
+"""What a log that goes on without damaged records has lost, and the records of that."""
 
 from __future__ import annotations
 

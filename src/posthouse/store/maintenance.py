@@ -1,6 +1,6 @@
 """What a store does between turns: indexes of sealed segments, checkpoints, compaction.
 
-Each step is small. Steps that wait for a sync say so by asking to be called again.
+Each step is small. Steps that wait for a sync ask to be called again.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class DamagedSegment:
         self.segments = self._segments(anchor)
 
     def _entry(self, disk: Disk, anchor: Anchor) -> SegmentEntry:
-        """Where it begins and ends; a last sequence of 0: nobody knows."""
+        """Where it begins and ends; a last sequence of 0: unknown."""
         for entry in anchor.live:
             if entry.number == self.number:
                 return entry

@@ -52,7 +52,7 @@ class Aside(NamedTuple):
 
     @property
     def is_message(self) -> bool:
-        """Whether anything can be missing: marks and fillers say nothing that is needed."""
+        """Whether anything can be missing: marks and fillers hold nothing that is needed."""
         return self.kind in (MESSAGE, COPY)
 
 

@@ -159,7 +159,7 @@ READERS: dict[PacketKind, tuple[str, Callable[[bytes], Iterator[Header]]]] = {
 
 
 def fields_of(packet: Packet, *names: str) -> dict[str, Any]:
-    """Values that the packet itself knows."""
+    """Values that the packet itself has."""
     return {name: show(getattr(packet, name), name) for name in names}
 
 

@@ -33,7 +33,7 @@ class Posted(msgspec.Struct, frozen=True):
 
     @property
     def well(self) -> bool:
-        """Each once and in order, and the sender knows."""
+        """Each once and in order, and acknowledged to the sender."""
         return self.in_order and self.sent == self.delivered == self.received > 0
 
 
@@ -55,7 +55,7 @@ def post(
 
 
 def _delivered(far: Queue, sent: int, began_ms: int, progress: Progress) -> int:
-    """How many the other side says it has, once it says so of all, or has had its time."""
+    """How many the other side has confirmed, when it has all or its time is over."""
     while True:
         outgoing = far.properties().outgoing
         delivered = outgoing.delivered if outgoing else 0

@@ -40,7 +40,7 @@ def submit_job(manager: QueueManagerClient) -> int:
 
 
 def what_became(manager: QueueManagerClient, number: int) -> Serviced:
-    """The job's end, as its history tells it."""
+    """The job's end, from its history."""
     rows = manager.call("GET", f"/job-history?queue={QUEUE}")["jobs"]
     found: dict[str, Any] = next((row for row in rows if row["number"] == number), {})
     first = json.loads(found.get("result") or "{}").get("first") or [{}]

@@ -1,7 +1,7 @@
 """The Spark step of `posthouse demo`: orders into Parquet, customers, dead letters by reason.
 
-Spark runs in a process of its own, `posthouse.cli.demo.spark`: what a JVM says belongs in a file,
-and it has to go when the demonstration is stopped. It shows of its progress in lines of JSON.
+Spark runs in a process of its own, `posthouse.cli.demo.spark`: the output of a JVM belongs in a
+file, and it has to go when the demonstration is stopped. It shows of its progress in lines of JSON.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _followed(lines: Iterator[dict[str, Any]], progress: Callable[[int, int], No
 
 
 def _lines(wanted: Wanted, token_file: Path) -> Iterator[dict[str, Any]]:
-    """What the other process says, line by line."""
+    """The output of the other process, line by line."""
     log = wanted.home / "spark.txt"
     words = (str(wanted.home), wanted.url, str(token_file), wanted.queue, wanted.dead_letters)
     command = [sys.executable, "-m", "posthouse.cli.demo.spark", *words]

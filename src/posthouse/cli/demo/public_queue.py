@@ -31,7 +31,7 @@ class Named(msgspec.Struct, frozen=True):
 
     @property
     def well(self) -> bool:
-        """The queue was found, each claim came once and in order, and the sender knows."""
+        """The queue was found, each claim came once and in order, acknowledged to the sender."""
         return bool(self.path) and self.in_order and self.sent == self.delivered == self.received
 
 

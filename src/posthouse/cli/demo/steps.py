@@ -383,7 +383,7 @@ def _from_shop(shop: int, found: list[dict[str, Any]], orders: int) -> Arrived:
 
 
 def let_offers_die(client: QueueManagerClient, report: Report) -> None:
-    """Offers that nobody takes: some expire, some are purged; all ask to be kept."""
+    """Offers that are not taken: some expire, some are purged; all ask to be kept."""
     offers = client.create_queue(OFFERS, label="Offers of the day")
     offers.send_many(["offer"] * EXPIRED, recoverable=True, dead_letter=True, time_to_be_received=0)
     offers.send_many(["offer"] * PURGED, recoverable=True, dead_letter=True)

@@ -74,7 +74,7 @@ def changed(
     prune: bool = False,
     dry_run: bool = False,
 ) -> None:
-    """Have the directory say what a document says, and tell what that changed."""
+    """Change the directory to match a document, and print what changed."""
     fields = None if only is None else list(only)
     body = DirectoryImportBody(document=document, only=fields, prune=prune, dry_run=dry_run)
     tell(remote, remote.ask(DirectoryChangeJson, "POST", path_of("directory"), body=body))
@@ -123,7 +123,7 @@ def _different(change: ChangedFieldJson) -> str:
 
 
 def remove_object(remote: Remote, kind: ObjectKind, name: str, dry_run: bool, yes: bool) -> None:
-    """Take an object out, if the operator says so."""
+    """Delete an object, if the operator confirms it."""
     if not dry_run:
         confirm(lambda: f"Take the {kind} {name} out of the directory?", yes)
     body = DirectoryRemoveBody(kind=kind, name=name, dry_run=dry_run)

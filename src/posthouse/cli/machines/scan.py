@@ -71,7 +71,7 @@ def _code(machines: list[MachineInventory]) -> int:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replaces a file as a whole: whoever reads it meanwhile has the old one."""
+    """Replaces a file as a whole: a reader meanwhile has the old one."""
     number, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:

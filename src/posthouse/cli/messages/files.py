@@ -51,7 +51,7 @@ AT_ONCE: Final = 500  # messages of one portion, and of one transaction
 
 
 class Line(msgspec.Struct):
-    """What an import takes from a line: all that a sender says. Other fields are passed over."""
+    """What an import takes from a line: all that a sender sets. Other fields are passed over."""
 
     label: Annotated[str, Meta(max_length=249)] = ""
     body: bytes | None = None

@@ -60,7 +60,7 @@ def chosen(
 
 
 def count_of(remote: Remote, source: str) -> int:
-    """How many messages there are to look at, for the progress; 0 for who may not know."""
+    """How many messages there are to look at, for the progress; 0 if that is not allowed."""
     try:
         return remote.ask(QueueJson, "GET", path_of("queues", source)).messages
     except QueueError:

@@ -78,7 +78,7 @@ def as_json(message: MessageJson) -> dict[str, Any]:
 
 
 def show_one(message: MessageJson, *, hexed: bool = False) -> None:
-    """A message with all it has to say; `hexed`: its body as bytes."""
+    """A message with all its properties; `hexed`: its body as bytes."""
     decoded = None if hexed else decode_message(message, _WHOLE)
     print_pairs(
         {

@@ -78,7 +78,7 @@ def bulk_http(place: Place) -> BulkHttp:
 def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
     """The queue manager as tasks reach it.
 
-    With --url that is what the command line says. A home has only a socket: then it is the admin
+    With --url it is the one on the command line. A home has only a socket: then it is the admin
     endpoint of its queue manager, with a token that ends with the command.
     """
     if remote.url is not None:
@@ -174,7 +174,7 @@ def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSes
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """What Spark has to say of an error, in one line."""
+    """Spark's description of an error, in one line."""
     from pyspark.errors import PySparkException
 
     from posthouse.spark.failures import cause_of
@@ -187,7 +187,7 @@ def _plain_errors() -> Iterator[None]:
 
 @contextmanager
 def _log_of_spark() -> Iterator[None]:
-    """What Spark and its processes say by the way goes to a file; it stays if Spark itself fails.
+    """Other output of Spark and its processes goes to a file; it stays if Spark itself fails.
 
     They inherit standard error from this process, which keeps another way to it for itself.
     """

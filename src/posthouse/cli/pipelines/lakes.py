@@ -40,7 +40,7 @@ def register(inner: typer.Typer) -> None:
 
 
 def storage_options(file: Path | None) -> dict[str, str] | None:
-    """What a file says of an object store, as `deltalake` takes it."""
+    """The options of an object store in a file, as `deltalake` takes it."""
     if file is None:
         return None
     try:
@@ -54,7 +54,7 @@ def storage_options(file: Path | None) -> dict[str, str] | None:
 
 
 def moment(text: str) -> datetime:
-    """A point in time; UTC where it does not say so."""
+    """A point in time; UTC where it has no zone."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -2,7 +2,7 @@
 
 A send returns when the session acknowledgment of the other queue manager covers it. A broken
 connection is made again, and what was not acknowledged is sent again under the same identifiers,
-which the other side knows if it has them.
+which the other side recognises if it has them.
 """
 
 from __future__ import annotations

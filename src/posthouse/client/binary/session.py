@@ -70,7 +70,7 @@ class SenderSession:
         return self._user_message(packet)
 
     def _user_message(self, packet: bytes) -> list[bytes]:
-        """Nobody here has a queue: what comes is counted and let go, so that the peer goes on."""
+        """There is no queue here: what comes is counted and let go, so that the peer goes on."""
         received = self._received
         received.total += 1
         received.recoverable += bool(glance(packet).user_flags & RECOVERABLE)

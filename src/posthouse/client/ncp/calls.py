@@ -67,7 +67,7 @@ class NcpCalls:
         transport: Transport = "tcp",
         timeout_s: float = 60.0,
     ) -> Self:
-        """NWAttachToServerPlatform: a connection, which nobody is logged in on yet."""
+        """NWAttachToServerPlatform: a connection without a login."""
         return cls(NcpLink(host, port, transport=transport, timeout_s=timeout_s))
 
     def __enter__(self) -> Self:

@@ -59,7 +59,7 @@ _OF_LOGINS: Final = {
 
 
 def refusal(call: NcpCall[Any, Any], completion: int) -> QmsError:
-    """What a completion code says of a call."""
+    """The error that a completion code means for a call."""
     remedy = _OF_LOGINS.get(completion, "") if call.key in _LOGINS else ""
     return QmsError(completion, f"{call.name} ({call.number}) was refused", remedy)
 
@@ -190,7 +190,7 @@ class NcpLink:
     # -- between calls
 
     def _answer_server(self) -> None:
-        """Answers the watchdog while nobody calls; on TCP the system does that."""
+        """Answers the watchdog between calls; on TCP the system does that."""
         while self._lost is None and not self._forked:
             try:
                 if not self._is_readable(1.0):

@@ -1,6 +1,6 @@
 """How a client reaches an RPC interface of another computer's MSMQ ([MS-MQRR] 2.1, 3.2.4.1).
 
-By a port that the caller knows, else by the endpoint mapper there; where nobody maps, by the port
+By a port that the caller names, else by the endpoint mapper there; without one, by the port
 that the documents give, whose R_GetServerPort has the last word.
 """
 
@@ -124,7 +124,7 @@ def connect(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> RpcLink
 def connect_to_manage(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> RpcLink:
     """A link to the management interface there ([MS-MQMR] 2.1).
 
-    Where nobody maps, it is looked for on the port of remote read: MSMQ has them in one process.
+    Without a mapper, it is looked for on the port of remote read: MSMQ has them in one process.
     """
     deadline = time.monotonic() + timeout_s
     port = place.rpc_port
@@ -136,7 +136,7 @@ def connect_to_manage(place: RemotePlace, login: RemoteLogin, timeout_s: float) 
 
 
 def mapped_port(place: RemotePlace, wanted: WantedInterface, deadline: float) -> int | None:
-    """What the endpoint mapper says; None: there is none, or none that answers."""
+    """The answer of the endpoint mapper; None if none answers."""
     host, soon = place.host, min(deadline, time.monotonic() + MAPPER_S)
     asked = ept.map_request(wanted.interface)
     try:
@@ -158,7 +158,7 @@ def mapped_port(place: RemotePlace, wanted: WantedInterface, deadline: float) ->
 
 
 def _by_the_usual_port(place: RemotePlace, login: RemoteLogin, deadline: float) -> RpcLink:
-    """3.2.4.1: R_GetServerPort tells on which port to go on."""
+    """3.2.4.1: R_GetServerPort returns the port to go on with."""
     link = linked(place, RPC_PORT, READING, login, deadline)
     try:
         port = _server_port(link, place.host)

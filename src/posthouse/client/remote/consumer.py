@@ -119,7 +119,7 @@ class Window:
             one.unanswered = now
 
     def _put_back(self, opened: RemoteOpenQueue, slot: ReadSlot, *, last: bool = False) -> None:
-        """Where it was; nobody looks into a window that was closed meanwhile."""
+        """Where it was; a window that was closed meanwhile is not looked into."""
         with self._lock:
             if not self._closed and opened is self._opened:
                 if last:
@@ -185,7 +185,7 @@ class Window:
         opened.link.flush()
 
     def flush_late(self) -> None:
-        """Sends what nobody has sent yet."""
+        """Sends what is not sent yet."""
         opened = self._opened
         if opened is not None and self._unsent:
             self.flush(opened)
@@ -241,8 +241,8 @@ class RemoteConsumer:
 
     A message is the reader's until they ask for the next one or call `done`; then it is ended over
     there. The one in hand when they stop goes back, and so do those they have not seen. A message
-    may come again after a broken connection; then it says `in_doubt`. With `lookup_id` only that
-    message is taken, and `MessageNotFound` is raised if it is not there.
+    may come again after a broken connection; then it is marked `in_doubt`. With `lookup_id` only
+    that message is taken, and `MessageNotFound` is raised if it is not there.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ def rebuilt(received: Received, queue: str) -> Message:
 
 
 def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, Glance, int]:
-    """The UserMessage by itself, what the headers after it say, and how much of its body lacks.
+    """The UserMessage by itself, values of the headers after it, and how much body lacks.
 
     Nearly all messages end with their body: for these it is done here, and most of a queue share
     what the other computer adds to them.
@@ -126,7 +126,7 @@ def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
 
 
 def _flags(message: bytes, seen: Glance) -> int:
-    """What the queue manager there knows, as far as the packet tells."""
+    """What the queue manager there has, as far as the packet shows it."""
     flags = 0 if seen.user_flags & RECOVERABLE else FLAG_EXPRESS
     if seen.user_flags & TRANSACTION:
         flags |= FLAG_TRANSACTIONAL

@@ -47,7 +47,7 @@ BROWSE_AHEAD: Final = 32
 
 
 class QueueReading(Protocol):
-    """What a queue has to know to be read."""
+    """What a queue needs to be read."""
 
     @property
     def reader(self) -> RemoteReader:
@@ -196,7 +196,7 @@ class ReadableQueue:
     def count(self) -> int:
         """How many messages are in the queue, by the management interface there ([MS-MQMR]).
 
-        Windows tells administrators of the machine only; Posthouse shows who may receive, too.
+        Windows answers administrators of the machine only; Posthouse also users who may receive.
         """
         return self._reading.management.count(parse_format_name(self.name))
 
@@ -331,6 +331,6 @@ def _limit(body_max: int | None) -> int:
 
 
 def _readable(name: str) -> FormatName:
-    """The name that the computer knows its queue by: the port is that of another protocol."""
+    """The name of the queue on its computer: the port is that of another protocol."""
     parsed = parse_format_name(name)
     return replace(parsed, port=None) if isinstance(parsed, DirectName) else parsed

@@ -148,7 +148,7 @@ class RemoteReader:
     # -- doubts (decision 42)
 
     def doubt(self, message: Message) -> None:
-        """Handed out, and whether it has left its queue nobody knows."""
+        """Handed out, and whether it has left its queue is unknown."""
         message.in_doubt = True
         with self._lock:
             self.in_doubt += 1
@@ -157,7 +157,7 @@ class RemoteReader:
                 self._doubts.popitem(last=False)
 
     def recall(self, message: Message, *, taken: bool = True) -> Message:
-        """One that was handed out in doubt before says so when it comes again.
+        """One that was handed out in doubt before is marked when it comes again.
 
         Once it is taken again, that is over.
         """
@@ -489,7 +489,7 @@ class QueueReader:
     def abandon(
         self, opened: RemoteOpenQueue, request_id: int, pending: PendingCall, want: Want
     ) -> None:
-        """Nobody waits for this read any more: what it still brings goes back."""
+        """The caller of this read no longer waits: what it still brings goes back."""
 
         def return_late(ended: PendingCall) -> None:
             if want.takes and ended.error is None and not ended.status:

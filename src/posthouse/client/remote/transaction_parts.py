@@ -73,7 +73,7 @@ def join_transaction(
 
 
 def keep_transaction(tx: Transaction, peer: str) -> None:
-    """Tells the coordinator that somebody works on it, with a participant elsewhere."""
+    """Informs the coordinator that it is in use, with a participant elsewhere."""
     tx._channel.run(joint.enlist(tx._channel.core, tx.handle, peer))
 
 

@@ -110,7 +110,7 @@ def certificates_read(texts: Iterable[str]) -> tuple[UserCertificate, ...]:
 
 
 def user_certificates(texts: Iterable[str]) -> dict[str, Any]:
-    """The attributes of a user that say what they sign with."""
+    """The attributes of a user that hold the certificates."""
     entries = certificates_read(texts)
     return {
         "certificates": pack_user_certificates(entries) if entries else b"",
@@ -241,7 +241,7 @@ def plain_fields(value: DirectoryObject) -> dict[str, Any]:
 
 
 def attributes_of(kind: type[DirectoryObject], fields: Collection[str]) -> set[str]:
-    """The attributes behind fields of a part."""
+    """The attributes that fields of a part mean."""
     plain = {field.attribute for field in FIELDS[kind] if field.part in fields}
     references = REFERENCES.get(kind, {})
     return plain | {references[name] for name in fields if name in references}

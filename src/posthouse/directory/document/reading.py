@@ -1,4 +1,4 @@
-"""From a document to a directory: what to do so that the directory says the same."""
+"""From a document to a directory: what to change so that the directory matches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Said = tuple[Kind, Collection[str]]
 
 
 class Difference(NamedTuple):
-    """What has to be done so that a directory states what a document says."""
+    """What has to be done so that a directory matches a document."""
 
     created: list[DirectoryObject]
     changed: list[DirectoryObject]
@@ -187,7 +187,7 @@ class _Comparison:
         }
 
     def _meant(self, what: str, known: Mapping[str, bytes], where: str, name: str) -> bytes:
-        """A name has to be known; an identifier is taken as it is, for whoever may come yet."""
+        """A name has to be known; an identifier is taken as it is: its object may come later."""
         if is_guid(name):
             return parse_guid(name)
         return self._named(what, known, where, name)
@@ -230,7 +230,7 @@ class _Comparison:
         self._check_names(what, known)
 
     def _merged(self, what: str, before: Kind, wanted: Kind, names: Collection[str]) -> Kind:
-        """What was there with what the document says; it is silent about the rest."""
+        """The object as it was, with the values of the document."""
         fixed = wanted.fixed_attributes
         if fixed and before.unique_name != wanted.unique_name:
             raise _wrong(what, title_of(wanted), f"its guid is that of {title_of(before)}")

@@ -124,7 +124,7 @@ class Names:
         return self._by_name.get(computer.casefold())
 
     def full_name_of(self, computer: str) -> str:
-        """Its name in DNS, as far as the directory knows it."""
+        """Its name in DNS, as far as the directory has it."""
         return self._full.get(computer.casefold(), "")
 
 

@@ -1,6 +1,6 @@
 """Which attribute of LDAP holds which attribute of an object ([MS-MQDSSM] 2.2, facts 2.3 to 2.5).
 
-Only what one value of one entry says by itself; names, places and references to other entries are
+Only what one value of one entry means by itself; names, places and references to other entries are
 the business of `ldap_reading` and `ldap_writing`.
 """
 
@@ -183,7 +183,7 @@ COMPUTER_FIELDS: Final[dict[str, Field]] = {
     "operating_system_version": _text("operatingSystemVersion"),
     "public_signing_key_list": _octets("mSMQSignCertificates"),
 }
-"""What the entry of the computer says of its queue manager."""
+"""The values in the entry of the computer for its queue manager."""
 
 CLUSTER_SERVICE: Final = "MSClusterVirtualServer"
 ADDRESS_PREFIX: Final = "msmq:"
@@ -197,7 +197,7 @@ _SERVER_BITS: Final = (
 
 
 def directory_server_type(service_type: int) -> DirectoryServerType:
-    """What mSMQServiceType says of the directory; the highest role counts."""
+    """The directory role in mSMQServiceType; the highest role counts."""
     for kind, bit in _SERVER_BITS:
         if service_type & bit:
             return kind

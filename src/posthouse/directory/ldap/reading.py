@@ -50,13 +50,13 @@ MARK: Final = "Posthouse"
 MEMBER_MARK: Final = "Posthouse list member"
 """In that of recipients that only carry a format name for a list."""
 LOST: Final = "LostAndFound"
-"""Below it stand the names of objects that nobody has entered yet: references by identifier."""
+"""Below it stand the names of objects that are not entered yet: references by identifier."""
 
 _LINK_NAME = re.compile(r"([0-9a-fA-F]{32})([0-9a-fA-F]{32})")
 
 
 class Computer(NamedTuple):
-    """What the entry of a computer says of its queue manager."""
+    """The values in the entry of a computer for its queue manager."""
 
     name: str
     fields: dict[str, Any]
@@ -75,7 +75,7 @@ class Atlas:
         self._places: dict[tuple[type[DirectoryObject], bytes], Dn] = {}
 
     def note(self, entry: LdapEntry) -> None:
-        """Remembers an entry. Raises BadEntry where it does not say what it is."""
+        """Remembers an entry. Raises BadEntry where its class is unknown."""
         kind = kind_of(entry)
         if COMPUTER in entry.classes:
             self.damaged.add(entry.dn.key)  # unless it turns out well
@@ -92,7 +92,7 @@ class Atlas:
         self._places[kind, identifier] = dn
 
     def forget(self, dn: Dn) -> None:
-        """Nothing stands there any more."""
+        """Nothing is there now."""
         self.computers.pop(dn.key, None)
         self.damaged.discard(dn.key)
         self.recipients.pop(dn.key, None)
@@ -139,7 +139,7 @@ def kind_of(entry: LdapEntry) -> type[DirectoryObject] | None:
 
 
 def computer_of(entry: LdapEntry) -> Computer:
-    """What a computer says of its queue manager."""
+    """The values of a computer for its queue manager."""
     fields = {name: field.read(entry) for name, field in COMPUTER_FIELDS.items()}
     services = entry.texts("servicePrincipalName")
     fields["clustered"] = any(CLUSTER_SERVICE.lower() in text.lower() for text in services)
@@ -208,7 +208,7 @@ def _site(entry: LdapEntry, atlas: Atlas) -> dict[str, Any]:
 
 
 def _link(entry: LdapEntry, atlas: Atlas) -> dict[str, Any]:
-    """Sites by the references; the name of the link says them too, should one be gone."""
+    """Sites by the references; the name of the link has them too, should one be gone."""
     match = _LINK_NAME.fullmatch(entry.dn.name)
     sites = []
     for number, attribute in enumerate(("mSMQSite1", "mSMQSite2"), 1):
@@ -229,7 +229,7 @@ def _nothing(entry: LdapEntry, atlas: Atlas) -> dict[str, Any]:
 
 
 def _user(entry: LdapEntry, atlas: Atlas) -> dict[str, Any] | None:
-    """Accounts that have nothing to do with queues are nobody's business."""
+    """Accounts that have nothing to do with queues are ignored."""
     if not (is_marked(entry) or entry.has("mSMQDigests") or entry.has("mSMQSignCertificates")):
         return None
     unnamed = entry.dn.name.upper().startswith("S-1-")

@@ -63,7 +63,7 @@ _ROUTING_LISTS = {
 
 
 def entry_attributes(value: DirectoryObject, atlas: Atlas, names: Collection[str]) -> Attributes:
-    """What the entry of an object says of the attributes named; members of lists come apart."""
+    """The entry values for the attributes named; members of lists come apart."""
     fields = FIELDS[type(value)]
     made = {
         field.attribute: field.write(getattr(value, name))
@@ -96,7 +96,7 @@ def _references(
 
 
 def fixed_attributes(value: DirectoryObject, atlas: Atlas) -> Attributes:
-    """What an entry says from its creation on."""
+    """The values that an entry has from its creation on."""
     if isinstance(value, Queue):
         extension = QueueCn.of(PathName.parse(value.pathname).queue).extension
         return {"mSMQQueueNameExt": of_text(extension)}
@@ -126,7 +126,7 @@ def computer_attributes(
     services: Iterable[str] = (),
     addresses: Iterable[str] = (),
 ) -> Attributes:
-    """What the computer's entry says; services and addresses of others there stay."""
+    """The values of the computer's entry; services and addresses of others there stay."""
     made = {
         field.attribute: field.write(getattr(value, name))
         for name, field in COMPUTER_FIELDS.items()
@@ -155,7 +155,7 @@ def settings_attributes(value: QueueManager) -> Attributes:
 
 
 def is_server(value: QueueManager) -> bool:
-    """Whether the sites of a machine know it as a server."""
+    """Whether the sites of a machine have it as a server."""
     return value.routing_server or value.directory_server or value.supporting_server
 
 
@@ -187,7 +187,7 @@ def place_of(value: DirectoryObject, root: Dn, configuration: Dn) -> Dn:
 
 
 def computer_place(computer_name: str, root: Dn) -> Dn:
-    """Where a computer is entered that nobody has entered yet."""
+    """Where a computer is entered that is not entered yet."""
     return root.below(computer_name, "Computers")
 
 

@@ -175,7 +175,7 @@ class Accounts:
         self._store(account, change)
 
     def remove(self, name: str) -> None:
-        """The account is gone; its queues stay, owned by a SID that nobody has."""
+        """The account is gone; its queues stay, owned by a SID that no account has."""
         account = self.find(name)
         self._outdate(account.key)
         del self._accounts[account.key], self._by_sid[account.sid]

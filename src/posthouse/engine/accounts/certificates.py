@@ -165,7 +165,7 @@ class Certificates:
         return registration
 
     def withdraw(self, registration: UserRegistration) -> None:
-        """Nothing signed by it is believed any more."""
+        """What it signed is no longer believed."""
         key = _USER_KEY + registration.sid + registration.digest
         mine = self._users[registration.sid]
         del mine[key]
@@ -344,7 +344,7 @@ class Certificates:
         """A client's packet with the signature it asks for, and what that is worth in its row.
 
         Signing the Packet ([MS-MQQB] 3.1.7.1.4) is done once, when the message comes in: what the
-        signature covers does not change any more, and who sends it is known now.
+        signature covers no longer changes, and who sends it is known now.
         """
         kind = requested_signature(packet, seen)
         if kind is None:

@@ -1,7 +1,7 @@
 """Who may log in at the rpc door, and how often they may try (decision 14).
 
 A login proves an account, and is worth as much as that account is at each later use: an account
-that was disabled, has lost the door or is gone gives no caller any more.
+that was disabled, has lost the door or is gone no longer gives a caller.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Logins:
         return self.accounts.caller(account.name)
 
     def _counted(self, user: str) -> str:
-        """Under which name failures count: names that are nobody's share one.
+        """Under which name failures count: unknown names share one.
 
         Else somebody could make up this many that their own failures are forgotten.
         """

@@ -1,7 +1,7 @@
 """Access tokens as records of the log, and the callers they stand for (contract, section 2).
 
 A token belongs to a user, or to the administrator that every queue manager has. Only a hash of its
-secret is kept. Whoever shows a token gets the caller of its user as that is now, narrowed to the
+secret is kept. A token gives the caller of its user as that is now, narrowed to the
 queues of the token, and to looking where its role is to read.
 """
 
@@ -91,7 +91,7 @@ class Tokens:
         expires_s: int | None = None,
         of_service: bool = False,
     ) -> tuple[Token, str]:
-        """A new token and the one text that holds its secret; nobody can ask for it again."""
+        """A new token and the one text that holds its secret; it cannot be read again."""
         if user_key(user) != ADMINISTRATOR:
             user = self.accounts.find(user).name
         require_room(len(self._tokens), TOKENS_MAX, "tokens", "Revoke some of them.")
@@ -120,7 +120,7 @@ class Tokens:
         return token_id
 
     def remove(self, token_id: str, change: Change | None = None) -> bool:
-        """The token is good for nothing any more; False when there was none.
+        """The token is revoked; False when there was none.
 
         With a change it goes in the caller's step.
         """

@@ -1,7 +1,7 @@
 """Asking an authority that is outside: a call of the engine is made again with the answers.
 
-The engine waits for nobody. Where a call needs the authority of the directory it is broken off
-before it has changed anything; whoever made it has the orders carried out and makes the same call
+The engine never waits. Where a call needs the authority of the directory it is broken off
+before it has changed anything; its caller has the orders carried out and makes the same call
 once more, now with what came of them.
 """
 

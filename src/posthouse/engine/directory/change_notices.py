@@ -1,6 +1,6 @@
 """Change notifications between queue managers that share a directory ([MS-MQCN]).
 
-Whoever changes an object of another queue manager tells it so; whoever is told asks the authority.
+A queue manager that changes an object of another one notifies it; that one asks the authority.
 Nothing in a notification is believed, so that one from anybody costs a look at the most, and looks
 are as far apart as the document has them.
 """
@@ -90,7 +90,7 @@ class Notices:
     # -- to others
 
     def send(self, notices: Iterable[ChangeNotice]) -> None:
-        """Tells the owners of changed objects, in the step that takes the change in."""
+        """Notifies the owners of changed objects, in the step that takes the change in."""
         core, mirror = self._core, self._queues.mirror
         # [MS-MQDMPR] 3.1.1.6: the enterprise may not want any, and the setting neither.
         wanted = self._queues.service.enterprise.non_ldap_capable_queue_manager_notification

@@ -62,7 +62,7 @@ class DirectoryChanges:
         return self._all(Site)
 
     def document(self) -> Document:
-        """All that the directory says."""
+        """The whole directory as a document."""
         return described(self.holdings())
 
     def holdings(self) -> Holdings:
@@ -88,7 +88,7 @@ class DirectoryChanges:
         dry_run: bool,
         only: Collection[str] | None = None,
     ) -> Difference:
-        """Makes the directory say what the document says, in one step of the log."""
+        """Changes the directory to match the document, in one step of the log."""
         core, held = self._core, self.holdings()
         found = difference(document, held, core.new_guid, core.guid, prune=prune, only=only)
         found = self._with_our_word(found, asked=only is not None)
@@ -97,7 +97,7 @@ class DirectoryChanges:
         return found
 
     def _with_our_word(self, found: Difference, *, asked: bool) -> Difference:
-        """What only this queue manager can know of itself stays, whatever a document says."""
+        """What only this queue manager can set of itself stays, whatever a document has."""
         changed, before = [], []
         for value, was in zip(found.changed, found.before, strict=True):
             if isinstance(value, QueueManager) and value.identifier == self._core.guid:

@@ -108,7 +108,7 @@ class Connectors:
             active.update(one.number for one in registry.outgoing_queues() if one.state.count)
 
     def tidy(self, queue: Queue) -> None:
-        """Nobody has it open any more: it goes if it was kept for its messages only."""
+        """It is no longer open: it goes if it was kept for its messages only."""
         if _site(queue) not in self.sites:
             self._core.registry.drop_empty_connector(queue)
 
@@ -140,7 +140,7 @@ class Connectors:
     def foreign_queue(self, guid: bytes) -> tuple[bool, objects.Queue | None]:
         """What the directory has of a public queue, and whether that is certain.
 
-        Others who share it may have entered a queue since we looked: the connector will know.
+        Others who share it may have entered a queue since we looked: the connector decides.
         """
         found = self._directory.service.known(
             objects.Queue, equals("identifier", guid), self._core.now_ms

@@ -81,7 +81,7 @@ class DirectoryFacade:
         return self.queues.own_queue_manager()
 
     def listens_at(self, addresses: tuple[str, ...]) -> None:
-        """Has the own object say where the queue manager listens."""
+        """Enters the addresses of the listeners into the own object."""
         self.queues.listens_at(addresses)
 
     # -- routes
@@ -137,7 +137,7 @@ class DirectoryFacade:
         dry_run: bool,
         only: Collection[str] | None = None,
     ) -> Difference:
-        """Makes the directory say what the document says, in one step of the log."""
+        """Changes the directory to match the document, in one step of the log."""
         return self.changes.take_in(document, prune=prune, dry_run=dry_run, only=only)
 
     def remove(self, kind: str, name: str, *, dry_run: bool) -> DirectoryObject:

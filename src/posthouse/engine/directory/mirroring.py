@@ -1,4 +1,4 @@
-"""The mirror of a shared directory: what its authority says, and what this manager has to enter.
+"""The mirror of a shared directory: what its authority has, and what this manager has to enter.
 
 The runtime hands changes in, or the reason why there are none. Each portion is one step of the
 log, with the queues that are made, changed or removed because of it: what a change notification
@@ -222,7 +222,7 @@ class Mirroring:
     # -- what is ours
 
     def _owed(self) -> list[Order]:
-        """The own object as we know it better, and at first contact our public queues."""
+        """The own object with our own values, and at first contact our public queues."""
         queues, core = self._queues, self._core
         first = self._source_heard() != self.source
         if self._entered and not first:
@@ -240,7 +240,7 @@ class Mirroring:
         return orders
 
     def say_who_we_are(self) -> None:
-        """What we say of ourselves has changed: it is entered now, or with the next changes."""
+        """Values of the own object have changed: they are entered now, or with the next changes."""
         self._entered = False
         self._queues.say_who_we_are()
 

@@ -151,7 +151,7 @@ class DirectoryOfQueues:
                 )
 
     def enter_own_object(self) -> None:
-        """Makes the own object where it is missing, and states what only we can know of it."""
+        """Makes the own object where it is missing, and sets what only we can set of it."""
         core = self.core
         for order in self.own_object_orders():
             value, utc_s = order.value, order.utc_s
@@ -161,7 +161,7 @@ class DirectoryOfQueues:
                 self.service.write_directory(value, core.now_ms, utc_s, order.attributes)
 
     def listens_at(self, addresses: tuple[str, ...]) -> None:
-        """Where others reach us, as far as the settings do not say it."""
+        """Where others reach us, as far as the settings do not name it."""
         self._addresses = addresses
         self.say_who_we_are()
 
@@ -174,7 +174,7 @@ class DirectoryOfQueues:
             self.core.commit(change)
 
     def own_object_orders(self) -> list[Order]:
-        """What the directory has to be told of this queue manager; nothing, if it knows."""
+        """What the directory lacks of this queue manager."""
         core = self.core
         known = self.directory.known(objects.QueueManager, equals("identifier", core.guid))
         wanted = self._described()
@@ -185,7 +185,7 @@ class DirectoryOfQueues:
         return [Order(Action.WRITE, wanted, core.utc, changed)] if changed else []
 
     def own_words(self, known: objects.QueueManager) -> dict[str, object]:
-        """What an object says of this queue manager that only we can know, and know better."""
+        """The values in an object of this queue manager that only we can set."""
         wanted = self._described()
         return {
             name: getattr(wanted, name)
@@ -274,7 +274,7 @@ class DirectoryOfQueues:
         return None if found.value is None else _published(found.value)
 
     def unknown(self, name: PublicName) -> QueueError:
-        """What a sender is told: while the directory is away, nobody knows what it has."""
+        """What a sender is told: while the directory is away, its content is unknown."""
         if self.service.offline:
             return self.refusal(_RESULT.DIRECTORY_NOT_CONNECTED, f"look up {name}")
         return UnsupportedFormatNameOperation(
@@ -358,7 +358,7 @@ class DirectoryOfQueues:
             journal.set_limit()
 
     def update_local_queue(self, value: objects.Queue) -> None:
-        """Takes over what the directory says of an own public queue."""
+        """Takes over the values of an own public queue from the directory."""
         queue = self._public_queue(value.identifier)
         if queue is None:
             return

@@ -108,7 +108,7 @@ class Jobs(JobGround):
         self.files.check_room(size, DIRECTORY_FULL)
 
     def _check_finished_queue(self, station: Station, name: str) -> None:
-        """Whoever submits a job must be allowed to write where its end is told."""
+        """The submitter of a job must be allowed to write where its end is reported."""
         me = self.bindery.object_of(station)
         if name and me is not None:
             self.core.opening.check_answer_queue(parse_name(name), self.caller_of(me.id))

@@ -1,7 +1,7 @@
-"""Job files: the data of jobs, as messages of a queue that nobody else sees (qms-facts 1.5).
+"""Job files: the data of jobs, as messages of a hidden queue (qms-facts 1.5).
 
-Each write is one durable message; pages of small records say which bytes it holds. Writes may
-overlap and leave holes. A message of which no byte shows any more ends with the write that hid it.
+Each write is one durable message; pages of small records list which bytes it holds. Writes may
+overlap and leave holes. A message that is hidden completely ends with the write that hid it.
 So small writes after each other are gathered: the sixteenth brings the fifteen before it along.
 """
 
@@ -79,7 +79,7 @@ class JobFile:
         return self._extents[-1].end if self._extents else 0
 
     def add(self, number: int, offset: int, length: int, page: int) -> list[int]:
-        """A message holds these bytes; returns those of which nothing shows any more."""
+        """A message holds these bytes; returns those that are hidden completely."""
         self.chunks[number] = _Chunk(offset, length, page)
         self.pages.setdefault(page, []).append(number)
         self.stored += length
@@ -198,7 +198,7 @@ class JobFiles:
             del station.handles_to[job]
 
     def close_all(self, station: Station | None, job: Job) -> None:
-        """A station has no use for the file of this job any more."""
+        """A station no longer uses the file of this job."""
         if station is not None:
             for number in station.handles_to.pop(job, ()):
                 del station.handles[number]

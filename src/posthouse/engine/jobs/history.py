@@ -82,7 +82,7 @@ class JobHistory:
     def rows(
         self, queue_id: int | None = None, after: int = 0, count: int | None = None
     ) -> list[EndedJob]:
-        """Those of a queue or all, the first to end first; behind a serial, if it is still here."""
+        """Those of a queue or all, the first to end first; after a serial, if it is still here."""
         definitions, serials = self.core.state.definitions, list(self._serials)
         if after in serials:
             serials = serials[serials.index(after) + 1 :]

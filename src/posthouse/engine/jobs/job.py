@@ -127,7 +127,7 @@ class Job:
         self.set_due()
 
     def end_service(self, change: Change) -> None:
-        """Whoever stands in for the client may do so no longer, in the step that ends it."""
+        """The server no longer acts for the client, in the step that ends it."""
         over, self.over = self.over, None
         if over is not None:
             over(change)
@@ -138,7 +138,7 @@ class Job:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may be serviced, as far as its flags say."""
+        """Whether it may be serviced, by its flags."""
         return not self.state.flags & NOT_READY and not self.state.server_id
 
 

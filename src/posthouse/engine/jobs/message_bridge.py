@@ -1,7 +1,7 @@
 """Between messages and jobs: a message submits a job, the end of a job sends a message.
 
 Either is one step of the log: the message is received with the submission of its job, and the job
-ends with the message that tells so.
+ends with the message that reports it.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class JobBridge:
         core.commit(change)
 
     def _client(self, sender: bytes) -> int:
-        """The user who sent a message, as its door has verified; 0: nobody of ours."""
+        """The user who sent a message, as its door has verified; 0: not one of ours."""
         if not sender:
             return 0
         one = self.queues.bindery.object_of_caller(Caller.user(sender, ""))
@@ -185,7 +185,7 @@ class JobBridge:
     def _create(
         self, queue: JobQueue, client_id: int, message: Message, row: Row, change: Change
     ) -> None:
-        """Label, application tag, extension and response queue say what the job is."""
+        """Label, application tag, extension and response queue describe the job."""
         kind = message.application_tag & 0xFFFF
         asked = NWQueueJobStruct(
             job_type=0 if kind == ANY_TYPE else kind,

@@ -82,5 +82,5 @@ class QmsSettings(Section, frozen=True):
 
     @property
     def local_clock(self) -> bool:
-        """Whether the runtime tells the time zone."""
+        """Whether the runtime has a time zone."""
         return self.clock == "local"

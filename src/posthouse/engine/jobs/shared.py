@@ -112,7 +112,7 @@ class JobGround:
         return me is not None and me.id == job.entry.client_id
 
     def check_view(self, station: Station, queue: JobQueue) -> None:
-        """Users, operators and servers of a queue see it; nobody else."""
+        """Users, operators and servers of a queue see it; others do not."""
         allowed = (
             self.is_user(station, queue)
             or self.is_operator(station, queue)
@@ -127,7 +127,7 @@ class JobGround:
         self.bindery.require(allowed, completion, what, station)
 
     def caller_of(self, object_id: int) -> Caller:
-        """An object as message queues see it: an account, the administrator, or nobody."""
+        """An object as message queues see it: an account, the administrator, or none."""
         one = self.bindery.objects.by_id.get(object_id)
         if one is not None and one.stored.sid:
             account = self.bindery.accounts.of_sid(one.stored.sid)
@@ -235,7 +235,7 @@ class JobGround:
         self.tell_end(job, row, change)
 
     def release(self, job: Job, change: Change) -> None:
-        """Nobody writes or services it any more; handles to it are closed."""
+        """It is no longer written or serviced; handles to it are closed."""
         job.end_service(change)
         for station in (job.submitter, job.server):
             self.files.close_all(station, job)

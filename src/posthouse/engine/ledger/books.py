@@ -107,7 +107,7 @@ def lines_of(core: Core, queue: Queue) -> tuple[Books, Books]:
 
 
 def sender_books_of(queue: Queue, unacknowledged: int = 0) -> SenderBooks:
-    """The sender's side; how many are sent and not yet acknowledged its protocol knows."""
+    """The sender's side; its protocol has the count of sent and unacknowledged ones."""
     assert queue.outgoing is not None
     books = books_of(queue)
     failed = books.expired + books.purged + books.rejected + books.moved_away + books.lost_express

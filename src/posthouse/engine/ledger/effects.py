@@ -59,7 +59,7 @@ class PeerRequest(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something an operator may want to know; one log line."""
+    """An event for the operator; one log line."""
 
     name: str
     details: dict[str, object]

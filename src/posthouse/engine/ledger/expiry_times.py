@@ -15,7 +15,7 @@ STALE_MIN = 4096  # entries of messages that are gone which nobody minds
 class Calendar:
     """One packed list of numbers per second; entries of messages that are gone stay a while.
 
-    Whoever takes a second's numbers compares each with its row: only the row is true.
+    A caller that takes a second's numbers compares each with its row: only the row is true.
     """
 
     __slots__ = ("_days", "_gone", "_seconds", "count", "earliest", "held")
@@ -63,7 +63,7 @@ class Calendar:
         return due
 
     def left(self, keep: Callable[[int, array[int]], Iterable[int]], count: int = 1) -> None:
-        """Messages are gone before their time. Now and then what nobody needs is thrown away.
+        """Messages are gone before their time. Now and then what is not needed is dropped.
 
         `keep` shows of a second and its numbers which entries still mean something.
         """

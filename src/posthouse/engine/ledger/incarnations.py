@@ -2,8 +2,8 @@
 
 A home cannot see that it was put back from a copy: it gives identifiers again that its other future
 has given already. So each start draws a random name and logs it with the first identifier that it
-will give. Whoever keeps an identifier keeps the name with it, and finds a name that this home does
-not have, or an identifier that the named start has not given.
+will give. A reader that keeps an identifier keeps the name with it, and finds a name that this home
+does not have, or an identifier that the named start has not given.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Incarnations:
         core.commit(change)
 
     def last_id(self) -> int:
-        """The greatest identifier that was given, or that no start will give any more."""
+        """The greatest identifier that was given, or that no later start will give."""
         return self.core.lookup_ids.value - 1
 
     def of(self, lookup_id: int) -> str:

@@ -1,7 +1,7 @@
 """What all parts of the engine share: the state, the turn's effects, the clocks, locks, counters.
 
 Every change of a message goes through `arrive`, `settle` and `end` here: each changes the State
-and asks for the record that says the same. Nothing else writes either.
+and asks for the record of it. Nothing else writes either.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ReservedCounter:
         self.value = self._limit = _U64.unpack(stored)[0] if stored else start
 
     def next(self) -> int:
-        """A number nobody had."""
+        """A number that was never used."""
         value = self.value
         if value >= self._limit:
             self._reserve(value + self.block)
@@ -390,7 +390,7 @@ class Ledger:
             lock.holder.held.add(number)
 
     def unlock(self, queue: Queue, number: int) -> Lock:
-        """The message has no holder any more; what is to stay goes on to `Reading.returned`."""
+        """The message has no holder now; what is to stay goes on to `Reading.returned`."""
         lock = self.locks.pop(number)
         queue.locked -= 1
         if lock.expired:
@@ -452,7 +452,7 @@ class Ledger:
 
     @contextmanager
     def untold(self) -> Iterator[None]:
-        """Nobody is served inside: what was announced there is in a change that is not whole."""
+        """No request is served inside: what was announced there is in an unfinished change."""
         telling, self._telling = self._telling, True
         try:
             yield

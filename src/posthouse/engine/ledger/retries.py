@@ -36,7 +36,7 @@ class Retries(Generic[K]):
         self._put(key, at_ms, 0)
 
     def drop(self, key: K) -> None:
-        """It succeeded, or nobody wants it any more."""
+        """It succeeded, or is no longer wanted."""
         self._entries.pop(key, None)
 
     def due(self, now_ms: int, count_max: int) -> list[K]:

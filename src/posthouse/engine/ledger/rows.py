@@ -102,7 +102,7 @@ def _few_rows(common: bytes, row: Row, batch: Batch, place: int) -> bytes:
 
 
 def flags_of(seen: Glance, flags: int) -> int:
-    """Row flags that follow from the packet, beside those its door knows."""
+    """Row flags that follow from the packet, beside those of its door."""
     user_flags = seen.user_flags
     if not user_flags & DELIVERY:
         flags |= FLAG_EXPRESS

@@ -1,4 +1,4 @@
-"""What the log says: messages, their order, definitions and books.
+"""What the log holds: messages, their order, definitions and books.
 
 The engine changes this state with the same methods when it decides and the store when it replays,
 so both agree by construction. Locks, cursors, waiting reads and sessions are not here: they end
@@ -284,7 +284,7 @@ class State:
             self.doomed.discard(number)
 
     def end(self, number: int, reason: int, row: Row | None = None) -> None:
-        """A message is gone; whoever has its row saves looking it up."""
+        """A message is gone; a caller with its row saves looking it up."""
         if row is None:
             row = self.table.get(number)
         if row is None:
@@ -478,7 +478,7 @@ class State:
     ) -> State:
         """The state that a snapshot was taken of; ValueError when it is none.
 
-        Whoever has the pages apart gives them apart.
+        Pages that are apart are given apart.
         """
         state = cls()
         state.table.load(snapshot.pages if pages is None else pages)

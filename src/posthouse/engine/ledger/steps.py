@@ -35,7 +35,7 @@ class Allowance:
 
 
 class SteppedWork:
-    """Something that takes several turns; whoever asked for it is answered when it is done."""
+    """Something that takes several turns; its caller is answered when it is done."""
 
     __slots__ = ("done", "error")
 

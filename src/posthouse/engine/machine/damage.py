@@ -1,4 +1,4 @@
-"""Damaged records of messages: found, listed, and given up when an operator says so.
+"""Damaged records of messages: found, listed, and given up when an operator decides so.
 
 There is one list, whether a start went on without a record or a reader met it. An entry is in the
 log (TABLE_DAMAGE) as long as its segment is, so that the next start reports it as well.

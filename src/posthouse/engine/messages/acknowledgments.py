@@ -1,8 +1,8 @@
 """Acknowledgments that the queue manager itself sends ([MS-MQQB] 3.1.7.2, 3.1.7.15, 3.1.7.17).
 
-Administration acknowledgments tell whoever a sender named what became of a message. Order and final
-acknowledgments tell the queue manager that sent it; all of them are messages like any other, and
-part of the step of the log that they speak of.
+Administration acknowledgments report to the queue that a sender named what became of a message.
+Order and final acknowledgments report to the queue manager that sent it; all of them are messages
+like any other, and part of the step of the log that they speak of.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Acks:
         return bool(row.wants & wanted) and not self._kept_from_strangers(row, message_class)
 
     def _kept_from_strangers(self, row: Row, message_class: int) -> bool:
-        """Decisions 8 and 80: a negative answer tells whoever asks what exists here."""
+        """Decisions 8 and 80: a negative answer shows strangers what exists here."""
         return (
             bool(message_class & _NEGATIVE and row.flags & FLAG_REMOTE)
             and not row.flags & FLAG_AUTHENTICATED
@@ -139,7 +139,7 @@ class Acks:
         """The queue for acknowledgments, opened for sending as anybody's would be.
 
         For a message of another machine with the rights that anybody has: naming a queue must not
-        be a way to write to it. A computer name that only its sender knows leads to its sender.
+        be a way to write to it. A computer name that is unknown here leads to its sender.
         """
         core = self.core
         if row.flags & FLAG_REMOTE and core.targets.may_be_peer(name):

@@ -91,7 +91,7 @@ class Sending:
     """How messages come into queues.
 
     First everything is checked, then everything is done: a refusal, of one message or of a batch,
-    leaves nothing behind.
+    leaves nothing.
     """
 
     signed: Callable[[bytes, Glance, Caller], tuple[bytes, Glance, int]]  # of `Certificates`
@@ -131,7 +131,7 @@ class Sending:
         change: Change | None,
         host: str = "",
     ) -> int:
-        """Takes in a batch that has been admitted: nothing can refuse it any more.
+        """Takes in a batch that has been admitted: nothing can refuse it after this.
 
         `flags` are what its admission gave. `host` is where it came from, if a final answer is
         owed to it. Returns the number of its first message.

@@ -135,7 +135,7 @@ class Moving:
         change: Change,
         failed_in: str = "",
     ) -> None:
-        """A message changes its queue and its lookup id; the family still knows the old one."""
+        """A message changes its queue and its lookup id; the family still has the old one."""
         core = self.core
         system = target.definition.role in _SYSTEM_ROLES
         moved = row._replace(
@@ -267,7 +267,7 @@ class Moving:
         return CLASS_OF_DOOM.get(row.doomed, 0)
 
     def end_doomed(self) -> None:
-        """At start: whoever held a purged message is gone, so it ends as purged."""
+        """At start: the holder of a purged message is gone, so it ends as purged."""
         for number in sorted(self.core.state.doomed):  # in the order they came
             row = self.core.reading.row(number)
             if number not in self.core.locks:

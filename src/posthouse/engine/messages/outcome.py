@@ -119,7 +119,7 @@ class MessageOutcomes:
     def _handed_over(
         self, number: int, row: Row, message_class: int, change: Change | None
     ) -> tuple[Row, int]:
-        """A connector has the say when a message is in its queue; the one here was on the way.
+        """A connector decides when a message is in its queue; the one here was on the way.
 
         Where it cannot say whether anybody reads it there, nobody is told so.
         """
@@ -243,7 +243,7 @@ class MessageOutcomes:
             self._end_together(queue, some_numbers, some_rows)
 
     def _leave_nothing(self, numbers: list[int], rows: list[Row]) -> bool:
-        """The common case: messages of one priority that nobody holds or wants journaled."""
+        """The common case: messages of one priority, neither held nor journaled."""
         core = self.core
         if not (core.locks.keys().isdisjoint(numbers) and core.state.doomed.isdisjoint(numbers)):
             return False
@@ -253,7 +253,7 @@ class MessageOutcomes:
         return not [row for row in rows if row[12] & WANT_JOURNAL or row[10] != priority]
 
     def _end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
-        """Messages of one priority that leave nothing behind."""
+        """Messages of one priority that leave nothing."""
         if not rows:
             return
         ids = [row[0] for row in rows]
@@ -315,7 +315,7 @@ class MessageOutcomes:
         return NEVER if INFINITE in (reach, received) else min(sent + reach + received, NEVER)
 
     def take_back(self, queue: Queue, number: int) -> None:
-        """Nobody holds it any more."""
+        """It is no longer held."""
         self.core.reading.release(number)
         if number in self.core.locks:
             self.core.unlock(queue, number)
@@ -395,7 +395,7 @@ class MessageOutcomes:
         return True
 
     def _dead_letter_queues(self, number: int, row: Row) -> list[Queue]:
-        """Where an undeliverable message goes, first choice first: nowhere if nobody asked for it.
+        """Where an undeliverable message goes, first choice first: nowhere if it was not asked for.
 
         A transactional message of another machine is dead-lettered there, on our final
         acknowledgment. Choice: every negative end counts as undeliverable, also a deleted queue

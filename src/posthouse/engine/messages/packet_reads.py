@@ -1,6 +1,6 @@
 """Reading with the packet in hand: no message leaves its queue before its packet was read.
 
-A message whose stored packet is damaged costs its reader an error and nobody else anything. It is
+A message whose stored packet is damaged costs its reader an error and others nothing. It is
 set aside: locked, so that seeks go past it, and reported until an operator has decided. Asking for
 it by its lookup identifier tries again. Purge, deletion, expiry and moves do not need the packet.
 """

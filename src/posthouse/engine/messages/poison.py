@@ -2,7 +2,7 @@
 
 The aborts of a message are in its row, so they are counted in the record of the abort itself. The
 abort that reaches the maximum moves the message, in that same record, to the poison queue. After
-any other it waits for the delay of the policy, locked by nobody: no reader sees it. When the delay
+any other it waits for the delay of the policy, not locked: no reader sees it. When the delay
 ends is kept beside the row, so that a restart does not end it early.
 """
 

@@ -33,7 +33,7 @@ CONNECTOR_ENDS = ENDS | {
 
 
 def check_end(queue: Queue, message_class: int) -> None:
-    """Refuses what a reader of this queue cannot say of a message."""
+    """Refuses ends that a reader of this queue cannot give a message."""
     connector = queue.definition.role is QueueRole.CONNECTOR
     if message_class not in (CONNECTOR_ENDS if connector else ENDS):
         raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
@@ -187,7 +187,7 @@ class MessageReading:
     # -- taking
 
     def read_of(self, number: int, row: Row) -> Read:
-        """What a reader gets; whoever fetches the packet knows the sender."""
+        """What a reader gets; the sender comes with the packet."""
         read = read_of_row(number, row, self.core.effects.senders.get(number, b""))
         return self._marked(read) if self.core.state.extras else read
 
@@ -434,7 +434,7 @@ class MessageReading:
         return extra is not None and decode_extra(extra).in_doubt
 
     def returned(self, queue: Queue, number: int, row: Row, lock: Lock, change: Change) -> None:
-        """A message is nobody's again: available at its old place, purged, or expired by now."""
+        """A message is no longer held: available at its old place, purged, or expired by now."""
         core = self.core
         if lock.purged:
             core.groups.note_purged(queue, row.lookup_id, change)

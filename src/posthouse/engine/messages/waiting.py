@@ -83,7 +83,7 @@ class WaitingReads:
                 self._drop_stale()
 
     def _drop_stale(self) -> None:
-        """Reads that were served long before their time leave nothing behind."""
+        """Reads that were served long before their time leave nothing."""
         self._deadlines = [entry for entry in self._deadlines if entry[1] in self._waiting]
         heapify(self._deadlines)
 
@@ -204,7 +204,7 @@ class WaitingReads:
                 self.cancel(operation.order, error)
 
     def cancel_session(self, association: object, error: QueueError) -> None:
-        """Ends the waiting reads of a session that is gone: nobody would get their messages."""
+        """Ends the waiting reads of a session that is gone: their messages would be lost."""
         descriptors = self.core.opening.opened_by(association)
         for order in sorted(order for opened in descriptors for order in opened.waiting):
             self.cancel(order, error)

@@ -91,7 +91,7 @@ class Group:
         return group_key(self.queue.number, self.name)
 
     def violation(self, what: str) -> SharingViolation:
-        """The refusal of whoever comes between the group and its queue."""
+        """The refusal of a call that comes between the group and its queue."""
         return SharingViolation(
             f"{what}: the group {self.name} reads {self.queue.name}",
             f"Wait until its reader has ended, or if that is lost for good end it: {self.freeing}",

@@ -2,9 +2,9 @@
 
 A group that consumes reads a queue by ranges of lookup identifiers, which is peeking, and receives
 what it has dealt with in one go by acknowledging it. Two things keep others out of its way. The
-lease is short and lives in memory: while it lasts nobody else receives from the queue. The claim is
-durable: the messages in it are nobody else's, lease or no lease, until they are acknowledged or an
-operator releases them. A group that observes has a position and nothing else.
+lease is short and lives in memory: while it lasts no other reader receives from the queue. The
+claim is durable: no other reader gets the messages in it, lease or no lease, until they are
+acknowledged or an operator releases them. A group that observes has a position and nothing else.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Groups:
         return group.lease_until_ms > self.core.now_ms
 
     def lease_left_ms(self, group: Group) -> int:
-        """How long its lease lasts if nobody renews it."""
+        """How long its lease lasts if it is not renewed."""
         return max(group.lease_until_ms - self.core.now_ms, 0)
 
     def claimed_messages(self, group: Group) -> int:
@@ -137,7 +137,7 @@ class Groups:
     def first_locked(self, queue: Queue, after: int) -> int | None:
         """The first message after an identifier that somebody else holds; no claim goes past it.
 
-        What is damaged and set aside is nobody's.
+        What is damaged and set aside is left out.
         """
         if not queue.locked:
             return None
@@ -280,7 +280,7 @@ class Groups:
         return Group(definition, queue)
 
     def _check_rivals(self, group: Group) -> None:
-        """One group at a time consumes, and nobody beside an exclusive reader."""
+        """One group at a time consumes, and none beside an exclusive reader."""
         queue = group.queue
         if not group.consumes:
             return
@@ -318,7 +318,7 @@ class Groups:
             core.waiting.cancel(order, error)
 
     def end_lease(self, group: Group, epoch: int) -> None:
-        """A reader has ended: nobody waits for its lease to lapse. What it claimed stays so."""
+        """A reader has ended: the lease ends at once. What it claimed stays so."""
         self._check_epoch(group, epoch)
         group.lease_until_ms = 0
 
@@ -349,7 +349,7 @@ class Groups:
             self._follow_claim(group)
 
     def _follow_claim(self, group: Group) -> None:
-        """The queue knows what is claimed in it."""
+        """Notes in the queue what is claimed in it."""
         queue, claim = group.queue, group.claim if group.has_claims else None
         self.core.claims += (claim is not None) - (queue.claim is not None)
         queue.claim = claim
@@ -502,7 +502,7 @@ class Groups:
         return claimed
 
     def _give_back(self, queue: Queue, freed: QueueRange) -> None:
-        """What is available again expires if it is due, or goes to whoever waits for it."""
+        """What is available again expires if it is due, or goes to a reader that waits for it."""
         core, calendar = self.core, self.core.state.calendar
         for number, second in list(calendar.held.items()):
             row = core.reading.row(number)
@@ -566,7 +566,7 @@ class Groups:
         return _ID.unpack(value)[0] if value else 0
 
     def note_purged(self, queue: Queue, lookup_id: int, change: Change | None) -> None:
-        """A message is purged: readers that come later can tell that they missed it."""
+        """A message is purged: readers that come later can see that they missed it."""
         if queue.deleted or queue.definition.role in _NO_GROUPS:
             return
         if lookup_id > self.purged_through(queue):

@@ -136,7 +136,7 @@ class StagedRun(NamedTuple):
 
 
 class Upload:
-    """A stage that is being written; lives as long as whoever writes it."""
+    """A stage that is being written; lives as long as its writer."""
 
     __slots__ = ("asking", "caller", "ended", "key", "messages", "opened", "parts", "size")
 

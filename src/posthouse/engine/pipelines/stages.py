@@ -518,7 +518,7 @@ class Stages:
             queue.reserved += size
 
     def _check_owners(self, query: str, caller: Caller) -> None:
-        """A query is the business of whoever began it, and of administrators."""
+        """A query belongs to the user who began it, and to administrators."""
         if caller.is_administrator and caller.scopes is None:
             return
         known = self.queries.get(query)

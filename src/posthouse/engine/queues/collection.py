@@ -265,7 +265,7 @@ class Queues(QueueNames):
         return {queue.definition.multicast_address for queue in queues} - {""}
 
     def _tell_multicast(self, queue: Queue) -> None:
-        """Whoever listens for multicast messages looks which addresses there are now."""
+        """The receiver of multicast messages looks which addresses there are now."""
         if queue.definition.multicast_address:
             self.core.effects.active.add(queue.number)
 
@@ -314,7 +314,7 @@ class Queues(QueueNames):
         return self._register(definition)
 
     def drop_empty_subqueue(self, queue: Queue) -> None:
-        """A subqueue that nobody has open and nothing is in goes away by itself."""
+        """A subqueue that is empty and not open goes away by itself."""
         parent = queue.parent
         if (
             queue.definition.role is not QueueRole.SUBQUEUE
@@ -437,7 +437,7 @@ class Queues(QueueNames):
     # -- connector queues
 
     def provide_connector(self, name: ConnectorName, label: str) -> None:
-        """Makes a connector queue unless it is there: anybody's messages come in, nobody reads.
+        """Makes a connector queue unless it is there: anybody may send, no one may read.
 
         Its label is the name of the site, which may get another.
         """
@@ -467,7 +467,7 @@ class Queues(QueueNames):
         return list(self._connectors.values())
 
     def drop_empty_connector(self, queue: Queue) -> None:
-        """Takes a connector queue away that has no messages and that nobody has open."""
+        """Takes a connector queue away that has no messages and is not open."""
         if queue.state.count or queue.descriptors or queue.groups:
             return
         change = Change()
@@ -499,7 +499,7 @@ class Queues(QueueNames):
             raise InsufficientResources(f"there are {limit} outgoing queues, which is the limit")
 
     def _forget_idle(self) -> None:
-        """Removes outgoing queues of which nobody has any use now.
+        """Removes outgoing queues that are not needed now.
 
         Names of answers and of response queues come with messages, so anybody can cause one. The
         next message for such a name makes its queue again, and begins a new sequence.

@@ -66,7 +66,7 @@ class QueueDeletion:
         self.ledger.commit(change)
 
     def _detach(self, queue: Queue, change: Change) -> None:
-        """Descriptors lose their queue; whoever waits in it is told."""
+        """Descriptors lose their queue; waiting readers are told."""
         error = QueueDeleted(f"the queue {queue.name} was deleted")
         for order in list(queue.waiters):
             self.waiting.cancel(order, error)

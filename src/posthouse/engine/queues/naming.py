@@ -54,7 +54,7 @@ REFUSED_PROTOCOLS = frozenset({Protocol.IPX, Protocol.SPX})
 
 @dataclass(frozen=True, slots=True)
 class PublishedQueue:
-    """What the directory knows of a public queue."""
+    """What the directory has of a public queue."""
 
     identifier: bytes
     pathname: str
@@ -82,7 +82,7 @@ class PublicQueues(Interface):
         """The object of a queue by its path name, None when none is known."""
 
     def unknown(self, name: PublicName) -> QueueError:
-        """Why nobody can send to a queue that `find` does not find."""
+        """Why messages cannot be sent to a queue that `find` does not find."""
 
 
 class QueueNames:
@@ -127,7 +127,7 @@ class QueueNames:
         )
 
     def _would_be_here(self, name: PathName | FormatName) -> bool:
-        """Whether a name that means no queue would mean one of this machine, or nobody's."""
+        """Whether a name that means no queue would mean one of this machine, or none."""
         if isinstance(name, PathName):
             return self._own_path(name) is not None
         if isinstance(name, DirectName):
@@ -212,7 +212,7 @@ class QueueNames:
         return found
 
     def format_name(self, name: PathName | FormatName) -> FormatName:
-        """What a path name means: a public queue that the directory knows, or a direct name."""
+        """What a path name means: a public queue of the directory, or a direct name."""
         if not isinstance(name, PathName):
             return name
         public = name.kind is PathKind.PUBLIC and not name.subqueue

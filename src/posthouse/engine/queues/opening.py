@@ -187,7 +187,7 @@ class Opening:
         return queue
 
     def _check_remote_sender(self, caller: Caller) -> None:
-        """Nobody unknown sends to other computers, nor a token cut to queues of this one."""
+        """Unknown users do not send to other computers, nor a token cut to queues of this one."""
         caller.check_limit(WRITE_MESSAGE)
         if not caller.authenticated:
             raise AccessDenied("only known users send to other computers from here")
@@ -286,7 +286,7 @@ class Opening:
     # -- close
 
     def close(self, descriptor: OpenQueueDescriptor, *, in_doubt: bool = False) -> None:
-        """Close Queue (3.1.7.1.6); in doubt: nobody said so, its reader is gone."""
+        """Close Queue (3.1.7.1.6); in doubt: its reader is gone without closing it."""
         if self._open.pop(descriptor.handle, None) is None:
             raise InvalidHandle("the queue handle is closed already")
         self._contexts.pop(descriptor.context, None)

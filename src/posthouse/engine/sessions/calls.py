@@ -16,7 +16,7 @@ from posthouse.wire.packet.message import deserialize
 
 
 class OpenQueueInfo(NamedTuple):
-    """What a client has to know of a queue it has opened."""
+    """What a client needs of a queue it has opened."""
 
     destination: str  # the name its packets carry; of a list, that of its first element
     transactional: bool
@@ -44,7 +44,7 @@ def about(manager: QueueManager, descriptor: OpenQueueDescriptor) -> OpenQueueIn
 
 
 def count(manager: QueueManager, descriptor: OpenQueueDescriptor) -> QueueCount:
-    """For whoever may look into the queue."""
+    """For callers who may look into the queue."""
     queue = manager.queues.opening.check(descriptor, QueueAccessType.PEEK)
     return QueueCount(queue.state.count, queue.locked, queue.state.bytes)
 

@@ -182,7 +182,7 @@ class ClientSessions:
         return session, previous
 
     def detach(self, session: NamedSession, holder: object) -> None:
-        """Whoever had the name is gone; another one may have it by now."""
+        """The owner of the name is gone; another one may have it by now."""
         if session.holder is holder:
             session.holder = None
             session.used = self.core.utc
@@ -191,7 +191,7 @@ class ClientSessions:
                 self._forget(session)
 
     def _forget_old(self) -> None:
-        """Names that nobody used for a day."""
+        """Names that were not used for a day."""
         limit = self.core.utc - KEPT_S
         while (oldest := self._oldest()) is not None and oldest.used <= limit:
             self._forget(oldest)
@@ -201,7 +201,7 @@ class ClientSessions:
         self._count_of[session.account] += 1
 
     def _rest(self, session: NamedSession) -> None:
-        """Nobody has the name for now."""
+        """The name is free for now."""
         self._idle[session.name] = session
         self._idle_of.setdefault(session.account, {})[session.name] = session
 

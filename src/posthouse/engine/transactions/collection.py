@@ -127,7 +127,7 @@ class Transactions:
         sender: bytes,
         extra: bytes,
     ) -> int:
-        """Sends, by a caller who has asked `use`: nobody sees them before the commit.
+        """Sends, by a caller who has asked `use`: they are invisible before the commit.
 
         Returns the number of the first.
         """
@@ -444,12 +444,12 @@ class Transactions:
         self.on_end(transaction)
 
     def _forget_active(self, transaction: Transaction) -> None:
-        """Neither its idle time nor the end of its session ends it any more."""
+        """From now on neither idle time nor the end of its session ends it."""
         self._by_use.pop(transaction.identifier, None)
         self._owned.discard(transaction.owner, transaction.identifier)
 
     def close(self, transaction: Transaction) -> None:
-        """Participants elsewhere are asked for their votes: nothing is added to it any more."""
+        """Participants elsewhere are asked for their votes: nothing more is added to it."""
         self._check_active(transaction)
         self._cancel_waiting(transaction)
         transaction.state = TransactionState.DECIDING
@@ -474,7 +474,7 @@ class Transactions:
     # -- the clock and the end of sessions
 
     def abort_idle(self) -> None:
-        """Decision 43: a client's transaction that nobody works on ends after a while."""
+        """Decision 43: an idle transaction of a client ends after a while."""
         limit = self.core.now_ms - self.core.settings.transactions.idle_s * 1000
         for _ in range(len(self._by_use)):
             transaction = next(iter(self._by_use.values()))

@@ -2,8 +2,8 @@
 
 Votes are gathered first. The decision is one record together with this queue manager's own part
 of the transaction, so both hold or neither; asks leave the process after the sync of their turn,
-so nobody hears of a decision that could be lost. It is told until everybody has confirmed, and
-forgotten then. Whoever asks about anything else hears that it was aborted.
+so no decision that could be lost is sent. It is sent until all have confirmed, and
+forgotten then. The answer about any other is that it was aborted.
 
 Peers vote. Databases are prepared by the client before it asks for the commit: to the coordinator
 they are branches that somebody will confirm.
@@ -132,7 +132,7 @@ class Coordinator:
         waiter: object = None,
         within: Within = at_once,
     ) -> bool:
-        """Commits for a client. True: it is decided. False: `waiter` hears of it by a Wake."""
+        """Commits for a client. True: it is decided. False: `waiter` gets a Wake."""
         transaction = self.core.transactions.find(identifier)
         self._check_branches(branches)
         if self.peers.of(transaction.coordinator) is not None:
@@ -253,7 +253,7 @@ class Coordinator:
             self._keep(joint)
 
     def outcome(self, member: bytes, identifier: bytes) -> Reply:
-        """What a peer in doubt hears."""
+        """The answer to a peer in doubt."""
         joint = self.joints.get(identifier)
         if joint is None or member not in joint.members:
             return Reply.UNKNOWN
@@ -294,7 +294,7 @@ class Coordinator:
     ) -> TransactionOutcomes:
         """What became of transactions that a database has prepared, and what it is to confirm.
 
-        A transaction that is neither open nor decided can never be decided any more.
+        A transaction that is neither open nor decided can no longer be decided.
         """
         states = [self._state(identifier) for identifier in identifiers]
         unconfirmed = [
@@ -315,7 +315,7 @@ class Coordinator:
     # -- operators
 
     def forget(self, joint: Joint, user: str) -> None:
-        """An operator has seen to it that every participant committed: nobody is told any more."""
+        """An operator has seen to it that every participant committed: no one is informed."""
         for member in joint.members:
             self.asks.drop(AskKey(member, Verb.COMMIT, joint.identifier))
         self.core.event(

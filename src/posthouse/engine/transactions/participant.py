@@ -2,7 +2,7 @@
 
 A client begins such a part with the coordinator's token. From its vote on only the coordinator
 decides: the prepared part survives restarts and asks for the decision until it is known. Only
-queue managers that are peers are believed, and only where their records say they are called.
+queue managers that are peers are believed, and only at the addresses of their records.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Participant:
         self.asks.begin(AskKey(coordinator, Verb.OUTCOME, identifier), delay_s)
 
     def told(self, coordinator: bytes, identifier: bytes, reply: Reply) -> None:
-        """The coordinator's answer to OUTCOME; one it does not know was aborted (3.1.4.9-10)."""
+        """The coordinator's answer to OUTCOME; an unknown one was aborted (3.1.4.9-10)."""
         if reply not in (Reply.COMMITTED, Reply.UNKNOWN):
             return
         committed = reply is Reply.COMMITTED
@@ -166,7 +166,7 @@ class Participant:
     # -- operators
 
     def end_by_hand(self, transaction: Transaction, *, commit: bool) -> None:
-        """An operator decides for the coordinator; what that says is compared once it is heard."""
+        """An operator decides for the coordinator; its decision is compared once it arrives."""
         identifier, transactions = transaction.identifier, self.core.transactions
         heuristic = StoredHeuristic(transaction.coordinator, commit, self.core.utc)
         self.heuristics[identifier] = heuristic

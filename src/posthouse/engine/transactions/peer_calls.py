@@ -54,7 +54,7 @@ class PeerAsks:
         self._ask(key)
 
     def drop(self, key: AskKey) -> None:
-        """It is answered, or nobody wants to know any more."""
+        """It is answered, or no longer wanted."""
         self._retries.drop(key)
 
     def run(self) -> None:

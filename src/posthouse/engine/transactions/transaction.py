@@ -29,7 +29,7 @@ class TransactionState(Enum):
 
 
 class Vote(Enum):
-    """What a coordinator hears that asks to prepare ([MS-MQDMPR] 3.1.4.6)."""
+    """The answer to a coordinator that asks to prepare ([MS-MQDMPR] 3.1.4.6)."""
 
     PREPARED = "prepared"
     ABORTED = "aborted"

@@ -1,6 +1,7 @@
 """Trusted queue managers as records of the log (design, section 6).
 
-Only these are called, and only where their record says; only their tokens and calls are believed.
+Only these are called, and only at the address of their record; only their tokens and calls are
+believed.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Peers:
         return peer
 
     def remove(self, peer: Peer) -> None:
-        """Nothing of it is believed any more, and it is not called."""
+        """It is no longer believed, nor called."""
         del self._by_name[peer_key(peer.name)], self._by_guid[peer.guid]
         self._define(peer, None)
         self.core.event("peer_removed", peer=peer.name, guid=format_guid(peer.guid))

@@ -38,7 +38,7 @@ def answerable(
 def addressed(core: Core, queue: Queue, batch: Batch) -> list[Batch]:
     """Packets of a client, addressed so that they can be answered, or refused if not encryptable.
 
-    One that was read elsewhere may say that it came over HTTP: sent again it did not.
+    One that was read elsewhere may be marked as come over HTTP: sent again it did not.
     """
     leaving, over_http = queue.outgoing is not None, batch.head.user_flags & OVER_HTTP
     if leaving and batch.leads_nowhere_secret:

@@ -144,7 +144,7 @@ class SequencePlace:
         return self.claim.queue.number, self.claim.source
 
     def reject(self, batch: ReceivedBatch) -> None:
-        """Counted; the order acknowledgment tells the sender where to go on.
+        """Counted; the order acknowledgment shows the sender where to go on.
 
         Of a source that nothing was accepted of nothing is kept: names are cheap to make up.
         """
@@ -158,7 +158,7 @@ class SequencePlace:
 
 
 def claim_of(queue: Queue, host: str, arrival: Arriving) -> SequenceClaim:
-    """What a transactional message says of its place."""
+    """The place in a sequence that a transactional message has."""
     packet, seen = arrival.packet, arrival.seen
     sequence_id, number, previous = place_seen(packet, seen)
     return SequenceClaim(
@@ -207,7 +207,7 @@ class ArrivalRun:
         return list(map(content_digest, self.packets, self.looks))
 
     def is_new(self, history: MessageHistory) -> bool:
-        """Whether the history knows none of them, and none comes twice."""
+        """Whether the history has none of them, and none comes twice."""
         source = self.looks[0].source_guid
         if history.has_others(source):
             return False

@@ -74,7 +74,7 @@ class Targets:
         """Whether this name in a message that the peer brings may be sent to.
 
         `source` is the machine that has written it. What a router brings counts for who wrote it:
-        else all machines behind the router would share what one may name.
+        else all machines after the router would share what one may name.
         """
         if name is None:
             return False
@@ -254,7 +254,7 @@ class Targets:
         return machine in (self.core.guid, peer.guid) or self._count(counted, format_guid(machine))
 
     def owner_of(self, format_name: str) -> bytes:
-        """The queue manager of a public queue, by its GUID; empty while nobody can tell."""
+        """The queue manager of a public queue, by its GUID; empty while that is unknown."""
         name = parse_format_name(format_name)
         service, now_ms = self.directory.service, self.core.now_ms
         assert isinstance(name, PublicName)
@@ -270,7 +270,7 @@ class Targets:
         return self._find(objects.Queue, "identifier", identifier)
 
     def _find(self, kind: type[Kind], attribute: str, value: object) -> Kind | None:
-        """An object of the directory, as it was known last; None also when nobody can tell."""
+        """An object of the directory, as it was known last; None also when that is unknown."""
         service, now_ms = self.directory.service, self.core.now_ms
         return service.known(kind, equals(attribute, value), now_ms).value
 

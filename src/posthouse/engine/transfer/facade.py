@@ -63,7 +63,7 @@ class TransferFacade:
         return self.srmp.receive(arrivals)
 
     def receive_multicast(self, address: str, arrivals: list[SrmpArrival]) -> None:
-        """Takes messages to a multicast address, `A.B.C.D:PORT`; nobody is answered."""
+        """Takes messages to a multicast address, `A.B.C.D:PORT`; no answer is sent."""
         self.machine.require_ready()
         self.srmp.receive_multicast(address, arrivals)
 

@@ -57,7 +57,7 @@ class Forwarding:
     def forward(self, batch: ReceivedBatch, arrival: Arriving) -> None:
         """On to its next hop, unopened; only as routing server (decision 15).
 
-        What cannot be stored stays with whoever sent it (decision 81).
+        What cannot be stored stays with its sender (decision 81).
         """
         core, seen = self.core, arrival.seen
         if is_late(seen, core.utc):
@@ -107,7 +107,7 @@ class Forwarding:
     def _next_queue(self, name: SingleName | None, batch: ReceivedBatch) -> Queue:
         """The outgoing queue towards a destination (3.1.5.8.5).
 
-        A direct name says itself where to connect to: who uses one does so (decision 9).
+        A direct name has the host to connect to: who uses one does so (decision 9).
         What we know of the directory may be older than what the sender knows: a public queue that
         we have not heard of is waited for.
         """
@@ -142,7 +142,7 @@ class Resting:
 
     Dropped, as the document has it, they would leave the message that they speak of waiting with
     its sender for ever: nobody says them twice. So they rest here, and then set out again; each
-    round of a circle that nobody has mended costs a rest.
+    round of a circle costs a rest.
     """
 
     def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
@@ -196,11 +196,11 @@ class Resting:
 class WaitingForwards:
     """Transactional messages that came to be passed on and have not left yet.
 
-    Their sender sends them again until they hear of them, and each of those copies would be stored.
-    One is dropped if it is the same, byte by byte, as one that waits here unsent, and nothing that
-    precedes it in its sequence was stored after that: then it would say nothing that the one here
-    does not say as well, and earlier. What is known is in memory only. A copy too many costs its
-    room, no more.
+    Their sender sends them again until they are acknowledged, and each of those copies would be
+    stored. One is dropped if it is the same, byte by byte, as one that waits here unsent, and
+    nothing that precedes it in its sequence was stored after that: then it would say nothing that
+    the one here does not say as well, and earlier. What is known is in memory only. A copy too many
+    costs its room, no more.
     """
 
     def __init__(self, core: Core) -> None:

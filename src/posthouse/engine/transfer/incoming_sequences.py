@@ -168,7 +168,7 @@ class IncomingSequences:
         self._load_left()
 
     def _load_left(self) -> None:
-        """What deleted queues have left behind."""
+        """What deleted queues have left."""
         change, queues = Change(), self.core.queues
         deleted = {n for n in self._incoming if n not in queues or queues[n].deleted}
         known = {key[1:] for key in self._moved if key[0] not in deleted}
@@ -480,7 +480,7 @@ class IncomingSequences:
         """An operator's: the next message of these sequences is taken, whatever its place.
 
         Those of one source, or of one host, or all. What was accepted and not acknowledged comes
-        again, and nothing here knows it any more.
+        again, and it is unknown here.
         """
         found = [
             info
@@ -524,7 +524,7 @@ class IncomingSequences:
             self._forget_incoming(self._left[source, name], source, name, change)
 
     def _take_over(self, queue: int, source: bytes, name: str, change: Change | None) -> None:
-        """A queue goes on with a sequence that another of its name has left behind.
+        """A queue goes on with a sequence that another of its name has left.
 
         As long as there are messages of that, it is known where their streams are answered.
         """

@@ -58,7 +58,7 @@ class Standing(Enum):
 
 
 class SequenceClaim(NamedTuple):
-    """What a message says of its place."""
+    """The place in a sequence that a message has."""
 
     queue: Queue
     source: bytes

@@ -32,7 +32,7 @@ class Machines:
     def reached(
         self, guid: bytes, address: str, port: int | None, *, claimed: bool = False
     ) -> None:
-        """Notes an address, and the port if it is known; the log hears of changes only.
+        """Notes an address, and the port if it is known; only changes are logged.
 
         A session that came in tells no port at which its machine listens: at the same address
         the one that was known stays. A GUID that is only `claimed` by who answers to another name

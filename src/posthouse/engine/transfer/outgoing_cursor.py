@@ -165,7 +165,7 @@ class OutgoingCursor:
                 return
 
     def _are_all_free(self, numbers: list[int], rows: list[Row]) -> bool:
-        """The common case: nobody holds any of them, and all have time left."""
+        """The common case: none of them is held, and all have time left."""
         if not self._core.locks.keys().isdisjoint(numbers):
             return False
         now = self._core.utc
@@ -221,7 +221,7 @@ class OutgoingCursor:
     # -- as it goes on the wire
 
     def _prepare(self, choice: _Choice) -> list[Outbound]:
-        """The packets; a damaged one stays behind, locked until the next start."""
+        """The packets; a damaged one stays, locked until the next start."""
         core = self._core
         try:
             core.reading.fetch_many(choice.numbers)
@@ -251,7 +251,7 @@ class OutgoingCursor:
     def _owner(self) -> bytes:
         """Whose queue a public name means: who passes its messages on goes by QueueManagerAddress.
 
-        The name of any other queue says so itself. Whoever sent the message did not have to know,
+        The name of any other queue shows it. Whoever sent the message did not have to know,
         and the queue may have moved since.
         """
         name = self.queue.definition.format_name

@@ -141,7 +141,7 @@ class Transfer(IncomingSequences):
     # -- acknowledgments of other machines (decision 24)
 
     def order_acknowledged(self, sequence_id: int, number: int) -> bool:
-        """An OrderAck of whoever may send it; False when it fits nothing that was sent."""
+        """An OrderAck of a sender that may send it; False when it fits nothing that was sent."""
         queue = self.sequences.queue_of(sequence_id)
         if queue is None or not self.sequences.order_acknowledged(queue, sequence_id, number):
             return False
@@ -157,7 +157,7 @@ class Transfer(IncomingSequences):
     def final_acknowledged(
         self, message_class: int, source: bytes, ordinal: int, sequence_id: int, number: int
     ) -> bool:
-        """A FinalAck of whoever may send it; False when it fits nothing that was sent."""
+        """A FinalAck of a sender that may send it; False when it fits nothing that was sent."""
         return self.sequences.final_acknowledged(
             message_class, source, ordinal, sequence_id, number
         )

@@ -264,7 +264,7 @@ class Sequences:
         self.core.define(TABLE_SEQUENCE, key, value, change)
 
     def _forget_finished(self, queue: Queue, change: Change | None) -> None:
-        """Sequences of which nothing is here any more, the oldest first."""
+        """Sequences that have no messages here now, the oldest first."""
         firsts, ids = self._starts.setdefault(queue.number, ([], []))
         lane = queue.state.order.lane(SEQUENCED)
         while ids:

@@ -1,8 +1,8 @@
 """Clocks of other machines that differ from ours, as far as messages and answers show it.
 
 A sender gives up a message whose time to reach its queue is over. So one that still comes, long
-after its time by our clock, was in time by the clock of its sender, which is behind ours. And an
-answer that was written after now shows that our own clock is behind that of its writer.
+after its time by our clock, was in time by the clock of its sender, which is slower than ours. And
+an answer that was written after now shows that our own clock is slower than that of its writer.
 """
 
 from __future__ import annotations

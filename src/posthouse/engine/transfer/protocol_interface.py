@@ -1,4 +1,4 @@
-"""What the engine and a protocol between queue managers tell each other."""
+"""What the engine and a protocol between queue managers exchange."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posthouse.engine.settings import host_key
 
 
 class Peer:
-    """The queue manager at the other end of a session, as far as its door knows it."""
+    """The queue manager at the other end of a session, as far as its door has it."""
 
     __slots__ = ("address", "guid", "host", "may_acknowledge", "may_pass_on")
 

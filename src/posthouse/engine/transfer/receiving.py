@@ -362,7 +362,7 @@ class Receiving:
         return connectors.queue_for(seen.address_guid, transactional=transactional)
 
     def _foreign_guard(self, queue: Queue, name: SingleName | None) -> Guard | None:
-        """What the directory says of who may send to a queue of a foreign system."""
+        """The rights of a foreign queue in the directory: who may send."""
         if queue.definition.role is not QueueRole.CONNECTOR or not isinstance(name, PublicName):
             return None
         found = self.targets.find_queue(name.guid)
@@ -472,7 +472,7 @@ class Receiving:
     # -- refusals
 
     def _refuse(self, batch: ReceivedBatch, arrival: Arriving, message_class: int) -> None:
-        """The message is dropped; whoever is to know learns why."""
+        """The message is dropped; those who asked for it learn why."""
         core, seen, change = self.core, arrival.seen, batch.change
         core.refusals[class_name(message_class)] += 1
         if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
@@ -503,7 +503,7 @@ class Receiving:
     def _is_given_up(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """Whether the sender of a transactional message was told that it is refused.
 
-        It ends the message when it hears so. What was wrong with it may be over by now, as with a
+        It ends the message when it is told so. What was wrong with it may be over by now, as with a
         full queue, but taken in after all it would have two ends.
         """
         seen = arrival.seen
@@ -514,7 +514,7 @@ class Receiving:
     # -- many messages at once
 
     def _run(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> ArrivalRun | None:
-        """All of these as one run, if nothing tells them apart and nothing speaks against any.
+        """All of these as one run, if nothing distinguishes them and nothing speaks against any.
 
         They go to one queue of this machine, come from one source, ask for no answers, and are
         either new to the history or the next ones of one sequence.

@@ -33,7 +33,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class Particulars(NamedTuple):
-    """What a packet does not say of its message, and a remote reader is told ([MS-MQRR] 2.2.5)."""
+    """What a packet does not hold of its message, and a remote reader is told ([MS-MQRR] 2.2.5)."""
 
     subqueue: str = ""  # the subqueue it lies in
     target_subqueue: str = ""  # where an open transaction moves it
@@ -145,7 +145,7 @@ def _transaction(manager: QueueManager, identifier: bytes, association: object) 
 def end_read(
     manager: QueueManager, descriptor: OpenQueueDescriptor, lookup_id: int, *, positive: bool
 ) -> None:
-    """R_EndReceive and R_EndTransactionalReceive ([MS-MQRR] 3.1.4.9, .15), behind the table.
+    """R_EndReceive and R_EndTransactionalReceive ([MS-MQRR] 3.1.4.9, .15), without the table.
 
     In a transaction a positive end changes nothing; a negative one takes the read out of it.
     """
@@ -159,7 +159,7 @@ def return_message(
 ) -> None:
     """What was read and not ended goes back as after a negative end: [MS-MQRR] 3.1.5.1, 3.1.6.2.
 
-    `in_doubt`: whoever had it may have used it, so that it is marked. It takes no right, and one
+    `in_doubt`: its reader may have used it, so that it is marked. It takes no right, and one
     that is no longer there, or in nobody's hands, needs nothing.
     """
     queue = descriptor.queue
@@ -184,7 +184,7 @@ def run_down(manager: QueueManager, descriptor: OpenQueueDescriptor) -> None:
 def end_association(manager: QueueManager, association: object) -> None:
     """A client is gone ([MS-MQRR] 3.1.6): waits, transactions, then everything it has open.
 
-    The waits first, or what the rest gives back would go to a reader nobody listens to.
+    The waits first, or what the rest gives back would go to a reader that is gone.
     """
     manager.messages.waiting.cancel_session(association, OperationCancelled("the client is gone"))
     manager.transactions.collection.abort_of(association)
@@ -222,7 +222,7 @@ def _reader_of(manager: QueueManager, number: int, association: object) -> Trans
 
 
 def _present(manager: QueueManager, queue: Queue, lookup_id: int) -> int:
-    """A message of the queue, whoever holds it."""
+    """A message of the queue, held or not."""
     number = queue.current_number(lookup_id)
     if not number or manager.messages.row(number).queue != queue.number:
         raise MessageNotFound(f"no message with lookup id {lookup_id} is in {queue.name}")

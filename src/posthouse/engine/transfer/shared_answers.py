@@ -4,7 +4,7 @@ Order and final acknowledgments go to the host that the messages came from, sinc
 in the name of a machine. A machine that has moved, and has nothing to send, is known by its GUID
 alone; so it gets copies of the final acknowledgments that wait for its other hosts, as does anybody
 who claims the GUID. It may be that those speak of what a stranger has sent in its name: what the
-machine has sent itself has come in by then. Where nobody has come back for long to the host that
+machine has sent itself has come in by then. Where no one has come back for long to the host that
 the copies were made for, what waits for it there is given up.
 
 Somebody who claims the GUID from one address after the other gets no more than that: copies are not

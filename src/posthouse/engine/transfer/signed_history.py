@@ -1,9 +1,9 @@
 """Which signed messages came into authenticated queues: a copy of one proves nothing new.
 
-A signature covers neither the identifier nor the time of a message, so whoever has seen a signed
-message can send it again under another number. What was signed is remembered as a digest, for
-`[security] signed_history_s`, in the step that takes the message in. Only messages whose signature
-proves a sender get in here, so that strangers push nothing out.
+A signature covers neither the identifier nor the time of a message, so a stranger who has seen a
+signed message can send it again under another number. What was signed is remembered as a digest,
+for `[security] signed_history_s`, in the step that takes the message in. Only messages whose
+signature proves a sender get in here, so that strangers push nothing out.
 
 Windows signs nothing that differs between two equal messages of one sender. So equal content from
 the address that sent it before is a new message, unless `[security] signed_repeats` refuses it.

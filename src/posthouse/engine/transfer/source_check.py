@@ -11,7 +11,7 @@ from posthouse.wire.packet.glance import Glance
 
 
 class Speakers:
-    """What the directory says of the peers that bring messages."""
+    """What the directory has of the peers that bring messages."""
 
     def __init__(self, core: Ledger, targets: Targets) -> None:
         self.core = core

@@ -68,7 +68,7 @@ def sent_body(seen: Glance, target: str, next_hop: str) -> str:
 
 
 class Tracing:
-    """Sends reports. One that cannot be sent is dropped and counted, for nobody waits for it."""
+    """Sends reports. One that cannot be sent is dropped and counted."""
 
     def __init__(self, core: Core) -> None:
         self.core = core

@@ -120,7 +120,7 @@ def date_time(value: Any) -> str:
 
 
 def _is_moment(found: re.Match[str]) -> bool:
-    """Whether there is such a day and time; .NET knows offsets up to 14 hours."""
+    """Whether there is such a day and time; .NET has offsets up to 14 hours."""
     try:
         datetime.fromisoformat(found[1])
     except ValueError:

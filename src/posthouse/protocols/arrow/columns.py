@@ -1,6 +1,6 @@
 """Messages as Arrow tables: the schema, and rows made one by one (contract, section 3).
 
-Imports pyarrow: whoever imports this has made sure that it is there.
+Imports pyarrow: import this module only where pyarrow is installed.
 """
 
 from __future__ import annotations

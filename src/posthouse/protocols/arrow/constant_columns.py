@@ -2,10 +2,10 @@
 
 Most of what a message says is what the one before it said, and half of a row's bytes would repeat
 it. So the answer is several IPC streams after each other. The schema of each has the columns that
-differ; its metadata say which columns there are, and bring one row with those that do not. Where
+differ; its metadata list which columns there are, and bring one row with those that do not. Where
 something changes a new stream begins; the last one, which has no rows, states that it is the last.
 
-Imports pyarrow: whoever imports this has made sure that it is there.
+Imports pyarrow: import this module only where pyarrow is installed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Every check that `posthouse.wire.packet.glance` makes of fields that differ from
 is made here for all of them; what does not pass is left to it. All other bytes up to the label
 are the template's: two packets with equal ones are read alike.
 
-Imports numpy and pyarrow: whoever imports this has made sure that they are there.
+Imports numpy and pyarrow: import this module only where both are installed.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class _Walk:
         return headers._replace(keys=(*self._keys(usual, headers), security))
 
     def _names_end(self) -> Ints:
-        """Behind the three queue names and the connector type."""
+        """After the three queue names and the connector type."""
         at = np.full(len(self._rows), NAMES_AT, np.int64)
         for shift in (10, 13, 16):
             codes = self._flags >> shift & 7

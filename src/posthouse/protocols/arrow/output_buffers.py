@@ -1,6 +1,6 @@
 """Record batches as they go out: the bytes of their columns where they lie, not in one piece.
 
-Imports pyarrow: whoever imports this has made sure that it is there.
+Imports pyarrow: import this module only where pyarrow is installed.
 """
 
 from __future__ import annotations

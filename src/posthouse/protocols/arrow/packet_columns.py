@@ -1,6 +1,6 @@
 """The columns of usual messages: fields of their headers, bytes of the log, words of templates.
 
-Imports numpy and pyarrow: whoever imports this has made sure that they are there.
+Imports numpy and pyarrow: import this module only where both are installed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class QueueColumns:
         return self.spread(self.column(column, usual), usual.count)
 
     def column(self, column: Column, usual: Usual) -> Any:
-        """One column; `Same` where one value says all of it."""
+        """One column; `Same` where one value is in every row."""
         kind = TYPES[column.kind]
         if not usual.count:
             return pa.array([], kind)
@@ -343,4 +343,4 @@ _MADE: Final[dict[str, Made]] = {
     "abort_count": _row_numbers("aborts", np.int32),
     "move_count": _row_numbers("moves", np.int32),
 }
-"""Columns that differ from message to message; the others are what its template says."""
+"""Columns that differ from message to message; the others are in its template."""

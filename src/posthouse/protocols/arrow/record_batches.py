@@ -2,10 +2,10 @@
 
 Headers of messages that are alike differ in a few fields only. So the headers are taken out of the
 log as matrices, the fields that may differ are columns of them, and what is left is a *template*:
-one message of each is read like any other, and what it says holds for all of them. Whatever has a
+one message of each is read like any other, and its values hold for all of them. Whatever has a
 header that is not as usual is read one by one.
 
-Imports numpy and pyarrow: whoever imports this has made sure that they are there.
+Imports numpy and pyarrow: import this module only where both are installed.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ class GroupColumns:
         return BadRow(IllegalPropertyValue(cause), int(self._places[row]), column)
 
     def _column(self, name: str) -> pa.Array | None:
-        """A column that says anything."""
+        """A column with any value."""
         if name not in self._names:
             return None
         column = self._rows.column(name)

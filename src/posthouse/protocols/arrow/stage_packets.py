@@ -80,7 +80,7 @@ class Lengths(NamedTuple):
 
 
 def is_transactional(target: StageTarget, how: How) -> bool:
-    """A queue of this machine decides itself; of others only the sender knows."""
+    """A queue of this machine decides itself; for others the sender decides."""
     return how.transactional if target.outgoing else target.transactional
 
 

@@ -5,7 +5,7 @@ for the fields that every message has of its own. Whether they are is seen witho
 header: the lines up to the labels are laid below each other, and where no bit of a column is set in
 some lines only, all have the same. Then the first line states where everything is.
 
-Imports numpy: whoever imports this has made sure that it is there.
+Imports numpy: import this module only where numpy is installed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Words = NDArray[np.uint64]
 _WORD: Final = 8
 _ROWS_MIN: Final = 64  # below which it is not worth it
 _REST: Final = 15
-"""Batches in which nobody looks again, after one whose packets were not alike."""
+"""Batches that are not looked at again, after one whose packets were not alike."""
 _ARRIVAL_FREE: Final = (slice(0, 52), slice(56, 74))
 """Number, row and span: all but where the label begins and how long sender and extra are."""
 

@@ -72,7 +72,7 @@ class InFlight(Generic[Owner]):
     def take(self, first: int, last: int, taken: dict[Owner, list[int]]) -> None:
         """Moves what lies at these places over to `taken`, by owner.
 
-        Whoever acknowledges the last of many first does not make us look at all of them.
+        A peer that acknowledges the last of many first does not make us look at all of them.
         """
         runs, at = self._runs, bisect_left(self._lasts, first, self._begin)
         while at < len(runs) and runs[at].places[0] <= last:
@@ -211,7 +211,7 @@ class ReceivedCounts:
 
     @property
     def recoverable_unacknowledged(self) -> int:
-        """Stored recoverable messages that the peer does not know of."""
+        """Stored recoverable messages that are not acknowledged to the peer."""
         return self.recoverable_safe - self.recoverable_told
 
     def matches(self, header: SessionHeader) -> bool:
@@ -224,7 +224,7 @@ class ReceivedCounts:
     def acknowledgments(
         self, sent: int, recoverable_sent: int, window: int
     ) -> Iterator[SessionHeader]:
-        """SessionHeaders that tell the peer all it may know, at least one, 3.1.6.4."""
+        """SessionHeaders that acknowledge all that is due, at least one, 3.1.6.4."""
         while True:
             base, flags = self._take_flags()
             self.told = self.safe

@@ -24,7 +24,7 @@ class BinaryTransport(Protocol):
 
     @property
     def writable(self) -> bool:
-        """False while too much waits to be sent; whoever ends that calls `BinarySession.pump`."""
+        """False while too much waits to be sent; then `BinarySession.pump` is called."""
         ...
 
     def send(self, parts: list[bytes]) -> None:
@@ -60,7 +60,7 @@ class SessionHost(Protocol):
         ...
 
     def admits(self, session: BinarySession) -> bool:
-        """Asked by an acceptor that knows its `remote_guid`: whether limits allow the session."""
+        """Asked by an acceptor that has its `remote_guid`: whether limits allow the session."""
         ...
 
     def established(self, session: BinarySession) -> None:
@@ -72,11 +72,11 @@ class SessionHost(Protocol):
         ...
 
     def closed(self, session: BinarySession, reason: str) -> None:
-        """The session is CLOSED, whoever closed it. Told once, and last."""
+        """The session is CLOSED, by either side. Called once, and last."""
         ...
 
     def peer_of(self, session: BinarySession) -> Peer:
-        """Asked once, behind `opened`: how the engine knows the other side."""
+        """Asked once, after `opened`: the other side as the engine has it."""
         ...
 
     def sequences_touched(

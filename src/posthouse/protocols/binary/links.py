@@ -148,7 +148,7 @@ class BinaryLinks:
         return online and queue.outgoing.state not in HELD
 
     def _needs_session(self, queue: Queue) -> bool:
-        """Whether it has more than messages that only wait to hear what became of them."""
+        """Whether it has more than messages that only wait for their acknowledgments."""
         return queue.state.count > self._arrived(queue)
 
     def _awaits_final(self, queue: Queue) -> bool:
@@ -162,7 +162,7 @@ class BinaryLinks:
         return self._needs_session(queue) or self._awaits_final(queue)
 
     def _join(self, queue: Queue) -> None:
-        """Puts a queue where its messages go, and connects if nobody does so already."""
+        """Puts a queue where its messages go, and connects unless that has begun."""
         found = self._destination(queue)
         if isinstance(found, Destination):
             session = None if found.is_direct else self._session_towards(found, queue.number)
@@ -243,7 +243,7 @@ class BinaryLinks:
                 self._drop(link)
 
     def _drop(self, link: BinaryLink) -> None:
-        """No queue needs the link any more. A session that is open ends when it has been idle."""
+        """No queue needs the link now. A session that is open ends when it has been idle."""
         if link.session is None:
             link.attempt += 1
             link.happened(BinaryLinkEvent.END)
@@ -253,7 +253,7 @@ class BinaryLinks:
             self._forget_peers(link)
 
     def _know_peers(self, link: BinaryLink) -> None:
-        """Whoever calls under this GUID or from these addresses is probably there again."""
+        """The machine with this GUID or these addresses is probably there again."""
         self._forget_peers(link)
         link.peers = {*link.addresses}
         if link.guid:
@@ -345,7 +345,7 @@ class BinaryLinks:
         session.attach(number)
 
     def peer_came(self, guid: bytes, address: str, sessions: list[BinarySession]) -> None:
-        """A session with a queue manager is open: what waits for it needs no timer any more.
+        """A session with a queue manager is open: what waits for it no longer needs a timer.
 
         What travels on an older one moves to the new one, for the older may be dead.
         """
@@ -417,7 +417,7 @@ class BinaryLinks:
         self.failed(link, found.status, found.words, _STATE.NEED_VALIDATION)
 
     def _move_strays(self, link: BinaryLink) -> None:
-        """The directory may tell by now where a name leads, or lead it elsewhere."""
+        """The directory may show now where a name leads, or lead it elsewhere."""
         for number in list(link.queues):
             queue = self._queue(number)
             if queue is None or not self._may_send(queue):
@@ -480,7 +480,7 @@ class BinaryLinks:
     ) -> None:
         """Closing a Session (3.1.5.9): if messages wait, it is opened again after a while.
 
-        `idle`: nothing was left to send or to hear of.
+        `idle`: nothing was left to send or to wait for.
         """
         was_open = link.state is BinaryLinkState.OPEN
         link.session = None
@@ -589,7 +589,7 @@ class BinaryLinks:
         return number in self._of_queue or number in self._carried
 
     def stop(self) -> None:
-        """Nothing is begun any more; sessions are closed by their owner."""
+        """Nothing more is begun; sessions are closed by their owner."""
         self.stopped = True
         for link in self.all():
             if link.session is None:

@@ -13,7 +13,7 @@ class BinaryAttempt(Protocol):
     """Who waits for a connection; exactly one of the two is called, once."""
 
     def connected(self, transport: BinaryTransport) -> BinarySession | None:
-        """The session that gets the bytes; None: nobody wants the connection any more."""
+        """The session that gets the bytes; None: the connection is no longer wanted."""
         ...
 
     def failed(self, status: ConnectionStatus, words: str) -> None:

@@ -49,7 +49,7 @@ class Destination(NamedTuple):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the name says the host itself."""
+        """Whether the name has the host itself."""
         return self.guid == NULL_GUID
 
     @property
@@ -99,7 +99,7 @@ def is_handled(name: FormatName) -> bool:
 
 
 def destination_of(manager: QueueManager, format_name: str, host: str = "") -> Destination:
-    """Get Destination Info (3.1.7.4); raises Unresolved where the directory cannot tell.
+    """Get Destination Info (3.1.7.4); raises Unresolved where the directory has no answer.
 
     `host` is the only one that may have what is for this name, empty for most.
     """
@@ -138,8 +138,8 @@ def candidates(
     `detour`: it could not be reached, so routing servers of its site are tried too.
 
     3.1.5.2.1: a direct name is its host, anything else a next hop. Anybody can call under a GUID,
-    so that counts only where nothing else is known; and where the directory knows the machine but
-    no way, there is none. Raises Unresolved where there is nobody.
+    so that counts only where nothing else is known; and where the directory has the machine but
+    no way, there is none. Raises Unresolved where there is none.
     """
     if destination.is_direct:
         return [Candidate(destination.host, destination.port or STANDARD_PORT)]
@@ -198,7 +198,7 @@ def is_elsewhere(manager: QueueManager, guid: bytes, address: str, port: int | N
 def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -> list[Candidate]:
     """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of.
 
-    Decision 40: each is tried first where it was last reached, unless the directory says by now
+    Decision 40: each is tried first where it was last reached, unless the directory has by now
     that it is elsewhere. Where somebody has called from under its GUID does not count: the
     directory knows better.
     """
@@ -257,7 +257,7 @@ def may_be_at(manager: QueueManager, guid: bytes, hop: NextHop) -> bool:
 
 
 def _places(machine: objects.QueueManager) -> list[Candidate]:
-    """Where a machine listens, as its entry says."""
+    """Where a machine listens, by its entry."""
     named = machine.qualified_computer_name or machine.computer_name
     places = [Address.parse(text) for text in machine.addresses] or [Address(named)]
     return [Candidate(host, port or STANDARD_PORT, machine.identifier) for host, port in places]

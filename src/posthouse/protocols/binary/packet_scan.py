@@ -28,7 +28,7 @@ NUMBERS_AT, NUMBERS_END = 12, 20  # TxSequenceNumber and the previous one, in a 
 
 
 class Looks(NamedTuple):
-    """What was seen of messages, how many of them are recoverable, and what is wrong behind."""
+    """What was seen of messages, how many of them are recoverable, and what is wrong after them."""
 
     seen: list[Glance]
     recoverable: int

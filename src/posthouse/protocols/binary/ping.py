@@ -1,6 +1,7 @@
 """Pings before a session: asking and answering ([MS-MQQB] 2.1.2, 3.1.7.6-9; figure 11).
 
-A datagram says little and proves nothing: a silent or refusing answer delays a session and no more.
+A datagram holds little and proves nothing: a silent or refusing answer delays a session and no
+more.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Pinger:
         self._rearm(self)
 
     def receive_response(self, datagram: bytes, address: str) -> None:
-        """Receive Ping Response (3.1.7.8); what nobody there was asked for is ignored."""
+        """Receive Ping Response (3.1.7.8); an answer that was not asked for is ignored."""
         try:
             response = read_ping(datagram)
         except RemoteProtocolError:

@@ -319,7 +319,7 @@ class BinaryProtocol:
     def _is_its_own(self, guid: bytes, session: BinarySession) -> bool:
         """Whether we opened it, and nothing is known that speaks against the GUID.
 
-        A machine of the directory is where that says: who was called by another name may lie.
+        A machine of the directory is where its entry leads: who was called by another name may lie.
         """
         link = self.sessions.get(session)
         if session.role is not Role.INITIATOR or (link is not None and link.is_bound):
@@ -353,7 +353,7 @@ class BinaryProtocol:
         return first if sender is None else host_key(sender.remote_address)
 
     def peer_of(self, session: BinarySession) -> Peer:
-        """The other end, as the engine knows it; the session has this, so this has no session."""
+        """The other end, as the engine has it; the session has this, so this has no session."""
         known = ref(session)
 
         def may_acknowledge(queue: int) -> bool:
@@ -383,7 +383,7 @@ class BinaryProtocol:
     def _may_pass_on(self, session: BinarySession, source: bytes) -> bool:
         """Whether we hand on acknowledgments that a machine has written, if they come from here.
 
-        Those behind us believe us as their router (decision 24), so we believe nobody else than
+        Those after us believe us as their router (decision 24), so we believe nobody else than
         that machine and other routers, each in its own place.
         """
         if host_key(session.remote_address) in self._ack_from:
@@ -561,4 +561,4 @@ def _share(guid: bytes, hosts: list[str], manager: QueueManager) -> bool:
 
 
 def _nothing(answer: Answer) -> None:
-    """Nobody waits for this answer."""
+    """This answer is not waited for."""

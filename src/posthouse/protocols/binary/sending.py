@@ -283,7 +283,7 @@ class SendingQueues:
 
     @property
     def have_more(self) -> bool:
-        """Whether anything waits, also what nobody has told of yet."""
+        """Whether anything waits, also what is not reported yet."""
         return self.wait or any(queue.has_more for queue in self._queues.values())
 
     def __len__(self) -> int:

@@ -157,7 +157,7 @@ class PingServer:
         return shown_address(self._transport.get_extra_info("sockname"))
 
     async def stop(self, deadline_s: float) -> None:
-        """Answers nobody any more."""
+        """Stops answering."""
         if self._transport is not None:
             self._transport.close()
 

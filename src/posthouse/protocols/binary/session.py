@@ -159,7 +159,7 @@ class BinarySession:
         self.close(reason)
 
     def close(self, reason: str) -> None:
-        """Closing a Session, 3.1.5.9: no packet says so."""
+        """Closing a Session, 3.1.5.9: no packet announces it."""
         if self._linger_at != NEVER:
             self._finish(self.close_reason)
         elif self.state is not SessionState.CLOSED:
@@ -280,7 +280,7 @@ class BinarySession:
         self._host.established(self)
 
     def _answer(self, request: EstablishConnection) -> None:
-        """3.1.5.3.1; an acceptor that refuses says so and closes."""
+        """3.1.5.3.1; an acceptor that refuses answers so and closes."""
         self.terms.take_request(request)
         refusal = self.terms.refusal_of(request, admitted=self._host.admits(self))
         self._send(self.terms.response(request, refused=bool(refusal)))
@@ -592,4 +592,4 @@ _EVENTS = {
 
 
 def _nothing(answer: Answer) -> None:
-    """Nobody waits for this answer."""
+    """This answer is not waited for."""

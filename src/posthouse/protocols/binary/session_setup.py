@@ -170,7 +170,7 @@ class Establishing:
 
 
 class _Connecting:
-    """An attempt of a link, as the network knows it."""
+    """An attempt of a link, as the network has it."""
 
     def __init__(self, outcome: Outcome, link: BinaryLink, hop: NextHop) -> None:
         self._outcome = outcome

@@ -37,7 +37,7 @@ class StationBook:
         self._opened: dict[str, CallerStation] = {}
 
     def open(self, manager: QueueManager, context: Context) -> tuple[str, Station]:
-        """A new station on which nobody is logged in yet."""
+        """A new station without a login."""
         for key, one in list(self._opened.items()):
             if one.station.ended:
                 del self._opened[key]
@@ -80,6 +80,6 @@ def working(manager: QueueManager, context: Context, key: str | None) -> Iterato
 
 
 def check_whole(context: Context) -> None:
-    """A token that is cut to some queues of messages says nothing of job queues."""
+    """A token that is cut to some queues of messages is not for job queues."""
     if context.caller.scopes is not None:
         raise AccessDenied("this token is for some queues only, and not for job queues")

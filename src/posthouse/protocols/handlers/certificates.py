@@ -140,7 +140,7 @@ def _offloaded(context: Context, work: Callable[[], T]) -> Steps[T]:
 
 
 class _Wanted(NamedTuple):
-    """What is to be made, as the engine says."""
+    """What is to be made, by the engine's answer."""
 
     name: str
     bits: int

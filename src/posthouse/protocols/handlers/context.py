@@ -189,7 +189,7 @@ def opened(
 def open_queue(
     manager: QueueManager, text: str, access: QueueAccessType, context: Context
 ) -> OpenQueueDescriptor:
-    """Opens a queue for reading or sending; whoever asks closes it."""
+    """Opens a queue for reading or sending; the caller closes it."""
     name = parse_name(text)
     administrative = _ADMINISTRATIVE.get(access)
     if administrative and manager.queues.find_local(name) is None and _outgoing(manager, name):

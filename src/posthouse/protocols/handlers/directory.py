@@ -62,7 +62,7 @@ def import_directory(
 def told(
     manager: QueueManager, context: Context, found: Difference, *, dry_run: bool
 ) -> DirectoryChangeJson:
-    """What a change of the directory did, for whoever asked and for the operator's log."""
+    """What a change of the directory did, for the caller and for the operator's log."""
     held = manager.directory.holdings()
     names = Names(Holdings.of([*found.deleted, *found.created, *held.objects()]))
     before = {one.identifier: one for one in found.before}

@@ -50,7 +50,7 @@ def find_queues(
 
 
 def _require_user(context: Context) -> None:
-    """Whoever has got in may look; a token that was cut to some queues may not."""
+    """Every caller may look; a token that was cut to some queues may not."""
     if context.caller.scopes is not None:
         raise AccessDenied("this token is for some queues only")
 

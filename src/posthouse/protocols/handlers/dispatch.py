@@ -274,7 +274,7 @@ def _content(route: Route, body: bytes) -> Any:
 
 
 def _decoded(route: Route, body: bytes) -> Any:
-    """JSON knows one kind of number: 5.0 is as good an integer as 5."""
+    """JSON has one kind of number: 5.0 is as good an integer as 5."""
     try:
         return _DECODERS[route.body].decode(body)
     except msgspec.ValidationError as error:

@@ -31,7 +31,7 @@ class Trial:
         self._room = Room()
 
     def send(self, manager: QueueManager, name: str, caller: Caller, message: Message) -> None:
-        """Whether it could be sent there; of other computers nobody knows."""
+        """Whether it could be sent there; for other computers that is unknown."""
         for queue in targets(manager, name, QueueAccessType.SEND, caller):
             if queue.outgoing is None:
                 transactional = queue.definition.transactional

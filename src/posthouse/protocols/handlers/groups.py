@@ -138,9 +138,9 @@ def lease_group(
 ) -> GroupJson:
     """Gives the group to a reader for 15 s, or for another 15 s; a new group is made.
 
-    While a consuming group is leased nobody else receives from its queue. A reader renews the lease
-    with its epoch; whoever has an older epoch is refused from then on. A reader that ends says so
-    with `end`; what it has claimed stays claimed.
+    While a consuming group is leased no other reader receives from its queue. A reader renews the
+    lease with its epoch; whoever has an older epoch is refused from then on. A reader that ends
+    announces it with `end`; what it has claimed stays claimed.
     """
     mode = GroupMode(body.mode)
     queue = _usable(manager, context, params.queue, mode)

@@ -115,11 +115,11 @@ def _clock_line(one: ClockJson) -> str:
     """What the difference means, and what to do."""
     if one.behind_s < 0:
         return (
-            f"the clock here is {_span(-one.behind_s)} behind that of {one.address}: messages "
+            f"the clock here is {_span(-one.behind_s)} slower than that of {one.address}: messages "
             "arrive there after their time. Correct the clock of this machine."
         )
     return (
-        f"the clock of {one.address} is at least {_span(one.behind_s)} behind: "
+        f"the clock of {one.address} is at least {_span(one.behind_s)} slow: "
         f"{_many(one.messages, 'message')} arrived after their time and were dropped. Correct "
         "its clock, or the clock here."
     )

@@ -1,4 +1,4 @@
-"""Job queues, jobs and their ends as the API shows them; what requests say of jobs."""
+"""Job queues, jobs and their ends as the API shows them; what requests set of jobs."""
 
 from __future__ import annotations
 

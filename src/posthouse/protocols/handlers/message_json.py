@@ -89,7 +89,7 @@ def message_json(read: Read, packet: bytes, queue: str, code_page: str = "") -> 
 
 
 def readable(packet: bytes) -> Message:
-    """The attributes of a stored packet; of one with broken headers what its front says."""
+    """The attributes of a stored packet; of one with broken headers what its front has."""
     try:
         return deserialize(packet)
     except RemoteProtocolError:

@@ -368,7 +368,7 @@ class _Receive:
         return manager.queues.why_empty(find_queue(manager, self.queue))
 
     def cancel(self, manager: QueueManager) -> None:
-        """Nobody waits any more."""
+        """The caller no longer waits."""
         if self._descriptor is not None:
             manager.messages.cancel_waiting_message_read_request(self._descriptor, self._owner)
 

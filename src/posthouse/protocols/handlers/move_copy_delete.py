@@ -193,13 +193,13 @@ class StepQueues:
         return descriptor
 
     def require(self, found: ScannedMessage) -> None:
-        """The message is still there, and nobody has it."""
+        """The message is still there, and not held."""
         self.manager.messages.seek_by_lookup_id(
             self.source.target(), found.read.lookup_id, MessageSeekAction.CURRENT, peek=False
         )
 
     def delete(self, found: ScannedMessage) -> None:
-        """The message is received, and shown to nobody."""
+        """The message is received, and not shown."""
         self.manager.messages.read_message_by_lookup_identifier(
             self.source, found.read.lookup_id, peek=False
         )

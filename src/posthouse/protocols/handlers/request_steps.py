@@ -43,7 +43,7 @@ class Outside(NamedTuple):
 class Ahead(NamedTuple):
     """A call on the engine after which the next step begins before it is durable.
 
-    For what nobody hears of before a later step has: that one waits for all in front of it. No
+    For what is not visible before a later step: that one waits for all in front of it. No
     more than `AHEAD_MAX` of them run ahead of the disk.
     """
 

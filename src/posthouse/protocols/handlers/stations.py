@@ -22,7 +22,7 @@ def open_station(
     """Opens a station: a connection to job queues and bindery, for what takes several calls.
 
     It is the caller's user object, or another object with its password; administrators may be any
-    object. Jobs that it writes or services end with it as their flags say.
+    object. Jobs that it writes or services end with it by their flags.
     """
     check_whole(context)
     key, station = context.services.stations.open(manager, context)

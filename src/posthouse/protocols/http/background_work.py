@@ -98,7 +98,7 @@ def paused(seconds: float) -> Outside:
 
 
 def is_of_owner(peer: socket.socket) -> bool:
-    """Whether the server's own user or root is at the other end, whatever the file's mode says."""
+    """Whether the server's own user or root is at the other end, for any mode of the file."""
     raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     _, uid, _ = _PEER.unpack(raw)
     return uid in (0, os.geteuid())

@@ -174,7 +174,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever made it."""
+        """The end, by either side."""
         self.admission.leave()
         if not self._address:
             return

@@ -83,7 +83,7 @@ class Incoming:
             self._portions.release()
 
     def close(self) -> None:
-        """Nobody wants the rest."""
+        """The rest is not wanted."""
         self._awaited.cancel()
         reading, self._reading = self._reading, None
         self._frames, self._ready = IpcFrames(), []  # nor what has come of it

@@ -16,7 +16,7 @@ _TRAFFIC: Final = {
 
 
 class BinarySample(Protocol):
-    """What the protocol says of itself; another door's type, so only its form is known here."""
+    """The figures of the protocol; another door's type, so only its form is known here."""
 
     @property
     def sessions(self) -> Mapping[tuple[str, str], int]:

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 
 class NcpSample(Protocol):
-    """What the endpoint says of itself; another door's type, so only its form is known here."""
+    """The figures of the endpoint; another door's type, so only its form is known here."""
 
     @property
     def connections(self) -> int:

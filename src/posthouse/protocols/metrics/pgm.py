@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 
 class PgmSample(Protocol):
-    """What PGM says of itself; another door's type, so only its form is known here."""
+    """The figures of PGM; another door's type, so only its form is known here."""
 
     @property
     def sources(self) -> int:

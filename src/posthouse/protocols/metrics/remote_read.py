@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 
 class RemoteReadSample(Protocol):
-    """What the endpoints say of themselves; another door's type, so only its form is known here."""
+    """The figures of the endpoints; another door's type, so only its form is known here."""
 
     @property
     def connections(self) -> int:
@@ -33,7 +33,7 @@ class RemoteReadSample(Protocol):
 
     @property
     def cleaned_up(self) -> int:
-        """Receives that nobody ended in time."""
+        """Receives that were not ended in time."""
 
     @property
     def logins_refused(self) -> int:

@@ -14,7 +14,7 @@ _TRAFFIC: Final = {
 
 
 class SrmpSample(Protocol):
-    """What the protocol says of itself; another door's type, so only its form is known here."""
+    """The figures of the protocol; another door's type, so only its form is known here."""
 
     @property
     def connections(self) -> int:

@@ -217,6 +217,6 @@ class Datagrams:
         return any(connection.is_answering for connection in self._peers.values())
 
     def stop(self) -> None:
-        """Nobody is served any more."""
+        """No request is served after this."""
         for connection in list(self._peers.values()):
             self.drop(connection)

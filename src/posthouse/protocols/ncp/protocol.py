@@ -1,4 +1,4 @@
-"""NCP of one queue manager: all service connections, and what the metrics say of them.
+"""NCP of one queue manager: all service connections, and their metrics.
 
 Pure: bytes and the time come in, bytes and deadlines go out.
 """
@@ -35,7 +35,7 @@ UNKNOWN_CALL: Final = "unknown or malformed"
 
 
 class NcpFigures(NamedTuple):
-    """What the endpoint says of itself, for the metrics."""
+    """The figures of the endpoint, for the metrics."""
 
     connections: int
     logged_in: int
@@ -90,7 +90,7 @@ class NcpProtocol:
         return Datagrams(self, send)
 
     def admit(self, address: str) -> Admission | None:
-        """Counts a connection of that address in, or says no."""
+        """Counts a connection of that address in, or refuses it."""
         try:
             return self.limits.admit(address)
         except Refused as error:

@@ -86,7 +86,7 @@ class NcpConnection(asyncio.BufferedProtocol):
         self._read_or_wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever made it."""
+        """The end, by either side."""
         self._admission.leave()
         if not self._address:
             return
@@ -269,7 +269,7 @@ class NcpServer:
         return shown_address(address)
 
     async def stop(self, deadline_s: float) -> None:
-        """Answers nobody any more."""
+        """Stops answering."""
         if self._listener is not None:
             self._listener.close()
         await self._node.stop(deadline_s)

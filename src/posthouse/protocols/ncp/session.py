@@ -31,7 +31,7 @@ Send = Callable[[bytes], None]
 
 
 class ServiceConnection:
-    """A connection number with its station. Answers go out when what they say is durable."""
+    """A connection number with its station. Answers go out when what they report is durable."""
 
     def __init__(self, protocol: NcpProtocol, address: str, *, datagrams: bool) -> None:
         self.protocol = protocol

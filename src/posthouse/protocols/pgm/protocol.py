@@ -130,7 +130,7 @@ class PgmProtocol:
     # -- groups
 
     def _look_at_groups(self) -> None:
-        """Joins and leaves as the queues' multicast addresses say."""
+        """Joins and leaves by the multicast addresses of the queues."""
         wanted = set() if self.stopping else self._wanted()
         for place in self.reception.places - wanted:
             self.reception.leave(place)
@@ -288,7 +288,7 @@ class PgmProtocol:
     # -- Audience
 
     def unit_came(self, place: MulticastPlace, source: str, unit: bytes) -> None:
-        """3.1.5: a message for each queue that has this address; nobody gets an answer."""
+        """3.1.5: a message for each queue that has this address; no answer is sent."""
         size = len(unit)
         try:
             call = self._take_in(place, source, unit)
@@ -379,7 +379,7 @@ class _Retry:
         self._at_ms = feed.retry_at_ms
 
     def tick(self) -> None:
-        """Tries again, if nobody has done so."""
+        """Tries again, unless that was done."""
         feed = self._feed
         if self._at_ms is not None and feed.retry_at_ms == self._at_ms <= self._protocol.now():
             feed.retry_at_ms = self._at_ms = None

@@ -268,7 +268,7 @@ class PgmReceiver:
             self._listener.deliver(self, unit)
 
     def forget(self) -> None:
-        """Nobody listens any more."""
+        """No queue listens after this."""
         self._end("left")
 
     def _end(self, why: str) -> None:

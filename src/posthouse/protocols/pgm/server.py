@@ -114,7 +114,7 @@ class PgmNode:
         return ""
 
     async def stop(self, deadline_s: float) -> None:
-        """What has begun is sent, and receivers that miss something have a moment to say so."""
+        """What has begun is sent, and receivers that miss something have a moment to report it."""
         self.protocol.stop()
         begin = self._loop.time()
         linger_s = self.settings.linger_ms / 1000 if self.protocol.sources else 0.0

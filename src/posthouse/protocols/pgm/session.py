@@ -26,7 +26,7 @@ class MulticastPlace(NamedTuple):
 
 
 class Audience(Protocol):
-    """Who hears what receivers have to say."""
+    """Who gets the reports of receivers."""
 
     def unit_came(self, place: MulticastPlace, source: str, unit: bytes) -> None:
         """An application data unit, in its source's order."""
@@ -95,7 +95,7 @@ class Reception:
         self._places.setdefault(place, {})
 
     def leave(self, place: MulticastPlace) -> None:
-        """Nobody listens there any more."""
+        """No queue listens there after this."""
         for receiver in list(self._places.get(place, {}).values()):
             receiver.forget()
             self._drop(receiver)

@@ -49,7 +49,7 @@ _OPENED_FOR_MOVE: Final = METHODS[Opnum.OPEN_QUEUE_FOR_MOVE].response
 
 
 def ignore(answer: Answer) -> None:
-    """Nobody waits for this answer."""
+    """This answer is not waited for."""
 
 
 class QueueContext:
@@ -217,7 +217,7 @@ class OpeningCall:
                 call.answer(_OPENED.encode(Opened(queue.handle), ndr64=call.ndr64))
 
     def timed_out(self) -> None:
-        """3.1.2.1: nobody waits any longer, so nobody will ever close it."""
+        """3.1.2.1: the caller no longer waits, so it would never be closed."""
         self._call.fault(statuses.CANCELLED)
         queue, self.queue = self.queue, None
         group = self._call.association.group

@@ -95,7 +95,7 @@ class PendingRequestEntry:
         self.due_ms = 0  # of its cleanup timer
 
     def clean_up(self, manager: QueueManager) -> None:
-        """3.1.5.1: nobody has ended it in time; whoever has the message may have used it."""
+        """3.1.5.1: it was not ended in time; its reader may have used it."""
         return_message(manager, self.queue.descriptor, self.lookup_id, in_doubt=True)
 
 

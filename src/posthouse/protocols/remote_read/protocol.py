@@ -55,7 +55,7 @@ _END: Final = METHODS[Opnum.END_RECEIVE].request.decode
 
 
 class RemoteReadFigures(NamedTuple):
-    """What the protocol says of itself."""
+    """The figures of the protocol."""
 
     calls: dict[str, int]  # by method
     opened: int
@@ -368,7 +368,7 @@ def _closed(handle: bytes, code: int, call: Call) -> bytes:
 
 
 class _CleanUp:
-    """Gives back what nobody has ended in time."""
+    """Gives back what was not ended in time."""
 
     __slots__ = ("_due",)
 

@@ -135,7 +135,7 @@ class StartedReceive(PendingRequestEntry):
         add(self)
 
     def resume(self) -> None:
-        """There is room again; nobody may want it any more."""
+        """There is room again; it may no longer be wanted."""
         if self._is_kept:
             self._leave()
             self._remote.desk.decide(self.decide, self.answered)
@@ -346,7 +346,7 @@ class StartedReceive(PendingRequestEntry):
             self._deliver(*held)
 
     def _give_back(self, lookup_id: int) -> None:
-        """Nobody has seen the message."""
+        """The message was not seen."""
         self.lookup_id = lookup_id
         self._remote.desk.decide(self._return_unseen, ignore)
 

@@ -37,7 +37,7 @@ def filetime() -> int:
 
 
 class NodeFigures(NamedTuple):
-    """What the endpoints say of themselves, for the metrics."""
+    """The figures of the endpoints, for the metrics."""
 
     connections: int
     clients: int
@@ -222,6 +222,6 @@ class EndpointMapperServer:
         return where
 
     async def stop(self, deadline_s: float) -> None:
-        """Answers nobody any more."""
+        """Stops answering."""
         if self._node.mapper_port:
             await self._server.stop(deadline_s)

@@ -191,7 +191,7 @@ class SrmpConnection:
         self._host.hand_in(slot, arrival)
 
     def _peer_of(self, head: RequestHead) -> Peer:
-        """Who sent it; a reverse proxy of ours says for whom it speaks."""
+        """Who sent it; a reverse proxy of ours names the real sender."""
         if not self._is_proxy or not head.forwarded_for:
             return self._peer
         told = head.forwarded_for.rpartition(",")[2].strip()
@@ -201,7 +201,7 @@ class SrmpConnection:
             return self._peer
 
     def _break_off(self, status: int, words: str) -> None:
-        """Nobody knows where the next request would begin."""
+        """It is unknown where the next request would begin."""
         slot = ResponseSlot(self, _UNREADABLE, 0)
         slot.answer(status, words)
         self._slots.append(slot)

@@ -28,7 +28,7 @@ class ExchangeOwner(Protocol):
         ...
 
     def ended(self, exchange: Exchange, words: str) -> None:
-        """The connection is over, with what was in flight; empty words: nobody is to blame."""
+        """The connection is over, with what was in flight; empty words: no fault."""
         ...
 
     def writable(self) -> None:

@@ -46,7 +46,7 @@ class HttpFault(RemoteProtocolError):
 
 
 class RequestHead(NamedTuple):
-    """What a request says before its body."""
+    """The head of a request."""
 
     raw: bytes  # as it came, with the empty line
     method: bytes
@@ -70,7 +70,7 @@ class RequestHead(NamedTuple):
 
 
 class ResponseHead(NamedTuple):
-    """What a response says before its body."""
+    """The head of a response."""
 
     status: int
     reason: str

@@ -1,7 +1,7 @@
 """HTTP messages of a byte stream, without I/O: requests of others, responses to ours (RFC 9112).
 
 A reader takes bytes in any pieces. What it cannot understand it names in `error`, and takes nothing
-more: where the next message would begin nobody knows.
+more: where the next message would begin is unknown.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class SrmpLink:
 
 
 class LinkAttempt:
-    """An attempt of a link, as the network knows it."""
+    """An attempt of a link, as the network has it."""
 
     def __init__(self, host: LinkHost, link: SrmpLink) -> None:
         self._host = host

@@ -47,7 +47,7 @@ class SrmpAttempt(Protocol):
     """Who waits for a connection; exactly one of the two is called, once."""
 
     def connected(self, transport: SrmpTransport) -> ConnectionOwner | None:
-        """The owner that gets the bytes; None: nobody wants the connection any more."""
+        """The owner that gets the bytes; None: the connection is no longer wanted."""
         ...
 
     def failed(self, status: ConnectionStatus, words: str) -> None:

@@ -106,7 +106,7 @@ class FollowedDirectory:
         self._on_loop(lambda: self._decide(call, lambda answer: back(answer.value)))
 
     def _decide(self, call: Call, release: Release) -> None:
-        """Unless everything ends: then nobody waits for an answer."""
+        """Unless everything ends: then no answer is waited for."""
         if not self._desk.stopped and self._desk.failure is None:
             self._desk.decide(call, release)
 
@@ -151,7 +151,7 @@ def reached_at(endpoint: str, name: str) -> tuple[str, ...]:
 
 
 def tell_addresses(desk: Loop, endpoint: str, name: str) -> None:
-    """Has the own object say where the queue manager listens."""
+    """Enters the addresses of the listeners into the own object."""
 
     def tell(manager: QueueManager) -> None:
         manager.directory.listens_at(reached_at(endpoint, name))

@@ -34,7 +34,7 @@ Done = Callable[[Answered], None]
 
 
 class Need:
-    """Orders of a call that waits for them; nobody carries out what is `given_up`."""
+    """Orders of a call that waits for them; what is `given_up` is not carried out."""
 
     def __init__(self, orders: Sequence[Order], done: Done) -> None:
         self.orders = orders

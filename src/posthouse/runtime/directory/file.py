@@ -56,7 +56,7 @@ class _Book(EmbeddedDirectory):
     """The objects of the file, with the rules of a directory for changes."""
 
     def fill(self, values: Iterable[DirectoryObject]) -> None:
-        """The objects that the file says; paths follow from names."""
+        """The objects of the file; paths follow from names."""
         for value in values:
             paths = {k: v for k, v in self._paths(value).items() if k in value.__struct_fields__}
             whole: Any = msgspec.structs.replace(value, **paths)
@@ -92,7 +92,7 @@ class FileAuthority:
     # -- reading
 
     def changes(self, token: str) -> Changes:
-        """What the file says now, against what it said when the token was given out."""
+        """The changes of the file since the token was given out."""
         before, version = self._known, self._version
         self._look()
         touched, self._touched = self._touched, set()
@@ -144,7 +144,7 @@ class FileAuthority:
             raise AuthorityAway(f"{self.path}, line {line}: this is not UTF-8") from None
 
     def _settled(self) -> tuple[_Stamp, bytes]:
-        """A version that nobody is writing: half a file would be half a directory.
+        """A version that is not being written: half a file would be half a directory.
 
         One that was renamed into its place is whole. Else it has to stay as it is for a moment.
         """

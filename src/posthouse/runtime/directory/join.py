@@ -1,7 +1,7 @@
 """`posthouse directory join`: which queue manager this one is, in the eyes of a directory server.
 
 A domain gives identifiers itself, and an earlier installation may have left an object below its
-computer. A queue manager that nobody has used yet takes over that object's identifier; one that
+computer. An unused queue manager takes over that object's identifier; one that
 has been used keeps its own, for messages and names of others carry it (facts 2.4 and 4).
 """
 
@@ -33,7 +33,7 @@ class Joined(NamedTuple):
 
 
 def join(home: Path) -> Joined:
-    """Finds or enters the object of the queue manager of a home that nobody runs at the moment."""
+    """Finds or enters the object of the queue manager of a home that is not running."""
     settings = effective_settings(Options(home))
     if not settings.directory.ldap.source:
         raise ServiceNotAvailable(

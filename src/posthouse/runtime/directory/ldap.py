@@ -315,7 +315,7 @@ class LdapAuthority:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Whatever a server says, it is one of two things: refused, or away."""
+        """Every error of a server is one of two: refused, or away."""
         try:
             with refusals():
                 yield

@@ -398,7 +398,7 @@ def _let_go(connection: Any) -> None:
 
 
 def read_password(path: str) -> str:
-    """The first line of a file that nobody else may read."""
+    """The first line of a file that no other user may read."""
     file = Path(path)
     try:
         if file.stat().st_mode & 0o077:

@@ -60,7 +60,7 @@ SECURITY: Final = "nTSecurityDescriptor"
 
 
 class Contexts(NamedTuple):
-    """What a server says of itself: where things stand, and whether it is a domain's."""
+    """The root entry of a server: where things stand, and whether it is a domain's."""
 
     root: Dn
     configuration: Dn

@@ -15,7 +15,7 @@ _TIME_LIMIT_S: Final = 10.0
 
 
 def looked_up(domain: str, resolver: dns.resolver.Resolver | None = None) -> list[Server]:
-    """Servers in the order they are to be tried; none where nobody knows any.
+    """Servers in the order they are to be tried; none where none is known.
 
     The certificate of a server proves its name, and the name service proves nothing: whoever could
     answer in its place would name a server of their own. So the name has to be one of the domain.

@@ -1,4 +1,4 @@
-"""What a job of type `pipeline` says: a pipeline of `posthouse.spark` and its arguments, as JSON.
+"""What a job of type `pipeline` holds: a pipeline of `posthouse.spark` and its arguments, as JSON.
 
 A job names queues and lakes, never folders: which lakes there are is the server's own knowledge.
 """

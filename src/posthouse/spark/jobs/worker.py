@@ -1,7 +1,7 @@
 """The worker of a Spark queue server: SQL and pipelines in one session, programs beside it.
 
 Everything is read and written with the rights of the job's client, by a token that ends with the
-job. Files lie where the server says; nothing that a submitter wrote becomes part of a path.
+job. Files lie where the server puts them; nothing that a submitter wrote becomes part of a path.
 """
 
 from __future__ import annotations

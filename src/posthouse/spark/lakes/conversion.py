@@ -37,7 +37,7 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct):
-    """What the manifest of version 0.1 says."""
+    """The manifest of version 0.1."""
 
     format: int = FORMAT
     version: Count = 0

@@ -91,7 +91,7 @@ def locked(path: Path, held: str, wait_s: float = LOCK_WAIT_S) -> Iterator[None]
 
 
 def try_lock(descriptor: int) -> bool:
-    """Whether nobody else had the lock of an open file; now it is ours until that is closed."""
+    """Whether the lock of an open file was free; now it is ours until that is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -120,7 +120,7 @@ class LakeLog:
                 self._disk.delete_tree(copy)
 
     def tidy(self, version: int) -> None:
-        """Every now and then: a checkpoint of the log, and the end of entries nobody needs."""
+        """Every now and then: a checkpoint of the log, and the end of old entries."""
         if version % CHECKPOINT_EVERY:
             return
         with self.locked(), self.change() as uri:

@@ -27,7 +27,7 @@ def offset_of(mode: str, queues: dict[str, str]) -> Offset:
 
 
 def queues_of(mode: str, offset: Offset) -> dict[str, str]:
-    """What an offset says of each queue; one of another kind of stream is refused."""
+    """The offset of each queue; one of another kind of stream is refused."""
     queues = offset.get("queues")
     if offset.get("v") != VERSION or offset.get("mode") != mode or not isinstance(queues, dict):
         raise InvalidParameter(

@@ -3,7 +3,7 @@
 A table is what is in the queues while they are looked through. A stream that only looks (consume =
 none) shows each message once, as far as lookup identifiers tell. A stream that consumes names the
 messages of each batch in its offset, reads them without taking them, and takes exactly those when
-the batch is committed; meanwhile it has the queues open exclusively, so that nobody else does.
+the batch is committed; meanwhile it has the queues open exclusively, so that no other reader does.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._mode.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say; identifiers of a batch that consumes are all in its offset."""
+        """The options; identifiers of a batch that consumes are all in its offset."""
         count_max = self._options.max_messages
         if count_max is None and not self._options.consume:
             return ReadAllAvailable()

@@ -268,7 +268,7 @@ def depth(text: str) -> int:
 
 
 def wrong_statement(error: PySparkException) -> InvalidParameter:
-    """What Spark says of a statement that it cannot parse or analyse, in one line."""
+    """Why Spark cannot parse or analyse a statement, in one line."""
     said = (error.getMessage() or str(error)).strip().split("\n\n")[0]
     return InvalidParameter(" ".join(said.split())[:600], REMEDY)
 

@@ -90,7 +90,7 @@ def _analysed(inner: SparkSession, guard: Guard, text: str, views: set[str]) -> 
 
 
 def _cause(error: PySparkException) -> Exception:
-    """What a queue manager refuses, where a table is one of its queues; else what Spark says."""
+    """What a queue manager refuses, where a table is one of its queues; else the error of Spark."""
     found = cause_of(error)
     return wrong_statement(error) if isinstance(found, SparkFailed) else found
 

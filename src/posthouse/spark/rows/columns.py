@@ -1,4 +1,4 @@
-"""What a row may say of the message it becomes, and what of that cannot be sent.
+"""What a row may set of the message it becomes, and what of that cannot be sent.
 
 Every check looks at a whole Arrow array at a time. Where a value has to be looked at in Python,
 only different ones are, or those few that a kernel finds suspicious.

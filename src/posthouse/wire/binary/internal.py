@@ -1,6 +1,6 @@
 """The internal packets of a session: handshake and session acknowledgment, [MS-MQQB] 2.2.
 
-Readers return what the packet says, whether or not it is wise to follow it; only what breaks the
+Readers return what the packet holds, whether or not it is wise to follow it; only what breaks the
 structure is refused, with `RemoteProtocolError`. Builders write reserved fields as zero.
 """
 

@@ -1,4 +1,4 @@
-"""What a message says, in sixteen bytes: by this a resend is told from another message.
+"""The content of a message in sixteen bytes: by this a resend is told from another message.
 
 Anybody can send under the identifier of another machine, or in its sequence. So a message is known
 by its source, its identifier or place, and this digest. It covers every byte but those that may

@@ -322,7 +322,7 @@ def _body_size(
 ) -> int:
     """The bytes a body takes whose MessageSize is below its AllocationBodySize.
 
-    The documents do not say which one counts when they differ, as they may for an encrypted body:
+    The documents leave open which one counts when they differ, as they may for an encrypted body:
     it is the first by which the headers end where the packet does, MessageSize if neither.
     """
     packet = bytes(data)

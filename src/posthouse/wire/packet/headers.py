@@ -125,7 +125,7 @@ class TransactionFlags(Flags):
 
 
 class TransactionHeader(NamedTuple):
-    """[MS-MQMQ] 2.2.20.5: 20 bytes, followed by ConnectorQMGuid if the flags say so."""
+    """[MS-MQMQ] 2.2.20.5: 20 bytes, followed by ConnectorQMGuid, by the flags."""
 
     flags: Annotated[TransactionFlags, "I"]
     sequence_id: u64  # int(TxSequenceId)
@@ -152,7 +152,7 @@ class SecurityFlags(Flags):
 
 
 class SecurityHeader(NamedTuple):
-    """[MS-MQMQ] 2.2.20.6: the sizes alone say which of the five items follow."""
+    """[MS-MQMQ] 2.2.20.6: the sizes alone show which of the five items follow."""
 
     flags: Annotated[SecurityFlags, "H"]
     sender_id_size: u16 = 0

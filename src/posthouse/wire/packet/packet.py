@@ -86,7 +86,7 @@ class Packet:
 
     @property
     def priority(self) -> int:
-        """0 to 7; 0 for every transactional message, whatever its bits say."""
+        """0 to 7; 0 for every transactional message, whatever its bits are."""
         return self.glance.priority
 
     @lazy
@@ -132,7 +132,7 @@ class Packet:
 
     @property
     def response_queue(self) -> SingleName | None:
-        """The queue that gets answers; the administration queue where the packet says so."""
+        """The queue that gets answers; the administration queue, by a flag of the packet."""
         return self.names.response
 
     @property

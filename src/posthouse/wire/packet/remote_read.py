@@ -39,7 +39,7 @@ _UNKNOWN: Final = (4, IPV4, 0, bytes(4))
 
 
 class Srmp(NamedTuple):
-    """Where the two headers of a message that came over HTTP are, and what they say."""
+    """Where the two headers of a message that came over HTTP are, and what they hold."""
 
     envelope: str
     compound_at: int
@@ -144,7 +144,7 @@ def pack_trailers(
 
 
 class Trailers(NamedTuple):
-    """What the headers after the UserMessage say; a header that is to be ignored says nothing."""
+    """The values of the headers after the UserMessage, without those to be ignored."""
 
     acknowledgement_class: int = 0
     aborts: int = 0

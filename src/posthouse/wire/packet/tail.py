@@ -38,7 +38,7 @@ class Tail(NamedTuple):
 def locate_tail(data: bytes, body_end: int, packet_size: int, base: int, user: int) -> Tail:
     """Steps over the headers after a body that ends there, given the two flags words.
 
-    Bytes between the last known header and PacketSize belong to nobody: other peers send some.
+    Bytes between the last known header and PacketSize belong to no header: other peers send some.
     """
     reader = Reader(data, body_end, packet_size)
     if not (base & BASE_TAIL or user & USER_TAIL):

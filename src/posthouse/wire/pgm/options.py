@@ -74,7 +74,7 @@ class Reset(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What the options of a packet say; those of no use here by their numbers only."""
+    """The options of a packet; those of no use here by their numbers only."""
 
     fragment: Fragment | None = None
     nak_list: tuple[int, ...] = ()
@@ -174,7 +174,7 @@ def _option(data: bytes, at: int, end: int) -> tuple[int, int, int]:
 
 
 def _counts(kind: int, extensibility: int) -> bool:
-    """What to do with an option that nobody here reads, by its OPX bits (9)."""
+    """What to do with an option that is not read here, by its OPX bits (9)."""
     treatment = extensibility & OPX_MASK
     if kind in OPTION_NAMES or treatment == OPX_IGNORE:
         return True

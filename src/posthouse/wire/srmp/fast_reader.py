@@ -4,7 +4,7 @@
 match one pattern. That takes a tenth of the time. Whatever does not match goes the long way, and
 whatever does means there what it means here; a test holds the two together.
 
-What a sender says with each of its messages is read once: a message begins as a copy of one that
+What a sender repeats in each of its messages is read once: a message begins as a copy of one that
 was like it up to label, identifier, times and correlation.
 """
 
@@ -143,7 +143,7 @@ def read_plain(xml: bytes) -> SrmpMessage | None:
 
 
 def _read_alike(match: re.Match[str]) -> SrmpMessage:
-    """What other messages of its sender will say as well."""
+    """What other messages of its sender will repeat."""
     via, application_tag, hash_algorithm = (
         match["via"],
         match["application_tag"],

@@ -1,4 +1,4 @@
-"""An SRMP message as its elements say it, [MC-MQSRM] 2.2, and what kind of message it is."""
+"""An SRMP message by its elements, [MC-MQSRM] 2.2, and what kind of message it is."""
 
 from enum import Enum
 from typing import Final, NamedTuple

@@ -57,7 +57,7 @@ def check_receipt(message: SrmpMessage, parts: Parts) -> None:
 
 
 class _Head(NamedTuple):
-    """What the headers of a part say of it."""
+    """The headers of a part."""
 
     size: int | None  # None: nothing
     content_type: str

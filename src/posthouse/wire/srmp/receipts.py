@@ -28,7 +28,7 @@ from posthouse.wire.packet.packet import Packet
 
 
 class StreamReceipt(NamedTuple):
-    """What a stream receipt says, [MC-MQSRM] 2.2.5.6; of a final one also of which message."""
+    """The values of a stream receipt, [MC-MQSRM] 2.2.5.6; of a final one also of which message."""
 
     stream_id: str
     last_ordinal: int

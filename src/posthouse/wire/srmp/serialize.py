@@ -196,7 +196,7 @@ def destination_of(view: Packet, context: SrmpContext) -> str:
 
 
 def _until(seen: Glance) -> int:
-    """Sent time and time to reach queue, as far as a date can say it (decision 63)."""
+    """Sent time and time to reach queue, as far as a date can express it (decision 63)."""
     if seen.time_to_reach_queue == INFINITE:
         return FOREVER
     return min(seen.sent_time + seen.time_to_reach_queue, FOREVER)

@@ -2,8 +2,8 @@
 
 Calls are checked against the security of the object or property; only NWGetObjectID is for
 anybody. Supervisors alone make, rename and delete objects, and change what makes somebody somebody
-else (equivalences and groups), whatever its security says. The sets of a queue are as well guarded
-as their security says: supervisors alone write them until one of them gives that away.
+else (equivalences and groups), whatever its security is. The sets of a queue are as well guarded
+by their security: supervisors alone write them until one of them gives that away.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class Bindery(Accounting):
     def create_property(
         self, station: Station, kind: int, name: str, prop: str, flags: int, security: int
     ) -> None:
-        """NWCreateProperty (0x39): for whoever may write the object."""
+        """NWCreateProperty (0x39): for callers who may write the object."""
         one, prop = self.named(station, kind, object_name(name)), property_name(prop)
         check_security(security)
         allowed = self._may_change(station, one, prop, one.stored.security) and prop != PASSWORD
@@ -349,7 +349,7 @@ class Bindery(Accounting):
     def change_property_security(
         self, station: Station, kind: int, name: str, prop: str, security: int
     ) -> None:
-        """Change Property Security (0x3B): for whoever may write object and property."""
+        """Change Property Security (0x3B): for callers who may write object and property."""
         one, found = self._property(station, kind, name, prop)
         check_security(security)
         allowed = self._may_change(station, one, found.name, found.stored.security)
@@ -482,7 +482,7 @@ class Bindery(Accounting):
         self.require(allowed, NO_PROPERTY_WRITE, f"change {prop.name} of {one.name}", station)
 
     def _may_change(self, station: Station, one: BinderyObject, prop: str, security: int) -> bool:
-        """Choice: nobody but a supervisor makes anybody a member or an equivalent of anything."""
+        """Choice: only a supervisor makes anybody a member or an equivalent of anything."""
         if prop in IDENTITY_PROPERTIES and not self.is_supervisor(station):
             return False
         return self.may_write(station, one, security)

@@ -77,7 +77,7 @@ class BinderyLogins(BinderyRights):
     def enter(
         self, station: Station, caller: Caller, kind: int | None = None, name: str | None = None
     ) -> None:
-        """A login by a door that knows its caller. An administrator may be any object they name.
+        """A login by a door that has verified its caller; administrators may be any object.
 
         Without an account of their own, as at the control socket, they are SUPERVISOR.
         """
@@ -210,7 +210,7 @@ class BinderyLogins(BinderyRights):
     def change_object_password(
         self, station: Station, kind: int, name: str, old: str, new: str
     ) -> None:
-        """NWChangeObjectPassword (0x40). A supervisor need not know the old one."""
+        """NWChangeObjectPassword (0x40). A supervisor does not need the old one."""
         if self.is_supervisor(station):
             one = self.objects.get(kind, object_name(name))
         else:

@@ -95,9 +95,9 @@ class Stations:
         lease_ms: int = 0,
         unproved: bool = False,
     ) -> Station:
-        """A connection was made; nobody has logged in on it.
+        """A connection was made, without a login.
 
-        It ends with its owner's session; with a lease also when nobody has used it for this long.
+        It ends with its owner's session; with a lease also when it was not used for this long.
         `unproved` callers cannot have the last ones: administrators come by other doors.
         """
         most = self.core.settings.qms.stations_max
@@ -123,7 +123,7 @@ class Stations:
                 self.core.deadlines.note(station.lapses_ms)
 
     def run(self) -> None:
-        """Leases that nobody has renewed are over. All of them are looked at when one may be."""
+        """Leases that were not renewed are over. All of them are looked at when one may be."""
         now_ms = self.core.now_ms
         if not self._leased or now_ms < self._lapse_ms:
             return
@@ -156,7 +156,7 @@ class Stations:
         return [station for _, station in sorted(self._stations.items())]
 
     def logout(self, station: Station) -> None:
-        """Nobody is logged in any more, and what they had there is over; the connection stays."""
+        """The login ends, with all it had there; the connection stays."""
         change = Change()
         self.leave(station, change)
         self.core.commit(change)

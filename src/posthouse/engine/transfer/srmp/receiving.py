@@ -81,7 +81,7 @@ DONE = SrmpVerdict(200)
 def _name_used(to: str) -> str:
     """The name that a sender has a stream for: one, in however many ways its URL is written.
 
-    With each spelling a stream of its own, a stranger could have one queue know any number of them.
+    With each spelling a stream of its own, a stranger could have one queue keep any number of them.
     """
     name = web_name(to)
     return f"DIRECT={to if name is None else url_text(name)}"
@@ -233,7 +233,7 @@ class SrmpReceiving:
         return web_digest(packet, glance(packet), place)
 
     def _ignored(self, counter: str, why: str) -> SrmpVerdict:
-        """Done with, and nothing came of it; whoever sent it shall not send it again."""
+        """Done with, and nothing came of it; its sender shall not send it again."""
         self.core.refusals[counter] += 1
         return SrmpVerdict(200, why)
 
@@ -243,7 +243,7 @@ class SrmpReceiving:
         """The queue of `to`, or the one that an inbound redirection puts in its place.
 
         Choice: redirections are looked up first, so that a name of a web server in front of us can
-        be led here; the document knows those of our own names only.
+        be led here; the document has those of our own names only.
         """
         name = web_name(self.redirects.inbound(to) or to)
         if name is None:
@@ -292,7 +292,7 @@ class SrmpReceiving:
             raise _Refused(f"the queue {queue.name} is {kind}, the message is of the other kind")
 
     def _is_late(self, message: SrmpMessage) -> bool:
-        """Decision 34: a message whose time is over is not delivered, and nobody is told."""
+        """Decision 34: a message whose time is over is not delivered, and not reported."""
         expires = message.expires()
         return expires != INFINITE and expires < self.core.utc
 
@@ -486,7 +486,7 @@ class SrmpReceiving:
         """SendReceiptsTo of a stream that begins, as a format name; empty where none may go.
 
         One that goes on from another host is answered at that host: who takes over the stream of
-        another gets no receipts sent to it that tell of their own messages.
+        another gets no receipts sent to it about their own messages.
         """
         url = place.stream.send_receipts_to
         name = web_name(url) if url else place.moved_receipts()

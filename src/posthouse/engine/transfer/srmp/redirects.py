@@ -56,7 +56,7 @@ def is_link_local(host: str) -> bool:
 
 
 class Redirects:
-    """Where messages go instead of where their URLs say."""
+    """Where messages go instead of to their URLs."""
 
     def __init__(self, core: Core) -> None:
         self.core = core

@@ -2,7 +2,7 @@
 
 A stream is an incoming sequence as the binary protocol has them, with the address that its receipts
 go to. It is known by the GUID in its name, by the queue and by the host that it came from. What was
-accepted and not yet acknowledged lies between two numbers of its record, so a restart knows it too.
+accepted and not yet acknowledged lies between two numbers of its record, so a restart has it too.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class StreamPlace:
 
     @property
     def opens(self) -> bool:
-        """Whether the message is the first of a stream that nobody here knows."""
+        """Whether the message is the first of an unknown stream."""
         return self.known is None or self.known.sequence_id != self.stream.sequence_id
 
     def moved_receipts(self) -> DirectName | None:
@@ -242,7 +242,7 @@ class _Timer:
 
 
 class IncomingStreams:
-    """When receipts of incoming streams are sent, and what they say."""
+    """When receipts of incoming streams are sent, and what they hold."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
