@@ -155,7 +155,7 @@ def generated(spark: SparkSession, rows: int, size: int) -> DataFrame:
 
 
 def main(settings: str, log: str, *place: str) -> None:
-    """Works until nobody tells it more. The output of the JVM goes to a file."""
+    """Works until there is no more work. The output of the JVM goes to a file."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
     worker = Worker(start(settings), Place(*place))
     print(json.dumps({"ready": settings}), flush=True)

@@ -304,7 +304,7 @@ class QueueManager:
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None: nothing is waiting for the clock.
 
-        Whoever sleeps until then asks again when `deadline_moved`.
+        A loop that sleeps until then asks again when `deadline_moved`.
         """
         core, due = self.ledger, self.ledger.deadlines
         at_ms, at_utc = due.at_ms, due.at_utc = self.earliest_deadlines()

@@ -28,7 +28,7 @@ _FLAGS: Final = (
 )
 _FRAME: Final = bytes.fromhex("06092a864886f712010202 0100")  # whose token, and that it is a ticket
 Vouch = Callable[[str, DomainUser | None], Identity | None]
-"""The account of a user of our realm, whom a domain may know; None: they may not log in."""
+"""The account of a user of our realm, who may be in a domain; None: they may not log in."""
 
 
 class KerberosMissing(Exception):
@@ -203,7 +203,7 @@ class KerberosAcceptor(KerberosContext):
         return identity
 
     def _domain_user(self) -> DomainUser | None:
-        """What the domain says of the user, if the ticket has it and its signature was verified.
+        """The domain's facts about the user, if the ticket has it and its signature was verified.
 
         Libraries and realms without such information are usual: MIT's own realms have none.
         """

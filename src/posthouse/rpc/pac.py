@@ -1,4 +1,4 @@
-"""Who a domain says that a user is: the logon information of a ticket ([MS-PAC] 2.5).
+"""Who a user is in a domain: the logon information of a ticket ([MS-PAC] 2.5).
 
 KERB_VALIDATION_INFO has the user's own SID and those of the groups. It is serialised as NDR with a
 header of its own ([MS-RPCE] 2.2.6). Only what was verified gets here: the Kerberos library checks
@@ -51,7 +51,7 @@ class _Reader:
         return self.numbers("I")[0]
 
     def string(self, pointer: int) -> str:
-        """The text behind a pointer of an RPC_UNICODE_STRING."""
+        """The text that a pointer of an RPC_UNICODE_STRING leads to."""
         if not pointer:
             return ""
         _, offset, count = self.numbers("III")

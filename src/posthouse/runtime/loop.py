@@ -194,7 +194,7 @@ class Loop:
         self.stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
-        self._armed = False  # whoever has timers was asked since the last one fired
+        self._armed = False  # the owners of timers were asked since the last one fired
         self._upkeep: asyncio.Handle | None = None
         self._quiet: asyncio.Future[None] | None = None  # waits for the thread's sync to end
 

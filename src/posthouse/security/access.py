@@ -125,7 +125,7 @@ class Caller:
         return cls(sid, format_sid(sid), frozenset((EVERYONE,)), False, False, denied)
 
     def with_groups(self, groups: Iterable[bytes]) -> Self:
-        """The same caller, also a member of these groups of a domain; none makes administrators."""
+        """This caller as a member of these groups of a domain; none makes administrators."""
         more = frozenset(groups) - {ADMINISTRATORS} - self.groups
         if not more:
             return self

@@ -51,7 +51,7 @@ def examine(
 
 
 def own_side(home: Path | None) -> OwnSide | None:
-    """What the queue manager here says of itself; None: none runs, which is not an error."""
+    """The status of the queue manager here; None: none runs, which is not an error."""
     with Remote(home, None, None, json=False) as remote:
         try:
             status = remote.ask(StatusJson, "GET", path_of("status"))

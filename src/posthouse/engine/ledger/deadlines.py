@@ -1,7 +1,7 @@
 """When something may be due: one moment for everything that has a timer.
 
-Whoever sets a deadline notes it here. What has been noted and came to nothing stays until its time:
-then everything is asked once. So a turn in which nothing can be due asks nothing.
+Every part that sets a deadline notes it here. What has been noted and came to nothing stays until
+its time: then everything is asked once. So a turn in which nothing can be due asks nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Deadlines:
     def __init__(self) -> None:
         self.at_ms = -inf  # on the monotonic clock; at the start everything is asked
         self.at_utc = -inf  # seconds
-        self.moved = True  # something may be due earlier than whoever sleeps was told
+        self.moved = True  # something may be due earlier than the sleeping loop was told
 
     def note(self, at_ms: float) -> None:
         """Something is due then."""

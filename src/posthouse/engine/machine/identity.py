@@ -41,7 +41,7 @@ def kept_record(state: State) -> ManagerRecord | None:
 
 
 class HostIdentity(NamedTuple):
-    """What a computer and the place of a home are known by; a part that is empty tells nothing.
+    """What a computer and the place of a home are known by; an empty part is unknown.
 
     A volume that is mounted in another container keeps its place. A copy has another one.
     """

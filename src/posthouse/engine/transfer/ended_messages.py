@@ -22,7 +22,7 @@ _END = struct.Struct("<IH")  # when, UTC seconds; the class of its answer; its h
 
 
 def message_key(places: bytes, digest: bytes) -> bytes:
-    """A message by the key of its sequence and what it says, its number included."""
+    """A message by the key of its sequence and its content, its number included."""
     return blake2b(places + digest, digest_size=16).digest()
 
 

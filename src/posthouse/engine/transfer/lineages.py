@@ -226,7 +226,7 @@ class Lineages:
         return self.content_at(self._key_of(lineage, place[0]), place[1])
 
     def content_at(self, key: bytes, number: int) -> bytes | None:
-        """The same by the key of a sequence."""
+        """What was accepted at a number, by the key of its sequence."""
         run = self.places.known_of(key).get(number)
         return None if run is None else run.digests[number]
 

@@ -15,7 +15,7 @@ from posthouse.model.bounded_tables import Shared
 from posthouse.model.guids import format_guid
 
 NOT_TAKEN_MS: Final = 15_000
-"""An acknowledgment that old was not on its way any more; senders wait 30 s before they resend."""
+"""An acknowledgment that old was no longer on its way; senders wait 30 s before they resend."""
 SENDERS_MAX: Final = 10_000
 
 Sender = tuple[bytes, str]  # GUID, and the host that it sends from

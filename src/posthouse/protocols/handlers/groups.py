@@ -139,7 +139,7 @@ def lease_group(
     """Gives the group to a reader for 15 s, or for another 15 s; a new group is made.
 
     While a consuming group is leased no other reader receives from its queue. A reader renews the
-    lease with its epoch; whoever has an older epoch is refused from then on. A reader that ends
+    lease with its epoch; a reader with an older epoch is refused from then on. A reader that ends
     announces it with `end`; what it has claimed stays claimed.
     """
     mode = GroupMode(body.mode)

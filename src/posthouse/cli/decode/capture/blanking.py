@@ -75,7 +75,7 @@ def _blank(copy: bytearray, spans: tuple[Span, ...], place: int, ranges: list[Sp
 
 
 def secret_parts(protocol: str, line: Line) -> list[Span]:
-    """Where a message has what nobody else should see; all of one that could not be read."""
+    """Where a message has what no one else should see; all of one that could not be read."""
     if line.view is None:
         return [(0, len(line.data))]
     try:
