@@ -488,9 +488,7 @@ class Groups:
             return 0
         claimed, definition = self.claimed_messages(group), group.definition
         if group.acknowledging is not None:
-            self._end(
-                group.acknowledging, group.violation("the group was released in the meantime")
-            )
+            self._end(group.acknowledging, group.violation("the group was released"))
         group.unclaim()
         definition.epoch += 1
         group.lease_until_ms = 0
