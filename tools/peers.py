@@ -64,6 +64,11 @@ PEERS = {
         ),
         why="lets two queue managers have a network of their own, with a cable that is cut",
     ),
+    "nftables": Peer(
+        package="nftables iproute2",
+        probe=("unshare", "--net", "--map-root-user", "nft", "add", "table", "ip", "nat"),
+        why="translates addresses between two queue managers, as a gateway and a container do",
+    ),
     "tmpfs": Peer(
         package="mount",
         probe=("unshare", "--mount", "mount", "-t", "tmpfs", "posthouse", "/mnt"),

@@ -242,6 +242,24 @@ def test_remote_read_is_shown_with_methods_and_parameters() -> None:
     assert "login" in not_asked(session)
 
 
+def test_a_stub_that_breaks_its_description_is_shown_as_it_is() -> None:
+    bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, (pdu.ContextItem(0, REMOTE_READ, (NDR,)),)))
+    ack = pdu.pack_bind_ack(pdu.BindAck(5840, 5840, 7, "2103", (pdu.ContextResult(0, 0, NDR),)))
+    parts = pdus(
+        (True, pdu.BIND, 1, bind),
+        (False, pdu.BIND_ACK, 1, ack),
+        (True, pdu.REQUEST, 2, pdu.pack_request(0, Opnum.START_RECEIVE, b"x" * 40)),
+        (False, pdu.RESPONSE, 2, pdu.pack_response(0, b"x" * 80)),
+    )
+    session = only(conversation(*parts, server=Endpoint("192.0.2.1", 2103)))
+    views = [line.view for line in session.lines]
+    assert [view.headers[0].fields.get("stub") for view in views if view is not None] == [
+        *(None, None),
+        b"x" * 40,
+        b"x" * 80,
+    ]
+
+
 SOAP = (
     '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/" '
     'xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'

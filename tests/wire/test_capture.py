@@ -90,6 +90,14 @@ def test_times_in_nanoseconds_and_powers_of_two() -> None:
     assert frame.at_us == 101_500_000
 
 
+def test_a_time_that_is_nonsense_is_the_last_one_there_is() -> None:
+    section = block("<", 0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    interface = block("<", 1, struct.pack("<HHI", 101, 0, 0))
+    packet = block("<", 6, struct.pack("<IIIII", 0, 0xFFFFFFFF, 0, 1, 1) + b"E")
+    (frame,) = read_frames(section + interface + packet)
+    assert frame.at_us == 0xFFFFFFFF * 1_000_000
+
+
 def test_old_and_simple_blocks_of_pcapng() -> None:
     section = block("<", 0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     interface = block("<", 1, struct.pack("<HHI", 101, 0, 0))

@@ -28,6 +28,7 @@ _BYTE_ORDER: Final = 0x1A2B3C4D
 _TS_RESOLUTION, _TS_OFFSET = 9, 14
 _MICROSECONDS: Final = 1_000_000
 _INTERFACES_MAX: Final = 1_000
+_TIME_MAX: Final = 0xFFFF_FFFF * _MICROSECONDS  # as in packets: a later time is nonsense
 
 
 class Frame(NamedTuple):
@@ -153,7 +154,7 @@ class _Section:
             raise MalformedPacket(f"a frame of {size} bytes in a block that has {end - at} for it")
         link, parts, offset_s = self._interfaces[number]
         at_us = stamp * _MICROSECONDS // parts + offset_s * _MICROSECONDS
-        return Frame(max(at_us, 0), link, at, at + size)
+        return Frame(min(max(at_us, 0), _TIME_MAX), link, at, at + size)
 
 
 def _pcapng(data: bytes) -> Iterator[Frame]:

@@ -13,6 +13,7 @@ from posthouse.protocols.management import stubs as management
 from posthouse.protocols.remote_read import stubs as remote_read
 from posthouse.rpc import pdu
 from posthouse.rpc.ept import EPT
+from posthouse.rpc.ndr import BadStub
 from posthouse.rpc.syntax import NDR64, SyntaxId
 
 SECTION: Final = "C706 12.6"
@@ -145,7 +146,7 @@ class RpcTalk:
             return {"stub": stub}
         try:
             found = getattr(method, side).decode(stub, ndr64=context.ndr64)
-        except (RemoteProtocolError, QueueError) as error:
+        except (RemoteProtocolError, QueueError, BadStub) as error:
             return {"stub": stub, "broken": str(error)}
         return {name: _shown(value) for name, value in found._asdict().items()}
 
