@@ -429,6 +429,7 @@ FACADES: dict[str, tuple[str, str]] = {
     "tokens": ("engine/accounts/tokens.py", "Tokens"),
     "groups": ("engine/pipelines/groups.py", "Groups"),
     "stages": ("engine/pipelines/stages.py", "Stages"),
+    "pulls": ("engine/pulls/pulls.py", "Pulls"),
     "jobs": ("engine/jobs/queues.py", "JobQueues"),
     "bindery": ("engine/jobs/bindery/calls.py", "Bindery"),
     "stations": ("engine/jobs/bindery/stations.py", "Stations"),

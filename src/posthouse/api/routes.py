@@ -9,6 +9,7 @@ from posthouse.api import directory as td
 from posthouse.api import failures as tf
 from posthouse.api import groups as tg
 from posthouse.api import peers as t2
+from posthouse.api import pulls as tp
 from posthouse.api import ranges as tb
 from posthouse.api import stages as ts
 from posthouse.api import status as tst
@@ -232,6 +233,28 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("POST", "/publish", OPERATE, "publish_batch", ts.PublishedJson, _N, ts.PublishBody),
     route("GET", "/queries/{query}", READ, "show_query", ts.QueryJson, ts.QueryParams),
     route("DELETE", "/queries/{query}", OPERATE, "forget_query", t.Done, ts.QueryParams),
+    # messages taken over from queues of other machines
+    route("GET", "/pulls", ADMINISTER, "list_pulls", tp.PullListJson),
+    route("POST", "/pulls", ADMINISTER, "begin_pull", tp.PullJson, _N, tp.PullBeginBody),
+    route(
+        "GET",
+        "/pulls/{id}/messages",
+        ADMINISTER,
+        "list_pulled",
+        tp.PulledListJson,
+        tp.PulledParams,
+    ),
+    route(
+        "POST",
+        "/pulls/{id}/messages",
+        ADMINISTER,
+        "take_messages",
+        tp.TakenJson,
+        tp.PullParams,
+        tp.OfferBody,
+    ),
+    route("POST", "/pulls/{id}/end", ADMINISTER, "end_pull", t.Done, tp.PullParams, tp.PullEndBody),
+    route("DELETE", "/pulls/{id}", ADMINISTER, "forget_pull", t.Done, tp.PullParams),
     # users and tokens
     route("GET", "/users", ADMINISTER, "list_users", t.UserListJson),
     route(

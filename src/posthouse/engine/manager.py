@@ -39,6 +39,7 @@ from posthouse.engine.messages.returning import Returning
 from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.pipelines.stages import Stages
+from posthouse.engine.pulls.pulls import Pulls
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.deletion import QueueDeletion
 from posthouse.engine.queues.facade import QueuesFacade
@@ -95,7 +96,8 @@ class QueueManager:
         notices = Notices(core, directory)
         changes = DirectoryChanges(directory, notices)
         core.stages = self.stages = Stages(core, directory.expand)
-        removal = (transfer.queue_deleted, self.groups.forget_queue)
+        self.pulls = Pulls(core)
+        removal = (transfer.queue_deleted, self.groups.forget_queue, self.pulls.forget_queue)
         core.registry = queues = Queues(core, directory, removal, transfer.sequences.forget)
         core.opening = opening = Opening(core)
         core.tracing = Tracing(core)
@@ -210,6 +212,7 @@ class QueueManager:
         self.groups.load()
         self.sessions.load()
         self.stages.load()
+        self.pulls.load()
         self.transactions.collection.recover()
         self.transactions.load()
         self.transfer.acks.owed.load()
@@ -342,3 +345,4 @@ class QueueManager:
         self.transactions.collection.abort_of(association)
         self.queues.opening.close_of(association)
         self.stations.end_of(association)
+        self.pulls.release_of(association)

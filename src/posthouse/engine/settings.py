@@ -263,6 +263,14 @@ class EngineLimits(Section, frozen=True):
             10, DAY_S, "Time after which the lease of a consuming group ends if it is not renewed."
         ),
     ] = 15
+    pulled_messages_max: Annotated[
+        int,
+        within(
+            1,
+            COUNT_MAX,
+            "Largest number of messages of which it is kept that they were pulled from elsewhere.",
+        ),
+    ] = 10_000_000
     stages_max: Annotated[
         int, within(1, COUNT_MAX, "Largest number of stages, which are batches not yet published.")
     ] = 100_000

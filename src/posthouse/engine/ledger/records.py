@@ -432,5 +432,7 @@ TABLE_JOB = 24  # jobs: what was asked for, how they stand, where their data is
 TABLE_JOB_HISTORY = 25  # what became of jobs
 TABLE_INCARNATION = 26  # the random name of each start, by its first lookup identifier
 TABLE_SIGNED = 31  # digests of signed messages that came into authenticated queues
+TABLE_PULL = 33  # queues elsewhere from which messages are taken over
+TABLE_PULLED = 34  # which messages were taken, by pull and page
 TABLE_DAMAGE = 32  # damaged records of messages, by segment and offset
 TABLE_ENDED = 33  # how messages of incoming sequences have ended, by place and digest

@@ -11,6 +11,7 @@ import msgspec
 
 from posthouse.api.directory import DirectoryImportBody
 from posthouse.api.encoding import encode_json
+from posthouse.api.pulls import OfferBody
 from posthouse.api.route import ARROW, JSON, OCTETS, Route
 from posthouse.api.routes import ROUTES
 from posthouse.api.types import SendBody
@@ -43,7 +44,7 @@ from posthouse.security.access import Caller
 QUERY_FIELDS_MAX = 16
 _FLOAT_EXACT = 1 << 53
 _SMALL = 1 << 20  # of bodies that carry no message
-_LARGE = (SendBody, DirectoryImportBody)  # as large as a request may be at all
+_LARGE = (SendBody, DirectoryImportBody, OfferBody)  # as large as a request may be at all
 _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES}
 
 Done = Callable[[int, bytes], None]

@@ -169,6 +169,17 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "posthouse_published_messages", "Messages in them.", stages.published_messages
         )
+        pulls = self.manager.pulls
+        yield CounterMetricFamily(
+            "posthouse_pulled_messages", "Messages taken from elsewhere.", pulls.taken_messages
+        )
+        yield CounterMetricFamily(
+            "posthouse_pulled_again",
+            "Messages offered again after they were taken.",
+            pulls.known_messages,
+        )
+        running = sum(map(pulls.is_running, pulls.all()))
+        yield _gauge("posthouse_pulls_running", "Pulls that run.", running)
         yield _gauge("posthouse_bytes", "Bytes of all messages.", self.manager.messages.bytes)
 
     def _job_metrics(self) -> Iterator[Metric]:

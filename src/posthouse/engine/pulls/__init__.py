@@ -1,0 +1,1 @@
+"""Messages that are taken over from queues of other machines, each once."""
