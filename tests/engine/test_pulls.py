@@ -7,7 +7,7 @@ import pytest
 from posthouse.engine.ledger.records import TABLE_PULL, TABLE_PULLED
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pulls.pull import OfferedMessage, Pull, TakenMessages
-from posthouse.engine.pulls.pulls import JOURNAL_ENDING, PULLS_MAX, pulled_digest
+from posthouse.engine.pulls.pulls import JOURNAL_ENDING, PULLS_MAX
 from posthouse.model.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -20,6 +20,7 @@ from posthouse.model.errors import (
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.message_classes import NACK_RECEIVE_TIMEOUT
 from posthouse.model.names import parse_name
+from posthouse.wire.packet.digest import message_digest
 from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.rig import RECEIVE, START_UTC, PaperStore, Rig
 
@@ -140,7 +141,7 @@ def test_lookup_identifiers_come_in_any_order(rig: Rig) -> None:
     entries = source.pull.entries_after(0, 10)
     assert [entry.lookup_id for entry in entries] == [1, 3, 5, 7, 9]
     assert [entry.digest for entry in entries] == [
-        pulled_digest(one.packet, 0) for one in offer(1, 3, 5, 7, 9)
+        message_digest(one.packet, 0) for one in offer(1, 3, 5, 7, 9)
     ]
     assert [entry.lookup_id for entry in source.pull.entries_after(3, 2)] == [5, 7]
 

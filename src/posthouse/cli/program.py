@@ -33,6 +33,7 @@ NOUNS = {
     "queues.command": ("queue",),
     "machines.scan": ("scan",),
     "machines.exporter": ("exporter",),
+    "migrate.command": ("migrate",),
     "group": ("group",),
     "send": ("send",),
     "receive": ("receive", "peek"),

@@ -21,7 +21,7 @@ from posthouse.client.remote.connect import (
     RemoteLogin,
     RemotePlace,
 )
-from posthouse.client.remote.inventory import read_inventory
+from posthouse.client.remote.inventory import Inventory, read_inventory
 from posthouse.model.errors import InvalidParameter
 
 PORT_MAX: Final = 65_535
@@ -95,16 +95,21 @@ def places_of(hosts: list[str] | None, again: Path | None, epm_port: int) -> lis
 
 
 def _hosts_of(again: Path) -> list[str]:
-    with again.open("rb") as file:
+    return [
+        machine.host if machine.port is None else f"{_bracketed(machine.host)}:{machine.port}"
+        for machine in inventory_in(again).machines
+    ]
+
+
+def inventory_in(path: Path) -> Inventory:
+    """The inventory in a file."""
+    with path.open("rb") as file:
         data = file.read(INVENTORY_SIZE_MAX)
     try:
-        return [
-            machine.host if machine.port is None else f"{_bracketed(machine.host)}:{machine.port}"
-            for machine in read_inventory(data).machines
-        ]
+        return read_inventory(data)
     except ValueError as error:
         raise InvalidParameter(
-            f"{again}: {error}", "Make it with: posthouse scan --output FILE"
+            f"{path}: {error}", "Make it with: posthouse scan --output FILE"
         ) from None
 
 

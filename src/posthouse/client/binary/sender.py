@@ -53,6 +53,11 @@ class BinarySender:
             while not self._session.is_open:
                 self._step(deadline - time.monotonic())
 
+    @property
+    def peer_guid(self) -> bytes:
+        """The GUID that the other queue manager gave when the session was opened."""
+        return self._session.terms.remote_guid
+
     def send(self, packets: Iterable[bytes]) -> list[int]:
         """Sends packets; returns their ordinals when all are acknowledged."""
         with self._turn:

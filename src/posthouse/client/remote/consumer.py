@@ -408,7 +408,7 @@ def _chunk(queue: QueueReader, count: int) -> list[Message]:
     while True:
         try:
             opened = queue.opened()
-            taken = _taken(queue, opened, count)
+            taken = take_together(queue, opened, count)
         except (LinkLost, ServerUnreachable) as error:
             outage.go_on(error)
             continue
@@ -434,8 +434,11 @@ def _ended(
     return [message for message, _ in ends]
 
 
-def _taken(queue: QueueReader, opened: RemoteOpenQueue, count: int) -> list[LockedMessage]:
-    """One that cannot be rebuilt is refused, and told of where it is the only one."""
+def take_together(queue: QueueReader, opened: RemoteOpenQueue, count: int) -> list[LockedMessage]:
+    """Up to `count` messages that are there now, locked until they are ended or given back.
+
+    One that cannot be rebuilt is refused, and told of where it is the only one.
+    """
     started = deque(queue.start(opened, _RECEIVE, 0.0) for _ in range(count))
     opened.link.flush()
     deadline = time.monotonic() + queue.reader.timeout_s

@@ -15,7 +15,14 @@ from typing import Final
 from posthouse.client.errors import ServerUnreachable
 from posthouse.client.message import Message
 from posthouse.client.remote.reader import QueueReader
-from posthouse.client.remote.state import LOOKUP_PEEK, LOOKUP_RECEIVE, Outage, RemoteOpenQueue, Want
+from posthouse.client.remote.state import (
+    LOOKUP_PEEK,
+    LOOKUP_RECEIVE,
+    LockedMessage,
+    Outage,
+    RemoteOpenQueue,
+    Want,
+)
 from posthouse.client.rpc_link import LinkLost, PendingCall
 from posthouse.model.errors import MessageNotFound
 from posthouse.protocols.remote_read.stubs import Ack
@@ -80,6 +87,15 @@ def _ended(
     for message, end in ends:
         queue.settle(opened, message, end, Want(_RECEIVE))
     return [message for message, _ in ends]
+
+
+def take_by_lookup(
+    queue: QueueReader, opened: RemoteOpenQueue, lookup_ids: Sequence[int]
+) -> list[LockedMessage]:
+    """Those that are there, locked until they are ended or given back."""
+    wants = [Want(_RECEIVE, lookup_id) for lookup_id in lookup_ids]
+    found = _found(queue, opened, wants) if wants else []
+    return [LockedMessage(message, opened, request_id) for message, request_id in found]
 
 
 def _found(

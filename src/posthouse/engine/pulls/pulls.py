@@ -58,8 +58,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.names import FormatName, PathName
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.digest import content_digest
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.digest import message_digest
 from posthouse.wire.packet.packet import Packet
 
 PULLS_MAX: Final = 10_000
@@ -68,12 +67,6 @@ JOURNAL_ENDING: Final = ";journal"
 _COPIES: Final = frozenset({QueueRole.JOURNAL, QueueRole.DEAD_LETTER, QueueRole.SYSTEM_JOURNAL})
 _TAKES: Final = _COPIES | {QueueRole.PLAIN}
 _FULL: Final = (MachineQuotaExceeded, QueueQuotaExceeded, InsufficientResources)
-
-
-def pulled_digest(packet: bytes, message_class: int) -> int:
-    """What a message is known by beside its identifier: all of it that does not change."""
-    digest = int.from_bytes(content_digest(packet, glance(packet))[:8], "little")
-    return digest ^ message_class
 
 
 class Pulls:
@@ -331,7 +324,7 @@ class _Taking:
     def _take(self, message: OfferedMessage) -> None:
         batch = Batch.of(message.packet)
         Packet(message.packet, batch.head).check()
-        digest = pulled_digest(message.packet, message.message_class)
+        digest = message_digest(message.packet, message.message_class)
         entry = PullEntry(message.lookup_id, digest)
         if self._is_known(entry):
             self._known += 1

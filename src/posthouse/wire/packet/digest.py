@@ -10,7 +10,7 @@ it is encrypted again each time that it is sent.
 
 from hashlib import sha256
 
-from posthouse.wire.packet.glance import NAMES_AT, Glance
+from posthouse.wire.packet.glance import NAMES_AT, Glance, glance
 from posthouse.wire.packet.headers import HOPS
 
 DIGEST_SIZE = 16
@@ -60,3 +60,12 @@ def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> 
     )
     digest.update(memoryview(packet)[seen.properties_at or seen.body_at : end])
     return digest.digest()[:DIGEST_SIZE]
+
+
+def message_digest(packet: bytes, message_class: int) -> int:
+    """Eight bytes by which a message that was pulled is known beside its lookup identifier.
+
+    The class of a dead letter is not in its packet, and counts as well.
+    """
+    digest = int.from_bytes(content_digest(packet, glance(packet))[:8], "little")
+    return digest ^ message_class

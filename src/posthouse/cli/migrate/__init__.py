@@ -1,0 +1,1 @@
+"""`posthouse migrate`: the queues and messages of another machine are taken over."""

@@ -1,0 +1,238 @@
+"""`posthouse migrate pull`: messages of other machines are moved or copied here, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote
+from posthouse.cli.exit_codes import REFUSED
+from posthouse.cli.migrate.sources import (
+    DEFAULT_BINARY_PORT,
+    DEFAULT_EPM_PORT,
+    DEFAULT_PATIENCE_S,
+    Choice,
+    FromInventory,
+    Machines,
+    MigrateBinaryPort,
+    MigrateEpmPort,
+    MigrateGuid,
+    MigrateLevel,
+    MigrateMechanism,
+    MigratePassword,
+    MigratePatience,
+    MigrateRpcPort,
+    MigrateSource,
+    MigrateTarget,
+    MigrateUser,
+    OnMachine,
+    Reach,
+    Shared,
+    SourceQueue,
+    WithDeadLetters,
+    WithJournals,
+    machines,
+)
+from posthouse.cli.output import complain, print_json, say
+from posthouse.cli.progress import bar
+from posthouse.client.errors import ClientConnectionError
+from posthouse.client.remote.management import RemoteManagement
+from posthouse.client.remote.pull import PullCounts, QueuePull
+from posthouse.client.remote.pull_run import PullRun
+from posthouse.model.errors import QueueError, RemoteProtocolError
+
+PROGRESS_S: Final = 1.0
+COUNT_S: Final = 5.0
+RATE_MAX: Final = 1_000_000
+Keep = Annotated[bool, typer.Option("--keep", help="Copy: leave the messages at the source.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Wait for messages that come late, until interrupted.")
+]
+Rate = Annotated[
+    float,
+    typer.Option(
+        "--rate", metavar="N", min=0, max=RATE_MAX, help="At most N messages in a second."
+    ),
+]
+Most = Annotated[
+    int | None,
+    typer.Option("--max", metavar="N", min=1, help="End after N messages of each queue."),
+]
+
+
+@talking
+def pull(
+    remote: Remote,
+    source: MigrateSource = None,
+    target: MigrateTarget = None,
+    inventory: FromInventory = None,
+    machine: OnMachine = None,
+    journals: WithJournals = False,
+    dead_letters: WithDeadLetters = False,
+    keep: Keep = False,
+    follow: Follow = False,
+    rate: Rate = 0.0,
+    most: Most = None,
+    shared: Shared = False,
+    user: MigrateUser = None,
+    password_file: MigratePassword = None,
+    rpc_port: MigrateRpcPort = None,
+    epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
+    binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
+    guid: MigrateGuid = None,
+    authentication: MigrateLevel = None,
+    mechanism: MigrateMechanism = None,
+    patience: MigratePatience = DEFAULT_PATIENCE_S,
+) -> None:
+    r"""Move messages of another machine's queues to queues here, each once; --keep copies them.
+
+    A message is ended at the source when it is durable here, under the lookup id that it has there.
+    So the command may be killed, and so may either queue manager: run it again, and it goes on.
+    Body, extension, label, priority, times, class, sender and id stay what they are.
+
+    Exit code 0: everything is here, 1: something was refused, 3: a machine was not reached.
+
+    Example: posthouse migrate pull localhost/private$/orders --keep --patience 1s
+    """
+    if keep and follow:
+        raise typer.BadParameter("--follow moves messages; it does not go with --keep")
+    reach = Reach(
+        user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
+        patience,
+    )  # fmt: skip
+    choice = Choice(source, target, inventory, machine, journals, dead_letters)
+    queues = choice.queues(reach)
+    with machines(reach) as found:
+        pulling = Pulling(remote, found, patience, keep=keep, shared=shared, rate=rate, most=most)
+        if follow:
+            pulling.follow(queues)
+        elif not pulling.all(queues, alone=source is not None):
+            raise typer.Exit(REFUSED)
+
+
+class Pulling:
+    """Queues that are pulled one after the other, and what is shown of it."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        found: Machines,
+        patience_s: float,
+        *,
+        keep: bool = False,
+        shared: bool = False,
+        rate: float = 0.0,
+        most: int | None = None,
+    ) -> None:
+        self._remote = remote
+        self._machines = found
+        self._patience_s = patience_s
+        self._keep = keep
+        self._shared = shared
+        self._rate = rate
+        self._most = most
+
+    def all(self, queues: list[SourceQueue], *, alone: bool) -> bool:
+        """Each queue once; whether nothing was refused. `alone`: an error ends the command."""
+        good = True
+        for queue in queues:
+            try:
+                good = self._one(queue, lambda: False) and good
+            except (QueueError, RemoteProtocolError) as error:
+                if alone:
+                    raise
+                complain(f"{queue.label}: {error}")
+                good = False
+        return good
+
+    def follow(self, queues: list[SourceQueue]) -> None:
+        """What comes late, from each queue by turns, until the command is interrupted."""
+        while True:
+            for queue in queues:
+                until = time.monotonic() + (PROGRESS_S if len(queues) > 1 else 3600.0)
+                try:
+                    self._one(queue, lambda until=until: time.monotonic() < until, quiet=True)
+                except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
+                    complain(f"{queue.label}: {error}")
+                    time.sleep(PROGRESS_S)
+
+    def _one(self, queue: SourceQueue, follow: Callable[[], bool], *, quiet: bool = False) -> bool:
+        source = self._machines.source(queue)
+        reader = self._machines.queue(queue, takes=not self._keep, shared=self._shared)
+        run = PullRun(self._remote.client, source, queue.target, self._patience_s)
+        run.begin()
+        try:
+            with self._shown(queue, quiet=quiet) as told:
+                work = QueuePull(reader, run, told=told, rate=self._rate, limit=self._most)
+                counts = work.copy() if self._keep else work.move(follow=follow)
+        finally:
+            reader.close()
+            self._end(run)
+        self._tell(queue, counts, quiet=quiet)
+        if work.refusal is not None:
+            complain(
+                f"{queue.label}: {counts.refused:,} messages were refused here and stay there. "
+                f"The first: {work.refusal}"
+            )
+        return work.refusal is None
+
+    def _end(self, run: PullRun) -> None:
+        """Ends with the session as well, so a failure here is not one of the pull."""
+        try:
+            run.end()
+        except (QueueError, ClientConnectionError):
+            return
+
+    @contextmanager
+    def _shown(self, queue: SourceQueue, *, quiet: bool) -> Iterator[Callable[[PullCounts], None]]:
+        total = 0 if quiet else self._total(queue)
+        last = time.monotonic()
+        with bar(queue.target, total, quiet=self._remote.json or quiet) as advance:
+
+            def told(counts: PullCounts) -> None:
+                nonlocal last
+                advance(counts.read, total)
+                now = time.monotonic()
+                if self._remote.json and now - last >= PROGRESS_S:
+                    last = now
+                    print_json(self._line(queue, "running", counts))
+
+            yield told
+
+    def _total(self, queue: SourceQueue) -> int:
+        """How many there are, as far as the machine answers that."""
+        if queue.messages is not None:
+            return queue.messages
+        place, login = self._machines.place(queue)
+        management = RemoteManagement(place, login, timeout_s=COUNT_S)
+        try:
+            return management.count(queue.name)
+        except (QueueError, RemoteProtocolError, OSError):
+            return 0
+        finally:
+            management.close()
+
+    def _line(self, queue: SourceQueue, state: str, counts: PullCounts) -> dict[str, Any]:
+        return {
+            "host": queue.place.host,
+            "source": str(queue.name),
+            "target": queue.target,
+            "state": state,
+            **msgspec.structs.asdict(counts),
+        }
+
+    def _tell(self, queue: SourceQueue, counts: PullCounts, *, quiet: bool) -> None:
+        if quiet and not counts.read:
+            return
+        if self._remote.json:
+            print_json(self._line(queue, "done", counts))
+            return
+        verb = "copied" if self._keep else "moved"
+        known = f", {counts.known:,} were here already" if counts.known else ""
+        say(f"{queue.label}: {counts.taken:,} messages {verb} to {queue.target}{known}.")

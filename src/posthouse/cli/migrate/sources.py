@@ -1,0 +1,340 @@
+"""Which queues of which machines a command of `posthouse migrate` is about, and as whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from posthouse.cli.command import guid as checked_guid
+from posthouse.cli.durations import duration
+from posthouse.cli.machines.options import (
+    PORT_MAX,
+    ScanLevel,
+    ScanMechanism,
+    inventory_in,
+    login,
+)
+from posthouse.cli.name_hints import full_name
+from posthouse.client.msmq import BINARY_PORT
+from posthouse.client.remote.connect import EPM_PORT, RemoteLogin, RemotePlace
+from posthouse.client.remote.inventory import MachineInventory
+from posthouse.client.remote.pull_run import PullSource
+from posthouse.client.remote.pull_source import find_source
+from posthouse.client.remote.reader import QueueReader, RemoteReader
+from posthouse.client.remote.state import DENY_NONE, DENY_SHARE, PEEK_ACCESS, RECEIVE_ACCESS
+from posthouse.model.errors import InvalidParameter
+from posthouse.model.guids import parse_guid
+from posthouse.model.names import (
+    DirectName,
+    FormatName,
+    PathName,
+    direct_name_of,
+    parse_format_name,
+    parse_name,
+)
+
+TIMEOUT_S: Final = 20.0
+SYSTEM: Final = "system$;"
+JOURNAL: Final = ";journal"
+
+MigrateSource = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SOURCE]",
+        help="A queue of another machine, such as DIRECT=OS:host\\private$\\orders or "
+        "host/private$/orders.",
+    ),
+]
+MigrateTarget = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TARGET]",
+        parser=full_name,
+        help="The queue here; the one of the same name, if it is not given.",
+    ),
+]
+FromInventory = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory", metavar="FILE", help="All queues of an inventory (posthouse scan --output)."
+    ),
+]
+OnMachine = Annotated[
+    str | None,
+    typer.Option("--machine", metavar="HOST", help="Of the inventory, this machine only."),
+]
+WithJournals = Annotated[
+    bool, typer.Option("--journals", help="The journals of the queues as well.")
+]
+WithDeadLetters = Annotated[
+    bool, typer.Option("--dead-letters", help="The dead-letter queues of the machine as well.")
+]
+MigrateUser = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        help="A user of the other machine, NAME or DOMAIN\\NAME; the password is one line of "
+        "standard input, or asked for on a terminal.",
+    ),
+]
+MigratePassword = Annotated[
+    Path | None,
+    typer.Option("--password-file", metavar="FILE", help="The password, in the first line of it."),
+]
+MigrateRpcPort = Annotated[
+    int | None,
+    typer.Option(
+        "--rpc-port",
+        metavar="N",
+        min=1,
+        max=PORT_MAX,
+        help="Where the other machine serves remote read; else its endpoint mapper is asked.",
+    ),
+]
+MigrateEpmPort = Annotated[
+    int,
+    typer.Option(
+        "--epm-port", metavar="N", min=1, max=PORT_MAX, help="Port of its endpoint mapper."
+    ),
+]
+MigrateBinaryPort = Annotated[
+    int,
+    typer.Option(
+        "--binary-port",
+        metavar="N",
+        min=1,
+        max=PORT_MAX,
+        help="Where its queue manager is asked for its GUID.",
+    ),
+]
+MigrateGuid = Annotated[
+    str | None,
+    typer.Option(
+        "--guid",
+        metavar="GUID",
+        parser=checked_guid,
+        help="The GUID of its queue manager, if that cannot be asked for.",
+    ),
+]
+MigratePatience = Annotated[
+    float,
+    typer.Option(
+        "--patience",
+        metavar="TIME",
+        parser=duration(0.1, 30 * 86_400),
+        help="How long either machine may be away.",
+    ),
+]
+Shared = Annotated[
+    bool,
+    typer.Option(
+        "--shared",
+        help="Let other programs receive from the source meanwhile; the order is not kept then.",
+    ),
+]
+DEFAULT_EPM_PORT: Final = EPM_PORT
+DEFAULT_BINARY_PORT: Final = BINARY_PORT
+DEFAULT_PATIENCE_S: Final = 60.0
+MigrateLevel = ScanLevel
+MigrateMechanism = ScanMechanism
+
+
+class SourceQueue(NamedTuple):
+    """A queue elsewhere, and the queue here that it goes with."""
+
+    place: RemotePlace
+    name: FormatName
+    target: str
+    messages: int | None = None  # as the inventory has it
+
+    @property
+    def label(self) -> str:
+        """How it is shown."""
+        return f"{self.place.host}: {self.name}"
+
+
+class Reach(NamedTuple):
+    """How other machines are reached, as the command line states it."""
+
+    user: str | None = None
+    password_file: Path | None = None
+    rpc_port: int | None = None
+    epm_port: int = DEFAULT_EPM_PORT
+    binary_port: int = DEFAULT_BINARY_PORT
+    guid: str | None = None
+    authentication: ScanLevel = None
+    mechanism: ScanMechanism = None
+    patience_s: float = DEFAULT_PATIENCE_S
+
+    def login(self) -> RemoteLogin:
+        """Who reads; the password is asked for once."""
+        return login(self.user, self.password_file, self.authentication, self.mechanism)
+
+
+class Machines:
+    """Readers of the machines of one command, and their GUIDs."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._login = reach.login()
+        self._readers: dict[RemotePlace, RemoteReader] = {}
+        self._guids: dict[str, bytes] = {}
+
+    def source(self, queue: SourceQueue) -> PullSource:
+        """By what messages of the queue are known."""
+        host, reach = queue.place.host, self._reach
+        given = self._guids.get(host)
+        if given is None and reach.guid is not None:
+            given = parse_guid(reach.guid)
+        found = find_source(host, queue.name, reach.binary_port, given)
+        self._guids[host] = found.guid
+        return found
+
+    def queue(self, queue: SourceQueue, *, takes: bool, shared: bool = False) -> QueueReader:
+        """The queue, to be received from or looked at."""
+        access = RECEIVE_ACCESS if takes else PEEK_ACCESS
+        share = DENY_NONE if shared or not takes else DENY_SHARE
+        name = queue.name
+        if isinstance(name, DirectName):
+            name = replace(name, port=None)  # which is that of another protocol
+        return self._reader(queue.place).queue(str(name), name, access, share)
+
+    def place(self, queue: SourceQueue) -> tuple[RemotePlace, RemoteLogin]:
+        """Where the machine is asked by management calls, and as whom."""
+        return queue.place, self._login
+
+    def _reader(self, place: RemotePlace) -> RemoteReader:
+        reader = self._readers.get(place)
+        if reader is None:
+            reader = self._readers[place] = RemoteReader(
+                place, self._login, timeout_s=TIMEOUT_S, reconnect_s=self._reach.patience_s
+            )
+        return reader
+
+    def close(self) -> None:
+        """Ends the connections."""
+        for reader in self._readers.values():
+            reader.close()
+
+
+@contextmanager
+def machines(reach: Reach) -> Iterator[Machines]:
+    """The machines of one command."""
+    found = Machines(reach)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+class Choice(NamedTuple):
+    """Which queues a command is about."""
+
+    source: str | None = None
+    target: str | None = None
+    inventory: Path | None = None
+    machine: str | None = None
+    journals: bool = False
+    dead_letters: bool = False
+
+    def queues(self, reach: Reach) -> list[SourceQueue]:
+        """Every queue, journals before the queues that write to them."""
+        if (self.source is None) == (self.inventory is None):
+            raise typer.BadParameter("name a queue of another machine, or --inventory FILE")
+        if self.source is not None:
+            if self.machine is not None:
+                raise typer.BadParameter("--machine goes with --inventory")
+            return self._named(self.source, reach)
+        if self.target is not None:
+            raise typer.BadParameter("with --inventory queues keep their names")
+        found = [
+            one
+            for machine in inventoried(self.inventory, self.machine)
+            for one in self._of_machine(machine, reach)
+        ]
+        if not found:
+            raise InvalidParameter(
+                "the inventory has no queues of that kind",
+                "Look at what it has, or make another one: posthouse scan HOST --output FILE.",
+            )
+        return found
+
+    def _named(self, source: str, reach: Reach) -> list[SourceQueue]:
+        place, name = named_source(source, reach)
+        queue = SourceQueue(place, name, self.target or same_name(name))
+        found = []
+        if self.journals:
+            found.append(_journal_of(queue))
+        return [*found, queue, *(self._dead(place, name) if self.dead_letters else [])]
+
+    def _dead(self, place: RemotePlace, name: FormatName) -> list[SourceQueue]:
+        words = ("deadletter", "deadxact")
+        return [_system_queue(place, word) for word in words]
+
+    def _of_machine(self, machine: MachineInventory, reach: Reach) -> Iterator[SourceQueue]:
+        place = RemotePlace(machine.host, reach.rpc_port or machine.port, reach.epm_port)
+        for one in machine.queues:
+            name = parse_format_name(one.format_name)
+            target = _target_of(one.path, name)
+            queue = SourceQueue(place, name, target, one.messages)
+            if self.journals:
+                yield _journal_of(queue, one.journal_messages)
+            yield queue
+        for one in machine.dead_letters if self.dead_letters else ():
+            word = one.path.rpartition(";")[2]
+            if word.startswith("dead"):
+                yield _system_queue(place, word, one.messages)
+
+
+def _target_of(path: str, name: FormatName) -> str:
+    parsed = parse_name(path)
+    return str(parsed.with_computer(".")) if isinstance(parsed, PathName) else same_name(name)
+
+
+def _journal_of(queue: SourceQueue, messages: int | None = None) -> SourceQueue:
+    name = parse_format_name(f"{queue.name}{JOURNAL}")
+    return SourceQueue(queue.place, name, queue.target + JOURNAL, messages)
+
+
+def _system_queue(place: RemotePlace, word: str, messages: int | None = None) -> SourceQueue:
+    name = parse_format_name(f"DIRECT=OS:{place.host}\\{SYSTEM}{word}")
+    return SourceQueue(place, name, f".\\{SYSTEM}{word}", messages)
+
+
+def inventoried(path: Path | None, machine: str | None) -> list[MachineInventory]:
+    """The machines of an inventory, or the one that is named."""
+    assert path is not None
+    found = inventory_in(path).machines
+    if machine is None:
+        return found
+    chosen = [one for one in found if one.host.casefold() == machine.casefold()]
+    if not chosen:
+        names = ", ".join(one.host for one in found)
+        raise InvalidParameter(f"{path} has no machine {machine}", f"It has: {names}.")
+    return chosen
+
+
+def named_source(source: str, reach: Reach) -> tuple[RemotePlace, FormatName]:
+    """The machine and the name of a queue on the command line."""
+    name = parse_name(source)
+    if isinstance(name, PathName) and name.computer != ".":
+        name = direct_name_of(name)
+    if not isinstance(name, DirectName):
+        raise typer.BadParameter(
+            "the name of the source must have its machine: DIRECT=OS:host\\private$\\orders or "
+            "host/private$/orders"
+        )
+    return RemotePlace(name.host, reach.rpc_port, reach.epm_port), name
+
+
+def same_name(name: FormatName) -> str:
+    """The queue here of the same name."""
+    if not isinstance(name, DirectName):
+        raise InvalidParameter(f"the queue here for {name} is not known", "Name it.")
+    return ".\\" + str(name.path).partition("\\")[2]

@@ -1,0 +1,324 @@
+"""Messages of a queue on another machine are moved or copied here, each once.
+
+Moving: messages are locked at the source (R_StartReceive), offered to the queue manager here, and
+ended at the source (R_EndReceive) when they are durable here. Where the answer to an end does not
+come, the source is asked for that message by its lookup identifier: one that is still there is
+offered and ended once more. Copying looks at messages and ends none.
+
+Nothing is ended at the source that the queue manager here has not confirmed. So a run may be killed
+at any point, and so may either queue manager: the next run goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import msgspec
+
+from posthouse.api.pulls import TakenJson
+from posthouse.client.errors import ServerUnreachable, SessionLost
+from posthouse.client.message import Message
+from posthouse.client.remote.consumer import browse, take_together
+from posthouse.client.remote.lookups import peek_each, take_by_lookup
+from posthouse.client.remote.pull_run import PullRun, refusal_of
+from posthouse.client.remote.reader import QueueReader
+from posthouse.client.remote.state import INFINITE, LockedMessage, Outage, RemoteOpenQueue, Want
+from posthouse.client.rpc_link import LinkLost
+from posthouse.model.errors import IoTimeout, QueueError, RemoteProtocolError, SharingViolation
+from posthouse.protocols.remote_read.stubs import Ack
+
+T = TypeVar("T")
+CHUNK: Final = 64  # messages that are read together
+OFFER_BYTES: Final = 4 << 20  # packets of one offer, or one message
+REFUSED_MAX: Final = 100
+DOUBT_ROUNDS: Final = 5
+LISTED_MAX: Final = 10_000_000
+PAUSE_S: Final = 0.1
+FOLLOW_S: Final = 2.0
+"""How long one wait for late messages lasts."""
+
+
+class PullCounts(msgspec.Struct):
+    """How far a run has come."""
+
+    read: int = 0
+    taken: int = 0
+    known: int = 0  # were here already
+    ended: int = 0  # at the source
+    refused: int = 0  # stay at the source
+    asked_again: int = 0  # by lookup identifier, after the answer to an end was lost
+    bytes: int = 0
+
+
+Told = Callable[[PullCounts], None]
+
+
+class Speed:
+    """At most this many messages in a second; 0: as many as there are."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._due = time.monotonic()
+
+    @property
+    def chunk(self) -> int:
+        """How many are read together."""
+        return max(1, min(CHUNK, int(self._rate))) if self._rate else CHUNK
+
+    def wait(self, count: int) -> None:
+        """Until this many more may be read."""
+        if not self._rate:
+            return
+        now = time.monotonic()
+        self._due = max(self._due, now - 1.0)
+        if self._due > now:
+            time.sleep(self._due - now)
+        self._due += count / self._rate
+
+
+class QueuePull:
+    """A queue elsewhere is emptied into, or copied to, a queue here."""
+
+    def __init__(
+        self,
+        queue: QueueReader,
+        run: PullRun,
+        *,
+        told: Told = lambda counts: None,
+        rate: float = 0.0,
+        limit: int | None = None,
+    ) -> None:
+        self.counts = PullCounts()
+        self.refusal: QueueError | None = None  # the first
+        self._queue = queue
+        self._run = run
+        self._told = told
+        self._speed = Speed(rate)
+        self._limit = limit
+        self._doubts: dict[int, None] = {}  # lookup identifiers whose end was not confirmed
+        self._doubted = 0
+        self._held: list[LockedMessage] = []  # refused here: locked, so that reads go past them
+        self._known_before = 0
+
+    # -- moving
+
+    def move(self, *, follow: Callable[[], bool] = lambda: False) -> PullCounts:
+        """Until the source is empty; while `follow` is true, also what comes later."""
+        self._known_before = self._run.known_of_machine()
+        try:
+            while self._has_more():
+                locked = self._locked() or (self._waited() if follow() else [])
+                if locked:
+                    self._offer_and_end(locked)
+                elif not follow():
+                    break
+            self._patiently(self._settle_doubts)
+        finally:
+            self._give_back_held()
+        return self.counts
+
+    def _has_more(self) -> bool:
+        return self._limit is None or self.counts.read < self._limit
+
+    def _count(self) -> int:
+        left = CHUNK if self._limit is None else self._limit - self.counts.read
+        return min(self._speed.chunk, left)
+
+    def _locked(self) -> list[LockedMessage]:
+        count = self._count()
+        self._speed.wait(count)
+        return self._patiently(lambda: self._lock(count))
+
+    def _lock(self, count: int) -> list[LockedMessage]:
+        self._settle_doubts()
+        opened = self._opened()
+        return sorted(take_together(self._queue, opened, count), key=_lookup_id)
+
+    def _waited(self) -> list[LockedMessage]:
+        """The next message, if one comes."""
+        self._patiently(self._opened)
+        try:
+            return [self._queue.take(Want(), FOLLOW_S)]
+        except (IoTimeout, SessionLost):
+            return []
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Over as many connections as it takes."""
+        outage = Outage(self._queue.reader.reconnect_s)
+        while True:
+            try:
+                return call()
+            except (LinkLost, ServerUnreachable) as error:
+                self._held.clear()  # they went back with their connection
+                outage.go_on(error)
+
+    def _opened(self) -> RemoteOpenQueue:
+        """The queue, which nobody else receives from: not even our connection that broke.
+
+        Until the source has noticed that, it keeps what that had locked, and reads of another
+        connection would go past it, out of order.
+        """
+        until = time.monotonic() + self._queue.reader.reconnect_s
+        while True:
+            try:
+                return self._queue.opened()
+            except SharingViolation as error:
+                if time.monotonic() > until:
+                    raise SharingViolation(
+                        f"another program has {self._queue.name} open there to receive from it",
+                        "Stop it. With --shared both receive, and the order is not kept.",
+                    ) from error
+                time.sleep(PAUSE_S)
+
+    # -- each message
+
+    def _offer_and_end(self, locked: list[LockedMessage]) -> None:
+        """Nothing of it is ended before the queue manager here has confirmed it."""
+        portions = list(_portions(locked, lambda one: one.message.packet))
+        for at, portion in enumerate(portions):
+            try:
+                taken = self._offer([one.message for one in portion])
+            except BaseException:
+                self._give_back([one for rest in portions[at:] for one in rest])
+                raise
+            kept = portion[: len(portion) - taken.left]
+            refused = {one.lookup_id for one in taken.refused}
+            self._end([one for one in kept if one.message.lookup_id not in refused])
+            self._held += [one for one in kept if one.message.lookup_id in refused]
+            if taken.stopped is not None:
+                later = [one for rest in portions[at + 1 :] for one in rest]
+                self._give_back([*portion[len(kept) :], *later])
+                raise refusal_of(taken.stopped)
+        self._check_refusals()
+
+    def _offer(self, messages: Sequence[Message]) -> TakenJson:
+        taken, counts = self._run.offer(messages), self.counts
+        counts.read += len(messages) - taken.left
+        counts.taken += taken.taken
+        counts.known += taken.known
+        counts.refused += len(taken.refused)
+        counts.bytes += sum(len(one.packet) for one in messages)
+        if taken.refused and self.refusal is None:
+            self.refusal = refusal_of(taken.refused[0].error)
+        self._check_repeats()
+        self._told(counts)
+        return taken
+
+    def _check_repeats(self) -> None:
+        """A source that gives again what it has ended would be read for ever."""
+        if self.counts.known > self._known_before + self._doubted + CHUNK:
+            raise RemoteProtocolError(
+                f"{self._queue.reader.place.host} gives messages again that it has ended"
+            )
+
+    def _check_refusals(self) -> None:
+        if len(self._held) > REFUSED_MAX and self.refusal is not None:
+            raise self.refusal
+
+    def _end(self, locked: list[LockedMessage]) -> None:
+        """R_EndReceive. Those whose answer does not come are asked for by lookup identifier."""
+        queue, ends = self._queue, []
+        self._doubts.update(dict.fromkeys(map(_lookup_id, locked)))
+        with suppress(LinkLost):
+            for one in locked:
+                pending = queue.end(one.opened, one.request_id, Ack.ACK, False)
+                ends.append((one, pending))
+            if locked:
+                locked[0].opened.link.flush()
+        for one, pending in ends:
+            if queue.has_ended(one.opened, pending):
+                self._doubts.pop(_lookup_id(one), None)
+                self.counts.ended += 1
+        self._doubted += len(self._doubts)
+
+    def _settle_doubts(self) -> None:
+        """What the source still has of it is offered, which finds it known, and ended again."""
+        for _ in range(DOUBT_ROUNDS):
+            doubts = list(self._doubts)[:CHUNK]
+            if not doubts:
+                return
+            there = take_by_lookup(self._queue, self._opened(), doubts)
+            self.counts.asked_again += len(doubts)
+            self.counts.ended += len(doubts) - len(there)
+            for lookup_id in doubts:
+                del self._doubts[lookup_id]
+            if there:
+                self._offer_and_end(there)
+        if self._doubts:
+            raise RemoteProtocolError(
+                f"{self._queue.reader.place.host} does not end messages that were received"
+            )
+
+    def _give_back(self, locked: list[LockedMessage]) -> None:
+        for one in locked:
+            self._queue.give_back(one.opened, one.request_id, Want())
+
+    def _give_back_held(self) -> None:
+        held, self._held = self._held, []
+        self._give_back(held)
+
+    # -- copying
+
+    def copy(self) -> PullCounts:
+        """All messages that are there; none of them leaves the source."""
+        known = {lookup_id for lookup_id, _ in self._run.known()}
+        self.counts.known = 0
+        outage = Outage(self._queue.reader.reconnect_s)
+        while True:
+            try:
+                self._copy_all(known)
+                return self.counts
+            except SessionLost as error:
+                outage.go_on(LinkLost(error.cause))
+
+    def _copy_all(self, known: set[int]) -> None:
+        """Identifiers first, then the messages that are not here yet."""
+        listed, wanted = set[int](), list[int]()
+        for message in browse(self._queue, CHUNK, 0):
+            lookup_id = message.lookup_id
+            if lookup_id in listed or len(listed) >= LISTED_MAX:
+                raise RemoteProtocolError(
+                    f"{self._queue.reader.place.host} lists message {lookup_id} again, or more "
+                    f"than {LISTED_MAX:,} messages"
+                )
+            listed.add(lookup_id)
+            if lookup_id not in known:
+                wanted.append(lookup_id)
+            if len(wanted) >= self._count():
+                self._copy_some(wanted, known)
+                wanted = []
+            if not self._has_more():
+                return
+        self._copy_some(wanted, known)
+
+    def _copy_some(self, lookup_ids: list[int], known: set[int]) -> None:
+        self._speed.wait(len(lookup_ids))
+        messages = list(peek_each(self._queue, lookup_ids, INFINITE))
+        for portion in _portions(messages, lambda one: one.packet):
+            taken = self._offer(portion)
+            refused = {one.lookup_id for one in taken.refused}
+            done = portion[: len(portion) - taken.left]
+            known.update({one.lookup_id for one in done} - refused)
+            if taken.stopped is not None:
+                raise refusal_of(taken.stopped)
+
+
+def _lookup_id(locked: LockedMessage) -> int:
+    return locked.message.lookup_id
+
+
+def _portions(messages: list[T], packet: Callable[[T], bytes]) -> Iterator[list[T]]:
+    """In offers of a size that the queue manager takes."""
+    portion, size = list[T](), 0
+    for one in messages:
+        length = len(packet(one))
+        if portion and size + length > OFFER_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(one)
+        size += length
+    if portion:
+        yield portion

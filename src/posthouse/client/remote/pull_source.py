@@ -1,0 +1,61 @@
+"""Which queue a pull reads: the GUID of its queue manager, and its name there.
+
+A machine's GUID is in names that have one, else it is asked for by opening a session of the binary
+protocol (TCP 1801), which both sides begin with their GUIDs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from posthouse.client.binary.sender import BinarySender
+from posthouse.client.errors import ServerUnreachable
+from posthouse.client.remote.pull_run import PullSource
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError
+from posthouse.model.guids import NULL_GUID
+from posthouse.model.names import DirectName, FormatName, MachineName, PrivateName
+from posthouse.protocols.binary.settings import BinarySettings
+
+ASK_S: Final = 10.0
+
+
+def source_name(name: FormatName) -> str:
+    """The name of a queue on its own machine, whichever name the machine has."""
+    if isinstance(name, DirectName):
+        return str(name.path).partition("\\")[2].casefold()
+    return str(name).casefold()
+
+
+def guid_in_name(name: FormatName) -> bytes | None:
+    """The GUID of the queue manager, where a name has it."""
+    if isinstance(name, PrivateName | MachineName):
+        return name.guid
+    return None
+
+
+def guid_of_machine(host: str, port: int, timeout_s: float = ASK_S) -> bytes:
+    """The GUID that a queue manager gives when a session is opened; no message is sent."""
+    sender = BinarySender(host, port, timeout_s, BinarySettings())
+    try:
+        sender.connect()
+        guid = sender.peer_guid
+    except (OSError, RemoteProtocolError) as error:
+        raise ServerUnreachable(
+            f"the queue manager of {host} cannot be asked for its GUID at port {port}: {error}",
+            "Open TCP 1801 there, or name the GUID with --guid: messages are known by it, so that "
+            "none is taken twice.",
+        ) from None
+    finally:
+        sender.close()
+    if guid == NULL_GUID:
+        raise RemoteProtocolError(f"{host} has no GUID")
+    return guid
+
+
+def find_source(host: str, name: FormatName, port: int, guid: bytes | None) -> PullSource:
+    """The source of a pull. A GUID that is given has to be that of the machine, if it is named."""
+    named = guid_in_name(name)
+    if guid is not None and named is not None and guid != named:
+        raise InvalidParameter(f"{name} is a queue of another machine than --guid names")
+    found = named or guid or guid_of_machine(host, port)
+    return PullSource(found, source_name(name), host.casefold())
