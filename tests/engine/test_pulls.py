@@ -6,7 +6,7 @@ import pytest
 
 from posthouse.engine.ledger.records import TABLE_PULL, TABLE_PULLED
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.pulls.pull import OfferedMessage, Pull, TakenMessages
+from posthouse.engine.pulls.pull import OfferedMessage, OfferOutcome, Pull
 from posthouse.engine.pulls.pulls import JOURNAL_ENDING, PULLS_MAX
 from posthouse.model.errors import (
     InsufficientResources,
@@ -82,13 +82,13 @@ class Source:
         )
         self.epoch = self.pull.definition.epoch
 
-    def take(self, messages: list[OfferedMessage]) -> TakenMessages:
+    def take(self, messages: list[OfferedMessage]) -> OfferOutcome:
         return self.rig.run(lambda m: take(m, self.pull, self.epoch, messages, self.holder))
 
 
 def take(
     manager: QueueManager, pull: Pull, epoch: int, messages: list[OfferedMessage], holder: object
-) -> TakenMessages:
+) -> OfferOutcome:
     return manager.pulls.take(pull.definition.number, epoch, messages, holder, LEASE_MS)
 
 

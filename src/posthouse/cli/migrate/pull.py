@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
@@ -43,11 +42,12 @@ from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.remote.management import RemoteManagement
-from posthouse.client.remote.pull import PullCounts, QueuePull
+from posthouse.client.remote.pull import Interval, PullCounts, QueuePull
 from posthouse.client.remote.pull_run import PullRun
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
 PROGRESS_S: Final = 1.0
+ALONE_S: Final = 3600.0  # of a queue that takes turns with no other
 COUNT_S: Final = 5.0
 RATE_MAX: Final = 1_000_000
 Keep = Annotated[bool, typer.Option("--keep", help="Copy: leave the messages at the source.")]
@@ -155,12 +155,12 @@ class Pulling:
         """What comes late, from each queue by turns, until the command is interrupted."""
         while True:
             for queue in queues:
-                until = time.monotonic() + (PROGRESS_S if len(queues) > 1 else 3600.0)
+                turn = Interval(PROGRESS_S if len(queues) > 1 else ALONE_S)
                 try:
-                    self._one(queue, lambda until=until: time.monotonic() < until, quiet=True)
+                    self._one(queue, turn.lasts, quiet=True)
                 except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
                     complain(f"{queue.label}: {error}")
-                    time.sleep(PROGRESS_S)
+                    Interval(PROGRESS_S).wait()
 
     def _one(self, queue: SourceQueue, follow: Callable[[], bool], *, quiet: bool = False) -> bool:
         source = self._machines.source(queue)
@@ -192,15 +192,12 @@ class Pulling:
     @contextmanager
     def _shown(self, queue: SourceQueue, *, quiet: bool) -> Iterator[Callable[[PullCounts], None]]:
         total = 0 if quiet else self._total(queue)
-        last = time.monotonic()
+        due = Interval(PROGRESS_S)
         with bar(queue.target, total, quiet=self._remote.json or quiet) as advance:
 
             def told(counts: PullCounts) -> None:
-                nonlocal last
                 advance(counts.read, total)
-                now = time.monotonic()
-                if self._remote.json and now - last >= PROGRESS_S:
-                    last = now
+                if self._remote.json and due.has_passed():
                     print_json(self._line(queue, "running", counts))
 
             yield told

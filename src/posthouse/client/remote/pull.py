@@ -79,6 +79,29 @@ class Speed:
         self._due += count / self._rate
 
 
+class Interval:
+    """A span of time, for who shows progress or takes turns."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def lasts(self) -> bool:
+        """Whether it is not over."""
+        return time.monotonic() < self._end
+
+    def has_passed(self) -> bool:
+        """Whether it is over; then it begins again."""
+        if self.lasts():
+            return False
+        self._end = time.monotonic() + self._seconds
+        return True
+
+    def wait(self) -> None:
+        """Until it is over."""
+        time.sleep(max(self._end - time.monotonic(), 0.0))
+
+
 class QueuePull:
     """A queue elsewhere is emptied into, or copied to, a queue here."""
 

@@ -64,7 +64,7 @@ class RefusedMessage(NamedTuple):
     error: QueueError
 
 
-class TakenMessages(NamedTuple):
+class OfferOutcome(NamedTuple):
     """What came of messages that were offered. After `stopped` none was looked at."""
 
     taken: int

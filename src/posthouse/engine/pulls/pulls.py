@@ -31,11 +31,11 @@ from posthouse.engine.ledger.rows import TRANSACTION_HEADER, flags_of, row_of, w
 from posthouse.engine.messages.admission import Room
 from posthouse.engine.pulls.pull import (
     OfferedMessage,
+    OfferOutcome,
     Pull,
     PullDefinition,
     PullEntry,
     RefusedMessage,
-    TakenMessages,
     decode_pull,
     encode_pull,
     identifier_reused,
@@ -217,7 +217,7 @@ class Pulls:
         offered: list[OfferedMessage],
         holder: object | None,
         lease_ms: int,
-    ) -> TakenMessages:
+    ) -> OfferOutcome:
         """Takes in messages that are new, in the order given, as one step of the log."""
         pull = self.get(number)
         pull.check_epoch(epoch)
@@ -305,7 +305,7 @@ class _Taking:
         self.entries: list[PullEntry] = []
         self.size = 0
 
-    def run(self, offered: Iterable[OfferedMessage]) -> TakenMessages:
+    def run(self, offered: Iterable[OfferedMessage]) -> OfferOutcome:
         """All of them, or those in front of one for which there is no room."""
         waiting, refused = list(offered), list[RefusedMessage]()
         for at, message in enumerate(waiting):
@@ -313,13 +313,13 @@ class _Taking:
                 self._take(message)
             except _FULL as error:
                 left = len(waiting) - at
-                return TakenMessages(self._taken, self._known, refused, error, left)
+                return OfferOutcome(self._taken, self._known, refused, error, left)
             except QueueError as error:
                 refused.append(RefusedMessage(message.lookup_id, error))
             except RemoteProtocolError as error:
                 wrong = InvalidParameter(f"not a message: {error}")
                 refused.append(RefusedMessage(message.lookup_id, wrong))
-        return TakenMessages(self._taken, self._known, refused)
+        return OfferOutcome(self._taken, self._known, refused)
 
     def _take(self, message: OfferedMessage) -> None:
         batch = Batch.of(message.packet)
