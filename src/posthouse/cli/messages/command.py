@@ -23,6 +23,7 @@ from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.messages import files as message_files
 from posthouse.cli.messages.failures import return_messages
 from posthouse.cli.messages.output import Hex, Output, Raw
+from posthouse.cli.messages.pulled import is_here, pull_some
 from posthouse.cli.messages.remote_messages import move_far
 from posthouse.cli.messages.selection import LookupIds, Source, Where, chosen, found_messages
 from posthouse.cli.messages.view import COLUMNS, as_json, row
@@ -185,11 +186,16 @@ def move(
     """Move messages to another queue of the same machine. They keep their identifiers.
 
     Without --where and --lookup-id all messages are moved. On another computer, messages can only
-    be moved between a queue and its subqueues.
+    be moved between a queue and its subqueues, or to a queue of this queue manager: then each
+    message arrives here exactly once (docs/migrate.md).
 
     Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
     """
     far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant and is_here(destination):
+        pulled = pull_some(remote, far, source, destination, where, lookup_ids, dry_run=dry_run)
+        _tell(remote, "move", pulled, named=bool(lookup_ids))
+        return
     if far.is_meant:
         with far.manager(remote, source) as manager:
             queues = (
@@ -212,13 +218,25 @@ def copy(
     where: Where = None,
     lookup_ids: LookupIds = None,
     dry_run: DryRun = False,
+    user: User = None,
+    rpc_port: RpcPort = None,
+    authentication: Level = None,
+    mechanism: Mechanisms = None,
 ) -> None:
     """Send copies of messages to any queue; the copies are new messages.
 
-    Without --where and --lookup-id all messages are copied.
+    Without --where and --lookup-id all messages are copied. Messages of another computer's queue
+    are copied to a queue here, exactly once, and keep their ids (docs/migrate.md).
 
     Example: posthouse message copy './private$/orders' './private$/audit' --where 'priority = 7'
     """
+    far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant:
+        pulled = pull_some(
+            remote, far, source, destination, where, lookup_ids, dry_run=dry_run, keep=True
+        )
+        _tell(remote, "copy", pulled, named=bool(lookup_ids))
+        return
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     body = SelectToBody(to=destination, dry_run=dry_run)
     _act(remote, source, "copy", lookup_id_list, body, named=bool(lookup_ids))

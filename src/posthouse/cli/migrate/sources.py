@@ -274,8 +274,9 @@ class Choice(NamedTuple):
         return [*found, queue, *(self._dead(place, name) if self.dead_letters else [])]
 
     def _dead(self, place: RemotePlace, name: FormatName) -> list[SourceQueue]:
-        words = ("deadletter", "deadxact")
-        return [_system_queue(place, word) for word in words]
+        machine = str(name).partition("\\")[0]
+        names = [f"{machine}\\{SYSTEM}{word}" for word in ("deadletter", "deadxact")]
+        return [_system_queue(place, name) for name in names]
 
     def _of_machine(self, machine: MachineInventory, reach: Reach) -> Iterator[SourceQueue]:
         place = RemotePlace(machine.host, reach.rpc_port or machine.port, reach.epm_port)
@@ -287,9 +288,8 @@ class Choice(NamedTuple):
                 yield _journal_of(queue, one.journal_messages)
             yield queue
         for one in machine.dead_letters if self.dead_letters else ():
-            word = one.path.rpartition(";")[2]
-            if word.startswith("dead"):
-                yield _system_queue(place, word, one.messages)
+            if not one.path.endswith(JOURNAL):
+                yield _system_queue(place, one.format_name, one.messages)
 
 
 def _target_of(path: str, name: FormatName) -> str:
@@ -302,9 +302,9 @@ def _journal_of(queue: SourceQueue, messages: int | None = None) -> SourceQueue:
     return SourceQueue(queue.place, name, queue.target + JOURNAL, messages)
 
 
-def _system_queue(place: RemotePlace, word: str, messages: int | None = None) -> SourceQueue:
-    name = parse_format_name(f"DIRECT=OS:{place.host}\\{SYSTEM}{word}")
-    return SourceQueue(place, name, f".\\{SYSTEM}{word}", messages)
+def _system_queue(place: RemotePlace, text: str, messages: int | None = None) -> SourceQueue:
+    name = parse_format_name(text)
+    return SourceQueue(place, name, same_name(name), messages)
 
 
 def inventoried(path: Path | None, machine: str | None) -> list[MachineInventory]:

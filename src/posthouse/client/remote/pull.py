@@ -143,6 +143,28 @@ class QueuePull:
             self._give_back_held()
         return self.counts
 
+    def move_some(self, lookup_ids: Sequence[int]) -> PullCounts:
+        """The messages with these lookup identifiers, as far as they are there."""
+        self._known_before = self._run.known_of_machine()
+        try:
+            for at in range(0, len(lookup_ids), CHUNK):
+                wanted = lookup_ids[at : at + CHUNK]
+                self._offer_and_end(self._patiently(lambda ids=wanted: self._lock_some(ids)))
+            self._patiently(self._settle_doubts)
+        finally:
+            self._give_back_held()
+        return self.counts
+
+    def _lock_some(self, lookup_ids: Sequence[int]) -> list[LockedMessage]:
+        return take_by_lookup(self._queue, self._opened(), lookup_ids)
+
+    def copy_some(self, lookup_ids: Sequence[int]) -> PullCounts:
+        """Copies of the messages with these lookup identifiers, as far as they are there."""
+        self._known_before = self._run.known_of_machine()
+        for at in range(0, len(lookup_ids), CHUNK):
+            self._copy_some(list(lookup_ids[at : at + CHUNK]), set())
+        return self.counts
+
     def _has_more(self) -> bool:
         return self._limit is None or self.counts.read < self._limit
 

@@ -1,0 +1,300 @@
+"""`posthouse migrate plan`: the queues of an inventory, made here as far as they are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from posthouse.api.types import (
+    Done,
+    GrantBody,
+    QueueCreateBody,
+    QueueJson,
+    UserListJson,
+)
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.exit_codes import REFUSED
+from posthouse.cli.migrate.sources import OnMachine, inventoried
+from posthouse.cli.output import print_json, print_table, say
+from posthouse.client.remote.inventory import MachineInventory, QueueInventory
+from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound
+from posthouse.model.names import PathName, parse_name
+
+PROPERTIES_SIZE_MAX: Final = 64 << 20
+UNLIMITED_KIB: Final = 0xFFFFFFFF
+UNKNOWN: Final = ("label", "quota", "journal quota", "privacy", "authentication", "rights")
+INTERNAL: Final = frozenset({"admin_queue$", "notify_queue$", "order_queue$", "triggers_queue$"})
+"""Queues by which MSMQ works; a queue manager here has its own."""
+WELL_KNOWN: Final = {
+    "everyone": "everyone",
+    "anonymous logon": "anonymous",
+    "anonymous": "anonymous",
+    "administrators": "administrators",
+    "users": "users",
+    "authenticated users": "users",
+}
+
+
+class PlannedQueue(msgspec.Struct):
+    """What becomes of a queue: `create`, `exists`, `differs`, `skip`, `made` or `failed`."""
+
+    host: str
+    source: str
+    path: str
+    action: str
+    properties: dict[str, Any] = {}
+    differs: list[str] = []
+    rights: list[str] = []
+    unmapped: list[str] = []
+    unknown: list[str] = []
+    reason: str = ""
+
+
+@talking
+def plan(
+    remote: Remote,
+    inventory: Annotated[
+        Path, typer.Argument(metavar="INVENTORY", help="What posthouse scan --output wrote.")
+    ],
+    machine: OnMachine = None,
+    properties: Annotated[
+        Path | None,
+        typer.Option(
+            "--properties",
+            metavar="FILE",
+            help="What Get-MsmqQueue | ConvertTo-Json printed on the machine.",
+        ),
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Create the queues; else it is only shown.")
+    ] = False,
+) -> None:
+    """Show which queues of another machine would be made here, and what of them is not known.
+
+    With --apply the missing ones are made. Queues that exist are not changed, so it may be run
+    again. Management calls give neither label, quota, privacy nor rights: --properties has them.
+
+    Exit code 0: every queue is here or can be made, 1: something differs or failed.
+
+    Example: posthouse scan localhost --timeout 5s --output plan.json
+
+    Example: posthouse migrate plan plan.json
+    """
+    known = _properties_in(properties)
+    planner = _Planner(remote, known, apply=apply)
+    plans = [
+        planner.plan(one, queue) for one in inventoried(inventory, machine) for queue in one.queues
+    ]
+    _tell(remote, plans, apply=apply)
+    for one in inventoried(inventory, machine):
+        _tell_gaps(remote, one)
+    if any(one.action in ("differs", "failed") for one in plans):
+        raise typer.Exit(REFUSED)
+
+
+class _Planner:
+    """Compares queues with those here, and makes what is missing."""
+
+    def __init__(self, remote: Remote, known: dict[str, dict[str, Any]], *, apply: bool) -> None:
+        self._remote = remote
+        self._known = known
+        self._apply = apply
+        self._public = {one.path.casefold(): one for one in remote.client.find_queues()}
+        users = remote.ask(UserListJson, "GET", path_of("users")).users
+        self._users = {user.name.casefold(): user.name for user in users}
+
+    def plan(self, machine: MachineInventory, queue: QueueInventory) -> PlannedQueue:
+        """One queue."""
+        parsed = parse_name(queue.path)
+        planned = PlannedQueue(machine.host, queue.path, "", "skip")
+        if not isinstance(parsed, PathName):
+            planned.reason = f"{queue.path} has no name that a queue here could have"
+            return planned
+        planned.path = str(parsed.with_computer("."))
+        if parsed.queue.casefold() in INTERNAL:
+            planned.reason = "MSMQ works by it; the queue manager here has its own"
+            return planned
+        self._add_properties(planned, queue, planned.path)
+        self._add_rights(planned)
+        self._compare(planned)
+        return planned
+
+    def _add_properties(self, planned: PlannedQueue, queue: QueueInventory, path: str) -> None:
+        given, known = planned.properties, self._known.get(_key(path), {})
+        if queue.transactional is not None:
+            given["transactional"] = queue.transactional
+        elif not known:
+            planned.unknown.append("transactional")
+        if queue.journal_messages:
+            given["journal"] = True
+        public = self._public.get(queue.path.casefold())
+        if public is not None:
+            given |= {
+                "label": public.label,
+                "transactional": public.transactional,
+                "journal": public.journaling,
+                "authenticated": public.authenticated,
+            }
+        given |= _of_windows(known)
+        if not known:
+            also = () if given.get("journal") else ("journal",)
+            have = {"label", "authentication"} if public is not None else set()
+            planned.unknown += [one for one in (*also, *UNKNOWN) if one not in have]
+
+    def _add_rights(self, planned: PlannedQueue) -> None:
+        entries = self._known.get(_key(planned.path), {}).get("Rights", [])
+        for entry in entries if isinstance(entries, list) else []:
+            account, rights = str(entry.get("Account", "")), entry.get("Rights", [])
+            name = account.rpartition("\\")[2].casefold()
+            who = WELL_KNOWN.get(name) or self._users.get(name)
+            words = ",".join(map(str, rights))
+            if who is None:
+                planned.unmapped.append(f"{account}: {words}")
+            else:
+                planned.rights.append(f"{who}: {words}")
+
+    def _compare(self, planned: PlannedQueue) -> None:
+        try:
+            here = self._remote.ask(QueueJson, "GET", path_of("queues", planned.path))
+        except QueueNotFound:
+            planned.action = "create"
+            if self._apply:
+                self._make(planned)
+            return
+        for name, value in planned.properties.items():
+            if getattr(here, name) != value:
+                planned.differs.append(f"{name} is {getattr(here, name)}, there {value}")
+        planned.action = "differs" if planned.differs else "exists"
+
+    def _make(self, planned: PlannedQueue) -> None:
+        try:
+            body = msgspec.convert(
+                {"path": planned.path} | planned.properties, QueueCreateBody, strict=True
+            )
+            self._remote.ask(QueueJson, "POST", path_of("queues"), body=body)
+            for line in planned.rights:
+                who, _, words = line.partition(": ")
+                grant = GrantBody(who=who, rights=words.split(","))  # type: ignore[arg-type]
+                path = path_of("queues", planned.path, "access", "grant")
+                self._remote.ask(Done, "POST", path, body=grant)
+            planned.action = "made"
+        except (QueueError, msgspec.ValidationError) as error:
+            planned.action, planned.reason = "failed", str(error)
+
+
+# -- what Windows prints
+
+
+def _properties_in(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The objects of a file, by the name of their queue."""
+    if path is None:
+        return {}
+    with path.open("rb") as file:
+        data = file.read(PROPERTIES_SIZE_MAX)
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        found = json.loads(data.decode(encoding))
+    except ValueError as error:
+        raise InvalidParameter(
+            f"{path} is not JSON: {error}", "Write it with Get-MsmqQueue | ConvertTo-Json."
+        ) from None
+    objects = found if isinstance(found, list) else [found]
+    if not all(isinstance(one, dict) and one.get("QueueName") for one in objects):
+        raise InvalidParameter(
+            f"{path} has an object without QueueName",
+            "Select QueueName as well: Get-MsmqQueue | Select QueueName, ... | ConvertTo-Json.",
+        )
+    return {_key(str(one["QueueName"])): one for one in objects}
+
+
+def _key(path: str) -> str:
+    """A queue on its machine: `private$\\orders`, with or without the computer in front."""
+    parts = path.replace("/", "\\").split("\\")
+    if len(parts) > 1 and parts[-2].casefold() == "private$":
+        return f"private$\\{parts[-1]}".casefold()
+    return parts[-1].casefold()
+
+
+def _of_windows(known: dict[str, Any]) -> dict[str, Any]:
+    """Properties as the API names them; those that the file does not have are left out."""
+    given = dict(_plain(known))
+    for name, theirs in (
+        ("quota_kib", "MaximumQueueSize"),
+        ("journal_quota_kib", "MaximumJournalSize"),
+    ):
+        size = known.get(theirs)
+        if isinstance(size, int) and not isinstance(size, bool):
+            given[name] = None if size < 0 or size >= UNLIMITED_KIB else size
+    privacy = known.get("EncryptionRequired")
+    words = {0: "none", 1: "optional", 2: "body", "None": "none", "Optional": "optional"}
+    if privacy is not None:
+        given["privacy"] = words.get(privacy, "body" if privacy == "Body" else "optional")
+    return given
+
+
+def _plain(known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, theirs, kind in (
+        ("label", "Label", str),
+        ("transactional", "Transactional", bool),
+        ("journal", "UseJournalQueue", bool),
+        ("authenticated", "Authenticate", bool),
+        ("base_priority", "BasePriority", int),
+    ):
+        value = known.get(theirs)
+        if isinstance(value, kind):
+            yield name, value
+
+
+# -- for people
+
+
+def _tell(remote: Remote, plans: list[PlannedQueue], *, apply: bool) -> None:
+    if remote.json:
+        for one in plans:
+            print_json(one)
+        return
+    rows = [
+        (one.path or one.source, one.action, _words(one), ", ".join(one.unknown)) for one in plans
+    ]
+    print_table("", ("Queue", "Action", "Properties", "Not known"), rows)
+    for one in plans:
+        for line in one.unmapped:
+            say(f"  {one.path}: no account here for {line}")
+        if one.reason:
+            say(f"  {one.path or one.source}: {one.reason}")
+    missing = sum(one.action == "create" for one in plans)
+    if missing and not apply:
+        say(f"{missing:,} queues would be made; --apply makes them.")
+
+
+def _words(planned: PlannedQueue) -> str:
+    if planned.differs:
+        return "; ".join(planned.differs)
+    given = [
+        name if value is True else f"{name}={value}"
+        for name, value in planned.properties.items()
+        if value not in (False, "")
+    ]
+    return ", ".join([*given, *planned.rights])
+
+
+def _tell_gaps(remote: Remote, machine: MachineInventory) -> None:
+    """What the inventory itself lacks."""
+    if remote.json:
+        return
+    for problem in machine.problems:
+        say(f"  {machine.host}: not asked ({problem.kind}): {problem.what}: {problem.cause}")
+    if machine.left_out:
+        say(f"  {machine.host}: {machine.left_out:,} more queues are not in the inventory")
+    for outgoing in machine.outgoing:
+        if outgoing.messages:
+            say(
+                f"  {machine.host}: {outgoing.messages:,} messages wait there for "
+                f"{outgoing.format_name}; they are sent from there"
+            )

@@ -1,0 +1,126 @@
+"""`posthouse migrate switch`: what is left of a change-over, and what still arrives there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from posthouse.api.types import QueueJson
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.exit_codes import REFUSED
+from posthouse.cli.migrate.pull import Pulling
+from posthouse.cli.migrate.sources import (
+    DEFAULT_BINARY_PORT,
+    DEFAULT_EPM_PORT,
+    DEFAULT_PATIENCE_S,
+    Choice,
+    Machines,
+    MigrateBinaryPort,
+    MigrateEpmPort,
+    MigrateGuid,
+    MigrateLevel,
+    MigrateMechanism,
+    MigratePassword,
+    MigratePatience,
+    MigrateRpcPort,
+    MigrateUser,
+    Reach,
+    SourceQueue,
+    machines,
+)
+from posthouse.cli.output import print_json, say
+from posthouse.client.remote.cutover import CutoverFinding, aliases_check, name_check, still_there
+from posthouse.model.errors import QueueNotFound
+
+
+@talking
+def switch(
+    remote: Remote,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The machine that is left.")],
+    inventory: Annotated[
+        Path,
+        typer.Option("--inventory", metavar="FILE", help="What posthouse scan --output wrote."),
+    ],
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Go on, and forward what still arrives there."),
+    ] = False,
+    user: MigrateUser = None,
+    password_file: MigratePassword = None,
+    rpc_port: MigrateRpcPort = None,
+    epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
+    binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
+    guid: MigrateGuid = None,
+    authentication: MigrateLevel = None,
+    mechanism: MigrateMechanism = None,
+    patience: MigratePatience = DEFAULT_PATIENCE_S,
+) -> None:
+    """Check and print what is left of the change-over from another machine.
+
+    Whether its name leads here in DNS, whether this queue manager answers to it, which queues are
+    missing here, and what the other machine still has. With --follow it goes on until interrupted
+    and moves here what still arrives there.
+
+    Exit code 0: everything is done, 1: something is left to do.
+
+    Example: posthouse migrate switch localhost --inventory plan.json --patience 1s
+    """
+    reach = Reach(
+        user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
+        patience,
+    )  # fmt: skip
+    queues = Choice(inventory=inventory, machine=host).queues(reach)
+    with machines(reach) as found:
+        findings = _findings(remote, host, queues, found)
+        for finding in findings:
+            _tell(remote, finding)
+        if follow:
+            Pulling(remote, found, patience).follow(queues)
+    if any(finding.state != "ok" for finding in findings):
+        raise typer.Exit(REFUSED)
+
+
+def _findings(
+    remote: Remote, host: str, queues: list[SourceQueue], found: Machines
+) -> list[CutoverFinding]:
+    status = remote.client.status()
+    missing = [queue.target for queue in queues if not _is_here(remote, queue.target)]
+    here = next((one.target for one in queues if one.target not in missing), None)
+    findings = [
+        _missing(missing, len(queues)),
+        aliases_check(remote.client, host, status.name, here),
+        name_check(host),
+    ]
+    place, login = found.place(queues[0])
+    return [*findings, *still_there(place, login, [queue.name for queue in queues])]
+
+
+def _is_here(remote: Remote, path: str) -> bool:
+    try:
+        remote.ask(QueueJson, "GET", path_of("queues", path))
+    except QueueNotFound:
+        return False
+    return True
+
+
+def _missing(missing: list[str], count: int) -> CutoverFinding:
+    if not missing:
+        return CutoverFinding("queues", "ok", f"all {count:,} queues are here")
+    return CutoverFinding(
+        "queues",
+        "left",
+        f"{len(missing):,} queues are not here: {', '.join(missing[:5])}",
+        "Make them: posthouse migrate plan INVENTORY --apply.",
+    )
+
+
+def _tell(remote: Remote, finding: CutoverFinding) -> None:
+    if remote.json:
+        print_json(msgspec.to_builtins(finding))
+        return
+    remedy = f" {finding.remedy}" if finding.remedy and finding.state != "ok" else ""
+    say(f"{finding.check}: {finding.state}. {finding.found}.{remedy}")

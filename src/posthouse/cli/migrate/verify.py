@@ -1,0 +1,104 @@
+"""`posthouse migrate verify`: counts and digests of the source, of what was pulled, and here."""
+
+from __future__ import annotations
+
+import typer
+
+from posthouse.cli.command import talking
+from posthouse.cli.connection import Remote
+from posthouse.cli.exit_codes import REFUSED
+from posthouse.cli.migrate.sources import (
+    DEFAULT_BINARY_PORT,
+    DEFAULT_EPM_PORT,
+    DEFAULT_PATIENCE_S,
+    Choice,
+    FromInventory,
+    MigrateBinaryPort,
+    MigrateEpmPort,
+    MigrateGuid,
+    MigrateLevel,
+    MigrateMechanism,
+    MigratePassword,
+    MigratePatience,
+    MigrateRpcPort,
+    MigrateSource,
+    MigrateTarget,
+    MigrateUser,
+    OnMachine,
+    Reach,
+    SourceQueue,
+    WithDeadLetters,
+    WithJournals,
+    machines,
+)
+from posthouse.cli.output import print_json, say
+from posthouse.client.remote.pull_verify import PullDifferences, compare
+
+
+@talking
+def verify(
+    remote: Remote,
+    source: MigrateSource = None,
+    target: MigrateTarget = None,
+    inventory: FromInventory = None,
+    machine: OnMachine = None,
+    journals: WithJournals = False,
+    dead_letters: WithDeadLetters = False,
+    user: MigrateUser = None,
+    password_file: MigratePassword = None,
+    rpc_port: MigrateRpcPort = None,
+    epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
+    binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
+    guid: MigrateGuid = None,
+    authentication: MigrateLevel = None,
+    mechanism: MigrateMechanism = None,
+    patience: MigratePatience = DEFAULT_PATIENCE_S,
+) -> None:
+    """Compare counts and digests of queues elsewhere with what was pulled, and with queues here.
+
+    Every message of both is looked at; none is taken. Messages that were received here since are
+    counted, and are not a difference.
+
+    Exit code 0: no difference, 1: there are some, 3: a machine was not reached.
+
+    Example: posthouse migrate verify localhost/private$/orders --patience 1s
+    """
+    reach = Reach(
+        user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
+        patience,
+    )  # fmt: skip
+    choice = Choice(source, target, inventory, machine, journals, dead_letters)
+    equal = True
+    with machines(reach) as found:
+        for queue in choice.queues(reach):
+            reader = found.queue(queue, takes=False)
+            result = compare(remote.client, found.source(queue), queue.target, reader)
+            reader.close()
+            equal = result.equal and equal
+            _tell(remote, queue, result)
+    if not equal:
+        raise typer.Exit(REFUSED)
+
+
+def _tell(remote: Remote, queue: SourceQueue, found: PullDifferences) -> None:
+    if remote.json:
+        fields = {"host": queue.place.host, "source": str(queue.name), "target": queue.target}
+        fields["equal"] = found.equal  # type: ignore[assignment]
+        print_json(fields | {name: getattr(found, name) for name in found.__struct_fields__})
+        return
+    word = "no difference" if found.equal else "DIFFERENT"
+    others = f", {found.others_here:,} of others" if found.others_here else ""
+    say(
+        f"{queue.label}: {word}. {found.at_source:,} at the source, {found.pulled:,} pulled; "
+        f"{found.here:,} of them in {queue.target}{others}, {found.received_here:,} received."
+    )
+    if found.missing_count:
+        say(f"  {found.missing_count:,} were not pulled, lookup ids {_some(found.missing)}")
+    if found.different_count:
+        say(f"  {found.different_count:,} differ, lookup ids {_some(found.different)}")
+    if found.twice_count:
+        say(f"  {found.twice_count:,} are here twice, ids {_some(found.twice)}")
+
+
+def _some(values: list[int] | list[str]) -> str:
+    return ", ".join(map(str, values))

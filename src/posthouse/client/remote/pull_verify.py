@@ -1,0 +1,107 @@
+"""Compares a queue elsewhere, what was pulled from it, and the queue here: counts and digests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import msgspec
+
+from posthouse.client.manager import QueueManagerClient
+from posthouse.client.message import Message
+from posthouse.client.remote.consumer import browse
+from posthouse.client.remote.pull_run import PullSource, list_pulls, pulled_messages
+from posthouse.client.remote.reader import QueueReader
+from posthouse.client.remote.state import INFINITE
+from posthouse.model.errors import QueueNotFound, RemoteProtocolError
+from posthouse.model.guids import format_guid
+from posthouse.wire.packet.digest import message_digest
+
+T = TypeVar("T")
+SHOWN_MAX: Final = 10
+AHEAD: Final = 64
+MESSAGES_MAX: Final = 10_000_000
+
+
+class PullDifferences(msgspec.Struct):
+    """What a comparison found; `received_here` and `others_here` are not differences."""
+
+    at_source: int = 0
+    pulled: int = 0
+    here: int = 0  # of those that were pulled
+    received_here: int = 0  # pulled, and no longer in the queue
+    others_here: int = 0  # that did not come by this pull
+    missing: list[int] = []  # lookup ids at the source that were not pulled
+    different: list[int] = []  # lookup ids under which the source has another message
+    twice: list[str] = []  # ids of messages that are here more than once
+    missing_count: int = 0
+    different_count: int = 0
+    twice_count: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Whether there is no difference."""
+        return not (self.missing_count or self.different_count or self.twice_count)
+
+
+def digest_of(message: Message) -> int:
+    """What a message is known by beside its lookup identifier."""
+    return message_digest(message.packet, message.message_class)
+
+
+def compare(
+    manager: QueueManagerClient, source: PullSource, target: str, queue: QueueReader
+) -> PullDifferences:
+    """Looks at every message of both queues; takes none."""
+    found, known = PullDifferences(), dict[int, int]()
+    for pull in list_pulls(manager):
+        if (pull.guid, pull.source) == (format_guid(source.guid), source.name):
+            known.update(pulled_messages(manager, pull.id))
+    found.pulled = len(known)
+    _compare_source(found, known, browse(queue, AHEAD, INFINITE), source.host)
+    try:
+        _compare_here(found, known, manager.queue(target).browse())
+    except QueueNotFound:
+        found.received_here = len(known)
+    return found
+
+
+def _compare_source(
+    found: PullDifferences, known: dict[int, int], messages: Iterable[Message], host: str
+) -> None:
+    seen: set[int] = set()
+    for message in messages:
+        lookup_id = message.lookup_id
+        if lookup_id in seen or len(seen) >= MESSAGES_MAX:
+            raise RemoteProtocolError(f"{host} lists its messages again and again")
+        seen.add(lookup_id)
+        found.at_source += 1
+        if lookup_id not in known:
+            found.missing_count += 1
+            _note(found.missing, lookup_id)
+        elif known[lookup_id] != digest_of(message):
+            found.different_count += 1
+            _note(found.different, lookup_id)
+
+
+def _compare_here(
+    found: PullDifferences, known: dict[int, int], messages: Iterable[Message]
+) -> None:
+    pulled, here = Counter(known.values()), Counter[int]()
+    for message in messages:
+        digest = digest_of(message)
+        if digest not in pulled:
+            found.others_here += 1
+            continue
+        here[digest] += 1
+        if here[digest] > pulled[digest]:
+            found.twice_count += 1
+            _note(found.twice, message.id)
+    found.here = here.total()
+    found.received_here = max(found.pulled - (found.here - found.twice_count), 0)
+
+
+def _note(notes: list[T], value: T) -> None:
+    if len(notes) < SHOWN_MAX:
+        notes.append(value)
