@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -148,8 +149,8 @@ class QueuePull:
         self._known_before = self._run.known_of_machine()
         try:
             for at in range(0, len(lookup_ids), CHUNK):
-                wanted = lookup_ids[at : at + CHUNK]
-                self._offer_and_end(self._patiently(lambda ids=wanted: self._lock_some(ids)))
+                wanted = partial(self._lock_some, lookup_ids[at : at + CHUNK])
+                self._offer_and_end(self._patiently(wanted))
             self._patiently(self._settle_doubts)
         finally:
             self._give_back_held()
