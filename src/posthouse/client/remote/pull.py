@@ -26,7 +26,7 @@ from posthouse.client.remote.consumer import browse, take_together
 from posthouse.client.remote.lookups import peek_each, take_by_lookup
 from posthouse.client.remote.pull_run import PullRun, refusal_of
 from posthouse.client.remote.reader import QueueReader
-from posthouse.client.remote.state import INFINITE, LockedMessage, Outage, RemoteOpenQueue, Want
+from posthouse.client.remote.state import INFINITE, LockedMessage, RemoteOpenQueue, Want
 from posthouse.client.rpc_link import LinkLost
 from posthouse.model.errors import IoTimeout, QueueError, RemoteProtocolError, SharingViolation
 from posthouse.protocols.remote_read.stubs import Ack
@@ -126,6 +126,7 @@ class QueuePull:
         self._doubted = 0
         self._held: list[LockedMessage] = []  # refused here: locked, so that reads go past them
         self._known_before = 0
+        self._reached = False  # the source, by this run
 
     # -- moving
 
@@ -192,14 +193,21 @@ class QueuePull:
             return []
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """Over as many connections as it takes."""
-        outage = Outage(self._queue.reader.reconnect_s)
+        """Over as many connections as it takes, once the source has been reached."""
+        until: float | None = None
         while True:
             try:
-                return call()
+                found = call()
             except (LinkLost, ServerUnreachable) as error:
                 self._held.clear()  # they went back with their connection
-                outage.go_on(error)
+                now = time.monotonic()
+                until = until or now + self._queue.reader.reconnect_s
+                if now >= until or not self._reached:
+                    raise _source_error(error) from None
+                time.sleep(PAUSE_S)
+            else:
+                self._reached = True
+                return found
 
     def _opened(self) -> RemoteOpenQueue:
         """The queue, which nobody else receives from: not even our connection that broke.
@@ -312,18 +320,13 @@ class QueuePull:
         """All messages that are there; none of them leaves the source."""
         known = {lookup_id for lookup_id, _ in self._run.known()}
         self.counts.known = 0
-        outage = Outage(self._queue.reader.reconnect_s)
-        while True:
-            try:
-                self._copy_all(known)
-                return self.counts
-            except SessionLost as error:
-                outage.go_on(LinkLost(error.cause))
+        self._patiently(lambda: self._copy_all(known))
+        return self.counts
 
     def _copy_all(self, known: set[int]) -> None:
         """Identifiers first, then the messages that are not here yet."""
         listed, wanted = set[int](), list[int]()
-        for message in browse(self._queue, CHUNK, 0):
+        for message in self._listed():
             lookup_id = message.lookup_id
             if lookup_id in listed or len(listed) >= LISTED_MAX:
                 raise RemoteProtocolError(
@@ -340,6 +343,15 @@ class QueuePull:
                 return
         self._copy_some(wanted, known)
 
+    def _listed(self) -> Iterator[Message]:
+        """All messages without their bodies; from the beginning, where a connection broke."""
+        try:
+            for message in browse(self._queue, CHUNK, 0):
+                self._reached = True
+                yield message
+        except SessionLost as error:
+            raise LinkLost(error.cause) from None
+
     def _copy_some(self, lookup_ids: list[int], known: set[int]) -> None:
         self._speed.wait(len(lookup_ids))
         messages = list(peek_each(self._queue, lookup_ids, INFINITE))
@@ -350,6 +362,16 @@ class QueuePull:
             known.update({one.lookup_id for one in done} - refused)
             if taken.stopped is not None:
                 raise refusal_of(taken.stopped)
+
+
+def _source_error(error: LinkLost | ServerUnreachable) -> ServerUnreachable:
+    """What ends a run: the connection was lost, and none could be made again."""
+    if isinstance(error, ServerUnreachable):
+        return error
+    return ServerUnreachable(
+        f"the connection to the source broke: {error.cause}",
+        "Run the command again: what is here is known, and it goes on.",
+    )
 
 
 def _lookup_id(locked: LockedMessage) -> int:

@@ -1,0 +1,179 @@
+"""`posthouse migrate pull` while the command, the source and the queue manager here are killed.
+
+The source is a Posthouse, read as Windows would be: remote read over TCP. Whatever is killed, each
+message is here once, in order, nothing is left there, and `verify` finds no difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import posthouse
+from tests.conftest import Dose
+from tests.process.offices import free_port
+from tests.process.warm import Loaded, WarmServer
+
+SETTINGS = """
+[queue_manager]
+name = "{name}"
+default_access = {{users = "full", anonymous = "full"}}
+[store]
+segment_size = "1MiB"
+[ping]
+answer = false
+[binary]
+port = {binary_port}
+[rpc]
+port = {rpc_port}
+minimum_authentication = "none"
+"""
+ORDERS = r".\private$\orders"
+NOTES = r".\private$\notes"
+BATCH = 500
+
+
+class Machine:
+    """A server that is found at the same ports after each restart."""
+
+    def __init__(self, folder: Path, name: str, running: ExitStack) -> None:
+        folder.mkdir()
+        self.binary_port, self.rpc_port = free_port(), free_port()
+        self.server = WarmServer(folder)
+        self.server.home.mkdir(mode=0o700)
+        settings = SETTINGS.format(name=name, binary_port=self.binary_port, rpc_port=self.rpc_port)
+        (self.server.home / "posthouse.toml").write_text(settings, encoding="ascii")
+        running.enter_context(self.server)
+        self.server.start()
+        self.qm = running.enter_context(posthouse.connect(self.server.home))
+
+    def restart(self) -> None:
+        """As `kill -9` does, and up again."""
+        self.server.kill()
+        self.server.start()
+
+    def bodies(self, path: str) -> list[bytes]:
+        return [one.body for one in self.qm.queue(path).browse()]
+
+
+class Command:
+    """`posthouse migrate`, as often as it takes."""
+
+    def __init__(self, here: Machine, there: Machine, folder: Path) -> None:
+        self._loaded = Loaded(folder, "posthouse.cli.migrate.command")
+        self._words = [
+            "--rpc-port", str(there.rpc_port), "--binary-port", str(there.binary_port),
+            "--patience", "60s", "--home", str(here.server.home),
+        ]  # fmt: skip
+
+    def start(self, verb: str, queue: str, *more: str) -> int:
+        source = f"127.0.0.1/private$/{queue}"
+        return self._loaded.fork("posthouse.cli.main", "migrate", verb, source, *more, *self._words)
+
+    def wait(self, pid: int) -> int:
+        return self._loaded.wait(pid)
+
+    def done(self, verb: str, queue: str, *more: str) -> None:
+        assert self.wait(self.start(verb, queue, *more)) == 0, self._loaded.errors.read_text()
+
+
+def fill(machine: Machine, messages: int) -> None:
+    """A transactional queue, and one with a journal that has something already."""
+    machine.qm.create_queue(ORDERS, transactional=True)
+    machine.qm.create_queue(NOTES, journal=True)
+    machine.qm.call(
+        "POST",
+        f"/queues/{quote(NOTES + ';journal', safe='')}/access/grant",
+        {"who": "anonymous", "rights": ["full"]},
+    )
+    orders = machine.qm.queue(ORDERS)
+    for at in range(0, messages, BATCH):
+        with machine.qm.transaction() as tx:
+            bodies = [b"%d" % n for n in range(at, min(at + BATCH, messages))]
+            orders.send_many(bodies, tx=tx)
+    with posthouse.connect(machine.server.home) as reader:
+        notes = reader.queue(NOTES)
+        notes.send_many([b"read %d" % n for n in range(20)], recoverable=True)
+        for _ in range(20):
+            notes.receive(0)
+        notes.send_many([b"note %d" % n for n in range(100)], recoverable=True)
+    orders.close()
+
+
+class Kills:
+    """Which of the three is killed, by turns, at a moment of the pull."""
+
+    def __init__(self, here: Machine, there: Machine, command: Command) -> None:
+        self._kinds = cycle(["command", "here", "source"])
+        self._chance = random.Random(7)
+        self._here, self._there, self._command = here, there, command
+        self.half_way = 0
+        self.counts: dict[str, int] = {}
+
+    def run(self, kills: int, messages: int) -> None:
+        """Kills at moments that divide the pull, as far as it has come by itself."""
+        pid, done = self._command.start("pull", "orders"), 0
+        for number in range(1, kills + 1):
+            done = self._come_to(messages * number // (kills + 1), done)
+            kind = next(self._kinds)
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+            self.half_way += 0 < done < messages
+            if kind == "command":
+                os.kill(pid, signal.SIGKILL)
+                self._command.wait(pid)
+                pid = self._command.start("pull", "orders")
+            else:
+                (self._here if kind == "here" else self._there).restart()
+        if code := self._command.wait(pid):
+            pytest.fail(f"the pull ended with {code}")
+
+    def _come_to(self, wanted: int, done: int) -> int:
+        """Until this many messages are here; a pull that has ended comes no further."""
+        until = time.monotonic() + 120
+        while done < wanted:
+            assert time.monotonic() < until, "the pull does not come on"
+            time.sleep(self._chance.uniform(0.0, 0.02))
+            done = self._here.qm.queue(ORDERS).count()
+        return done
+
+
+@pytest.mark.timeout(7200)
+def test_each_message_is_here_once_and_in_order(tmp_path: Path, dose: Dose) -> None:
+    messages, kills = dose(1_500, 100_000), dose(4, 20)
+    with ExitStack() as running:
+        there = Machine(tmp_path / "there", "WINHOST", running)
+        here = Machine(tmp_path / "here", "ALPHA", running)
+        fill(there, messages)
+        here.qm.create_queue(ORDERS, transactional=True)
+        here.qm.create_queue(NOTES, journal=True)
+        command = Command(here, there, tmp_path)
+        killing, begun = Kills(here, there, command), time.monotonic()
+        killing.run(kills, messages)
+        seconds = time.monotonic() - begun
+        assert [int(body) for body in here.bodies(ORDERS)] == list(range(messages))
+        assert there.bodies(ORDERS) == []
+        command.done("verify", "orders")
+        command.done("pull", "notes", "--journals")
+        assert here.bodies(NOTES) == [b"note %d" % n for n in range(100)]
+        assert here.bodies(NOTES + ";journal") == [b"read %d" % n for n in range(20)]
+        command.done("pull", "notes", "--journals")  # its own receives are in the journal now
+        assert here.bodies(NOTES + ";journal") == [b"read %d" % n for n in range(20)]
+        command.done("verify", "notes", "--journals")
+        (pull,) = [one for one in pulls(here) if one["source"].endswith("orders")]
+        assert pull["messages"] == messages
+        assert killing.half_way == kills
+        print(f"{messages} messages, kills {killing.counts}, {seconds:.1f} s")
+
+
+def pulls(machine: Machine) -> list[dict[str, object]]:
+    found = machine.qm.call("GET", "/pulls")
+    return list(json.loads(json.dumps(found))["pulls"])
