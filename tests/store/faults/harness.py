@@ -40,7 +40,13 @@ class Moment(NamedTuple):
     witness: Witness
 
 
-def moments(look: Callable[[Moment], None], every: int = 1, *, eager: bool = False) -> World:
+def moments(
+    look: Callable[[Moment], None],
+    every: int = 1,
+    *,
+    eager: bool = False,
+    steps: Sequence[Step] = STEPS,
+) -> World:
     """Plays the script and looks at the moment after each operation, or every this many."""
     disk = SimDisk()
     world = World(disk)
@@ -53,7 +59,7 @@ def moments(look: Callable[[Moment], None], every: int = 1, *, eager: bool = Fal
             look(Moment(number, disk.clone(), world.witness.now()))
 
     disk.on_operation = operated
-    return play(world.start())
+    return play(world.start(), steps)
 
 
 def crashed(disk: SimDisk, seeds: int = 1) -> Iterator[tuple[str, SimDisk]]:

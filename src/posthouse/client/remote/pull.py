@@ -202,6 +202,7 @@ class QueuePull:
                 self._held.clear()  # they went back with their connection
                 now = time.monotonic()
                 until = until or now + self._queue.reader.reconnect_s
+                self._reached = self._reached or isinstance(error, LinkLost)
                 if now >= until or not self._reached:
                     raise _source_error(error) from None
                 time.sleep(PAUSE_S)
