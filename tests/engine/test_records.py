@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.engine.ledger import records
 from posthouse.engine.ledger.records import (
     ARRIVAL_SIZE,
     COLUMN_NAMES,
@@ -137,3 +138,9 @@ def test_counts_that_promise_what_is_not_there_cost_nothing(place: int) -> None:
     counts[place] = 0xFFFFFFFF
     with pytest.raises(RemoteProtocolError, match="cut short"):
         unpack_change(struct.pack("<III", *counts) + bytes(60))
+
+
+def test_each_table_of_definitions_has_a_number_of_its_own() -> None:
+    """Numbers are part of the store's format."""
+    tables = {name: value for name, value in vars(records).items() if name.startswith("TABLE_")}
+    assert len(set(tables.values())) == len(tables)
