@@ -38,7 +38,10 @@ def test_the_steps_work_as_printed(
         for step, lines in lines_of(PAGE).items():
             for line in lines:
                 if "--user" in line:
-                    done = run_line(ph, line, FAR, "--rpc-port", str(windows.rpc_port))
+                    ports = ["--rpc-port", str(windows.rpc_port)]
+                    if "migrate" in line:
+                        ports += ["--binary-port", str(windows.binary_port)]
+                    done = run_line(ph, line, FAR, *ports)
                 else:
                     done = run_line(ph, line, {})
                 assert done.code == 0, (step, line, done)
