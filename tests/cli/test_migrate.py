@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -11,13 +12,17 @@ from typing import Any
 import pytest
 
 import posthouse as ph_module
+from posthouse.cli import main
+from posthouse.cli.commands_page import commands
 from posthouse.cli.migrate.plan import _key, _of_windows
 from posthouse.client.remote.cutover import name_check
 from tests.cli.conftest import Posthouse, Result
+from tests.cli.page_lines import run_line
 from tests.client.read_serving import PASSWORD, ReadServing, read_serving
 from tests.client.serving import Serving
 
 NUMBERS = count()
+EXAMPLES = {name: command.help or "" for name, command in commands(main.program(), "posthouse")}
 ADMIN = "mover"
 
 
@@ -311,6 +316,34 @@ def test_a_machine_that_the_inventory_has_not_is_refused(moving: Moving) -> None
     done = moving("pull", "--inventory", moving.inventory, "--machine", "other")
     assert done.code == 1
     assert "has no machine other" in done.err
+
+
+# -- the examples of the help
+
+
+@pytest.mark.parametrize("verb", ["pull", "verify", "switch"])
+def test_the_examples_in_the_help_work(
+    moving: Moving, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTHOUSE_HOME", str(moving.here.home))
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    moving.scan()
+    lines = re.findall(r"Example: (.*)", EXAMPLES[f"posthouse migrate {verb}"])
+    assert lines
+    names = {
+        "winhost": "127.0.0.1",
+        "CORP\\me": ADMIN,
+        "private$/orders": f"private$/{moving.name}",
+    }
+    for line in lines:
+        ports = moving.login()[4:]
+        if "--user" not in line:
+            ports = moving.login()
+        done = run_line(moving._run, line, names, *ports)
+        left = verb == "switch" or (verb == "verify" and not done.code == 0)
+        assert done.code == int(left), done.err + done.out
 
 
 # -- switch

@@ -55,6 +55,9 @@ ELSEWHERE = {
     "posthouse demo",
     "posthouse exporter",  # tests/process/test_exporter.py
     "posthouse scan",  # tests/cli/test_scan.py
+    "posthouse migrate pull",  # tests/cli/test_migrate.py
+    "posthouse migrate switch",
+    "posthouse migrate verify",
     "posthouse pipeline run",  # tests/spark/test_run_examples.py
     "posthouse job server spark",  # tests/process/test_job_spark.py
     "posthouse directory join",  # tests/process/test_openldap_managers.py
@@ -65,6 +68,7 @@ REFUSED = {
     "posthouse damage accept",
     "posthouse message explain",
     "posthouse message show",
+    "posthouse migrate forget",
     "posthouse pipeline settle",
     "posthouse transaction commit",
     "posthouse transaction abort",
@@ -130,6 +134,9 @@ def prepare(folder: Path) -> None:
         with contextlib.suppress(posthouse.QueueError):
             qm.call("DELETE", "/peers/BETA")
         qm.call("POST", "/directory", {"document": DIRECTORY})
+    machine = {"host": "winhost", "time": "2026-11-17T12:00:00Z", "reached": True}
+    inventory = {"format": "posthouse inventory", "version": 1, "made": "", "machines": [machine]}
+    (folder / "inventory.json").write_text(json.dumps(inventory))
     (folder / "ada.pem").write_bytes(CERTIFICATE)
     (folder / "directory.toml").write_text('[[sites]]\nname = "Berlin"\n')
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')

@@ -82,9 +82,7 @@ def plan(
 
     Exit code 0: every queue is here or can be made, 1: something differs or failed.
 
-    Example: posthouse scan localhost --timeout 5s --output plan.json
-
-    Example: posthouse migrate plan plan.json
+    Example: posthouse migrate plan inventory.json
     """
     known = _properties_in(properties)
     planner = _Planner(remote, known, apply=apply)

@@ -98,7 +98,9 @@ def pull(
 
     Exit code 0: everything is here, 1: something was refused, 3: a machine was not reached.
 
-    Example: posthouse migrate pull localhost/private$/orders --keep --patience 1s
+    Example: posthouse migrate pull 'winhost/private$/orders' --user 'CORP\me' < password.txt
+
+    Example: posthouse migrate pull --inventory inventory.json --user 'CORP\me' < password.txt
     """
     if keep and follow:
         raise typer.BadParameter("--follow moves messages; it does not go with --keep")

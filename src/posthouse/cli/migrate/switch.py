@@ -67,7 +67,7 @@ def switch(
 
     Exit code 0: everything is done, 1: something is left to do.
 
-    Example: posthouse migrate switch localhost --inventory plan.json --patience 1s
+    Example: posthouse migrate switch winhost --inventory inventory.json
     """
     reach = Reach(
         user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,

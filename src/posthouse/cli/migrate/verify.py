@@ -54,14 +54,14 @@ def verify(
     mechanism: MigrateMechanism = None,
     patience: MigratePatience = DEFAULT_PATIENCE_S,
 ) -> None:
-    """Compare counts and digests of queues elsewhere with what was pulled, and with queues here.
+    r"""Compare counts and digests of queues elsewhere with what was pulled, and with queues here.
 
     Every message of both is looked at; none is taken. Messages that were received here since are
     counted, and are not a difference.
 
     Exit code 0: no difference, 1: there are some, 3: a machine was not reached.
 
-    Example: posthouse migrate verify localhost/private$/orders --patience 1s
+    Example: posthouse migrate verify 'winhost/private$/orders' --user 'CORP\me' < password.txt
     """
     reach = Reach(
         user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
