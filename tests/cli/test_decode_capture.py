@@ -25,6 +25,7 @@ from posthouse.wire.binary.internal import (
     establish_connection,
     establish_connection_response,
     read_establish_connection,
+    read_session_ack,
 )
 from posthouse.wire.binary.ping import ping_request, ping_response, read_ping
 from posthouse.wire.binary.stream import PacketSplitter, packet_kind
@@ -207,6 +208,17 @@ def test_our_answers_are_in_the_name_of_the_machine_that_answered() -> None:
     assert read_establish_connection(first.data).header.server_guid == FAR
     alone = conversation((True, REQUEST))
     assert own_answers(only(alone))[0].data[:4] == REQUEST[:4]
+
+
+def test_what_follows_a_gap_is_not_answered() -> None:
+    frames = binary(message(1), message(2), message(3), size=100_000)
+    del frames[7]  # the second message
+    answers = [
+        packet for one in own_answers(only(frames)) for packet in PacketSplitter().feed(one.data)
+    ]
+    told = [packet_kind(packet).value for packet in answers]
+    assert told == ["EstablishConnection", "ConnectionParameters", "SessionAck"]
+    assert read_session_ack(answers[-1]).header.ack_sequence_number == 1
 
 
 def test_the_same_capture_gives_the_same_answers() -> None:

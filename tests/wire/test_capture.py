@@ -251,6 +251,13 @@ def test_any_cut_any_order_and_repetition_give_the_same(
     assert (sent, answered) == (body, body[::-1])
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_numbers_that_wrap_around_go_on(backwards: bool) -> None:
+    frames = conversation((True, b"abcdefghij"), start=2**32 - 4, size=3)
+    ((_, sent, _),) = streams(pcap(timed(frames[::-1] if backwards else frames)))
+    assert sent == b"abcdefghij"
+
+
 def test_a_segment_that_was_not_captured_is_a_gap() -> None:
     frames = conversation((True, b"abcdef"), (False, b"x"), size=2)
     data = pcap(timed(frames[:3] + frames[4:]))
