@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,59 @@ def test_what_users_never_see_is_not_listed() -> None:
     assert list(messages.of_source(source, "engine/a.py")) == []
 
 
-def test_the_list_has_texts_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    assert messages.main([]) == 0
-    kinds = {line.split("\t")[0] for line in capsys.readouterr().out.splitlines()}
-    assert kinds == set(messages.KINDS)
+@pytest.fixture(scope="module")
+def texts() -> list[messages.Message]:
+    return list(messages.messages())
+
+
+def test_the_command_prints_one_kind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text("raise ValueError('no queue here')\nX = 'some other text'\n")
+    monkeypatch.setattr(messages, "SOURCE", tmp_path)
+    assert messages.main(["--kind", "errors"]) == 0
+    assert capsys.readouterr().out == "errors\ta.py:1\tno queue here\n"
+
+
+def test_the_list_has_texts_of_every_kind(texts: list[messages.Message]) -> None:
+    assert {one.kind for one in texts} == set(messages.KINDS)
+
+
+# -- the glossary
+
+GLOSSARY = phrases.ROOT / "docs" / "glossary.md"
+
+
+def glossary() -> tuple[list[str], list[str]]:
+    """The terms of the tables, and the words that are not used."""
+    *tables, last = GLOSSARY.read_text(encoding="utf-8").split("## ")
+    rows = re.findall(r"^\| ([^|]+) \|", "".join(tables), re.MULTILINE)
+    unused = re.findall(r"^\| ([^|]+) \|", last, re.MULTILINE)
+    terms = [word for row in rows if row != "Term" for word in row.split(", ")]
+    return terms, [word for row in unused if row != "Not" for word in row.split(", ")]
+
+
+@pytest.fixture(scope="module")
+def said() -> str:
+    """All pages and the help of all commands, which is a page too."""
+    pages = [*sorted((phrases.ROOT / "docs").glob("*.md")), phrases.ROOT / "README.md"]
+    left_out = ("glossary.md", "conformance.md", "decisions.md")
+    words = [one.read_text(encoding="utf-8") for one in pages if one.name not in left_out]
+    return " ".join(" ".join(words).lower().split())
+
+
+def test_every_term_of_the_glossary_is_used(said: str) -> None:
+    terms, _ = glossary()
+    assert len(terms) > 80
+    assert [term for term in terms if term.lower() not in said] == []
+
+
+def test_words_that_the_glossary_replaces_are_not_used(
+    said: str, texts: list[messages.Message]
+) -> None:
+    _, unused = glossary()
+    assert len(unused) > 5
+    found = [word for word in unused if re.search(rf"\b{word}\b", said)]
+    messages_too = " ".join(" ".join(one.text.lower().split()) for one in texts)
+    assert found == []
+    assert [word for word in unused if re.search(rf"\b{word}\b", messages_too)] == []

@@ -305,7 +305,7 @@ class Queue:
         receive: bool = False,
         tx: Transaction | None = None,
     ) -> Message:
-        """The message with a lookup identifier, or next to it, or the first or last of all."""
+        """The message with a lookup id, or next to it, or the first or last of all."""
         return await self._channel.run(self._open.lookup(lookup_id, seek, receive, _handle(tx)))
 
     def cursor(self, *, receiving: bool = False) -> Cursor:
@@ -322,7 +322,7 @@ class Queue:
     async def move(
         self, message: Message | int, to: Queue, *, tx: Transaction | None = None
     ) -> None:
-        """Moves a message, or the one with a lookup identifier, between queue and subqueues."""
+        """Moves a message, or the one with a lookup id, between queue and subqueues."""
         await self._channel.run(self._open.move(message, to._open, _handle(tx)))
 
     async def purge(self) -> int:

@@ -291,7 +291,7 @@ class Queue:
         receive: bool = False,
         tx: Transaction | None = None,
     ) -> Message:
-        """The message with a lookup identifier, or next to it, or the first or last of all."""
+        """The message with a lookup id, or next to it, or the first or last of all."""
         return self._channel.run(self._open.lookup(lookup_id, seek, receive, _handle(tx)))
 
     def cursor(self, *, receiving: bool = False) -> Cursor:
@@ -306,7 +306,7 @@ class Queue:
     # -- moving and removing
 
     def move(self, message: Message | int, to: Queue, *, tx: Transaction | None = None) -> None:
-        """Moves a message, or the one with a lookup identifier, between queue and subqueues."""
+        """Moves a message, or the one with a lookup id, between queue and subqueues."""
         self._channel.run(self._open.move(message, to._open, _handle(tx)))
 
     def purge(self) -> int:

@@ -99,7 +99,7 @@ class MessageIds(Sequence[str]):
         return f"{self._guid}\\{self._ordinals[index]}"
 
     def __repr__(self) -> str:
-        return f"<{len(self)} message identifiers>"
+        return f"<{len(self)} message ids>"
 
 
 def _maker(core: SessionCore, handle: QueueHandle) -> Operation[PacketMaker]:
@@ -272,7 +272,7 @@ def lookup(
     take: bool,
     transaction: TransactionHandle | None,
 ) -> Operation[Message]:
-    """A message by its lookup identifier, left there or taken."""
+    """A message by its lookup id, left there or taken."""
     while True:
         request = LookupRequest(handle, lookup_id, action, take=take, transaction=transaction)
         core.submit(request)

@@ -88,7 +88,7 @@ class OpenQueue:
     def lookup(
         self, lookup_id: int, seek: Seek, receive: bool, tx: TransactionHandle | None
     ) -> Operation[Message]:
-        """One message by its lookup identifier."""
+        """One message by its lookup id."""
         handle = self.receiving if receive or tx is not None else self.peeking
         return ops.lookup(
             self.core, handle, lookup_id, MessageSeekAction(seek), take=receive, transaction=tx

@@ -320,7 +320,7 @@ class ReadRequest(Request):
 
 
 class LookupRequest(Request):
-    """LOOKUP: one message by its lookup identifier."""
+    """LOOKUP: one message by its lookup id."""
 
     __slots__ = ("_action", "_lookup_id", "_take")
 

@@ -28,9 +28,7 @@ class MessageId(NamedTuple):
     def unpack(cls, data: bytes) -> "MessageId":
         """Read the 20 bytes of packets."""
         if len(data) != MESSAGE_ID_SIZE:
-            raise IllegalPropertySize(
-                f"a message identifier has {MESSAGE_ID_SIZE} bytes, not {len(data)}"
-            )
+            raise IllegalPropertySize(f"a message id has {MESSAGE_ID_SIZE} bytes, not {len(data)}")
         return cls(bytes(data[:16]), _U32.unpack_from(data, 16)[0])
 
     @classmethod

@@ -2,7 +2,7 @@
 
 KERB_VALIDATION_INFO has the user's own SID and those of the groups. It is serialised as NDR with a
 header of its own ([MS-RPCE] 2.2.6). Only what was verified gets here: the Kerberos library checks
-the server's signature over the PAC with the key of the key table, and tells.
+the server's signature over the PAC with the key of the key table.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class MessageSecuritySettings(Section, frozen=True):
         meaning(
             "Whether a sender may send the same signed content again under another "
             "identifier: from the same address, or not at all. Content that includes its "
-            "message identifier under the signature is never accepted twice."
+            "message id under the signature is never accepted twice."
         ),
     ] = SAME_ADDRESS
 

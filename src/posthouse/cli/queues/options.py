@@ -58,7 +58,7 @@ PoisonQueue = typer.Option(
 RetryDelays = typer.Option(
     "--retry-delays",
     metavar="TIME,...",
-    help="Pauses before a message is delivered again after each abort, such as "
+    help="Retry delays: pauses before a message is delivered again after each abort, such as "
     "1s,10s,5m; '' for none.",
 )
 CodePage = typer.Option(

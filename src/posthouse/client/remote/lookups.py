@@ -1,4 +1,4 @@
-"""Many messages of another computer by their lookup identifiers, asked for together.
+"""Many messages of another computer by their lookup ids, asked for together.
 
 One that is not there, any more or for us, is left out. Taking them is done in two steps as ever, so
 that a connection that breaks loses none; what was taken before is not there when asked again.

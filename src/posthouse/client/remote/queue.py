@@ -157,7 +157,7 @@ class ReadableQueue:
         tx: Transaction | None = None,
         body_max: int | None = None,
     ) -> Message:
-        """The message with a lookup identifier, or next to it, or the first of all."""
+        """The message with a lookup id, or next to it, or the first of all."""
         taking = receive or tx is not None
         queue = self._receiving if taking else self._peeking
         limit = _limit(body_max)
@@ -166,8 +166,8 @@ class ReadableQueue:
             return queue.read(want, 0)
         if seek == "last" or not 0 < lookup_id < 1 << 64:
             raise InvalidParameter(
-                f"remote read finds no message by the lookup identifier {lookup_id}, {seek}",
-                "Name a message by its lookup identifier, or ask for the first one.",
+                f"remote read finds no message by the lookup id {lookup_id}, {seek}",
+                "Name a message by its lookup id, or ask for the first one.",
             )
         action = (LOOKUP_RECEIVE if receive else LOOKUP_PEEK)[seek]
         return queue.read(Want(action, lookup_id, 0, limit, self._uow(tx, queue)), 0)
@@ -175,14 +175,14 @@ class ReadableQueue:
     def lookup_many(
         self, lookup_ids: Sequence[int], *, body_max: int | None = None
     ) -> Iterator[Message]:
-        """Looks at the messages with these lookup identifiers, as far as they are there.
+        """Looks at the messages with these lookup ids, as far as they are there.
 
         They are asked for together, which is quick.
         """
         return peek_each(self._peeking, lookup_ids, _limit(body_max))
 
     def receive_lookups(self, lookup_ids: Sequence[int]) -> list[Message]:
-        """Takes the messages with these lookup identifiers, as far as they are there."""
+        """Takes the messages with these lookup ids, as far as they are there."""
         return receive_each(self._receiving, lookup_ids)
 
     def cursor(self, *, receiving: bool = False) -> RemoteCursor:
@@ -205,7 +205,7 @@ class ReadableQueue:
     def move(
         self, message: Message | int, to: ReadableQueue, *, tx: Transaction | None = None
     ) -> None:
-        """Moves a message, or the one with a lookup identifier, between queue and subqueues."""
+        """Moves a message, or the one with a lookup id, between queue and subqueues."""
         lookup_id = message.lookup_id if isinstance(message, Message) else message
         queue = self._receiving
         uow = self._uow(tx, queue)

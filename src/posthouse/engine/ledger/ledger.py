@@ -77,7 +77,7 @@ def decode_extra(data: bytes) -> Extra:
 
 
 def pending_rows(rows: bytes) -> bytes:
-    """Packed rows without their lookup identifiers."""
+    """Packed rows without their lookup ids."""
     if len(rows) == ROW_SIZE:
         return NO_LOOKUP_ID + rows[8:]
     words, step = array("I", rows), ROW_SIZE // 4
@@ -148,7 +148,7 @@ class ReservedCounter:
 
 
 class OrdinalCounter:
-    """Ordinals of message identifiers: 32 bits, which wrap past those still in use."""
+    """Ordinals of message ids: 32 bits, which wrap past those still in use."""
 
     __slots__ = ("_counter", "_in_use", "_ledger", "_round")
 

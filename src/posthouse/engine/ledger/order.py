@@ -1,6 +1,6 @@
-"""The order of a queue: priority first, then lookup identifier ([MS-MQDMPR] 3.1.1.2).
+"""The order of a queue: priority first, then lookup id ([MS-MQDMPR] 3.1.1.2).
 
-A lane per priority; a lane is a list of chunks of two packed arrays. Lookup identifiers grow, so
+A lane per priority; a lane is a list of chunks of two packed arrays. Lookup ids grow, so
 arrivals are appended; what is taken from the front or the middle leaves a hole that costs nothing.
 """
 
@@ -51,7 +51,7 @@ class _Chunk:
 
 
 class Lane:
-    """Messages of one priority in order of their lookup identifiers."""
+    """Messages of one priority in order of their lookup ids."""
 
     __slots__ = ("_chunks", "_firsts", "_last", "_tail", "count", "floor")
 
@@ -114,7 +114,7 @@ class Lane:
             return self._insert_late(lookup_id, number)
         at = bisect_left(chunk.ids, lookup_id)
         if at < len(chunk.ids) and chunk.ids[at] == lookup_id:
-            assert not chunk.numbers[at], "lookup identifier given twice"
+            assert not chunk.numbers[at], "lookup id given twice"
             chunk.numbers[at] = number  # it was taken out and comes back to its place
         else:
             chunk.ids.insert(at, lookup_id)

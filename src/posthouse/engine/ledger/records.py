@@ -3,7 +3,7 @@
 Three things can be said about a message, each naming it by its internal number, never by its
 place: a MESSAGE record brings it, a CHANGE record gives it a new row or ends it. A CHANGE record
 is one atomic step: rows, endings and definitions in it hold together or not at all. A message
-whose row has no lookup identifier is *pending*: it exists, but only a later CHANGE record that
+whose row has no lookup id is *pending*: it exists, but only a later CHANGE record that
 gives it one makes it visible. So every commit is pending MESSAGE records and one CHANGE record.
 Messages that are alike and numbered in a row may be published, or dropped, as one run: however many
 they are, that costs the record a few bytes.
@@ -83,7 +83,7 @@ class Row(NamedTuple):
     expires: int  # UTC seconds, NEVER
     arrived: int  # UTC seconds
     size: int  # bytes of the packet: what quotas count
-    ordinal: int  # of the message identifier; unique per source only
+    ordinal: int  # of the message id; unique per source only
     last_move: int  # UTC seconds; of a message numbered by us: its place in the sequence
     message_class: int  # the reason, once it is a dead letter
     aborts: int
@@ -423,14 +423,14 @@ TABLE_SEQUENCE = 16  # outgoing sequences of which messages are here
 TABLE_HISTORY = 15
 TABLE_PLACES = 27  # what was accepted at places of incoming sequences
 TABLE_GROUP = 17  # named groups, by queue and name
-TABLE_PURGED = 18  # the highest lookup identifier that was ever purged, by queue
+TABLE_PURGED = 18  # the highest lookup id that was ever purged, by queue
 TABLE_STAGE = 19  # messages that wait for their batch to be published
 TABLE_QUERY = 20  # the last batch that each query published
 TABLE_BINDERY = 22  # objects, properties and members of sets
 TABLE_JOB_QUEUE = 23  # job queues, and the last number of each
 TABLE_JOB = 24  # jobs: what was asked for, how they stand, where their data is
 TABLE_JOB_HISTORY = 25  # what became of jobs
-TABLE_INCARNATION = 26  # the random name of each start, by its first lookup identifier
+TABLE_INCARNATION = 26  # the random name of each start, by its first lookup id
 TABLE_SIGNED = 31  # digests of signed messages that came into authenticated queues
 TABLE_PULL = 41  # queues elsewhere from which messages are taken over
 TABLE_PULLED = 42  # which messages were taken, by pull and page

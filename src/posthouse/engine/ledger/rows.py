@@ -28,7 +28,7 @@ FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 
 
 _row = tuple.__new__
-_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
+_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup id is the first two
 _SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
 _COLUMNS = struct.Struct("<Q12sIII12s")  # a row by its columns: lookup_id, size, ordinal, last_move
 _AFTER_ID, _SIZE_AT, _AFTER_PLACE = 8, 20, 32
@@ -58,7 +58,7 @@ def row_of(
 def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: int = 0) -> bytes:
     """The rows of a batch, packed; `row` is that of its first message.
 
-    Lookup identifiers follow on from it, and so do places in a sequence, if they have any. `first`
+    Lookup ids follow on from it, and so do places in a sequence, if they have any. `first`
     and `last` are flags that only the first and the last of them have.
     """
     count = len(batch.packets)

@@ -38,7 +38,7 @@ from posthouse.model.large_tables import LargeTable
 
 BOOKS_KEY = b"books"
 _NO_QUEUE = 0  # the line of the books that belongs to the whole log
-_ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup identifier is the first two
+_ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup id is the first two
 _QUEUE_WORD, _EXPIRES_WORD, _ARRIVED_WORD = 2, 3, 4
 _SIZE_WORD, _PLACE_WORD = 5, 7
 _OTHER_FLAGS = [bytes(mark | flags for mark in range(256)) for flags in range(256)]

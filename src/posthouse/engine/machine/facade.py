@@ -165,12 +165,12 @@ class MachineFacade:
 
     @property
     def next_lookup_id(self) -> int:
-        """The lookup identifier that is given next."""
+        """The lookup id that is given next."""
         return self.core.lookup_ids.value
 
     @property
     def next_ordinal(self) -> int:
-        """The ordinal of the next message identifier, counting rounds and gaps."""
+        """The ordinal of the next message id, counting rounds and gaps."""
         return self.core.ordinals.value
 
     def skip_identifiers(self, lookup_ids: int, ordinals: int) -> None:
@@ -186,7 +186,7 @@ class MachineFacade:
         """Whether the account of a caller has changed since the caller was made."""
         return origin in self.core.stale_origins
 
-    # -- which start gave a lookup identifier
+    # -- which start gave a lookup id
 
     def last_lookup_id(self) -> int:
         """The greatest identifier that was given, or that no start will give."""

@@ -125,7 +125,7 @@ class MessagesFacade:
     def seek_by_lookup_id(
         self, queue: Queue, lookup_id: int, action: MessageSeekAction, *, peek: bool
     ) -> int:
-        """The number of the message that a read by lookup identifier would bring."""
+        """The number of the message that a read by lookup id would bring."""
         return self.reading.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
 
     def oldest_age_s(self, queue: Queue) -> int | None:
@@ -240,7 +240,7 @@ class MessagesFacade:
         *,
         peek: bool,
     ) -> int:
-        """The size that a read by lookup identifier would bring; 0: it will be refused."""
+        """The size that a read by lookup id would bring; 0: it will be refused."""
         with suppress(QueueError):
             queue, reading = descriptor.target(), self.reading
             found = reading.seek_by_lookup_id(queue, lookup_id, action, peek=peek)

@@ -47,7 +47,7 @@ _SYSTEM_ROLES = frozenset(
 class Emptying(SteppedWork):
     """A purge, or the messages' part of a deletion: of everything that was there when it began.
 
-    It walks the queue once. What arrives meanwhile has a greater lookup identifier and stays;
+    It walks the queue once. What arrives meanwhile has a greater lookup id and stays;
     what a reader takes meanwhile was taken before it was purged.
     """
 
@@ -57,7 +57,7 @@ class Emptying(SteppedWork):
         super().__init__()
         self.queue = queue
         self.doom = doom
-        self.limit = limit  # the first lookup identifier that is spared
+        self.limit = limit  # the first lookup id that is spared
         self.place: QueuePosition = START
 
 

@@ -2,7 +2,7 @@
 
 A message whose stored packet is damaged costs its reader an error and others nothing. It is
 set aside: locked, so that seeks go past it, and reported until an operator has decided. Asking for
-it by its lookup identifier tries again. Purge, deletion, expiry and moves do not need the packet.
+it by its lookup id tries again. Purge, deletion, expiry and moves do not need the packet.
 """
 
 from __future__ import annotations

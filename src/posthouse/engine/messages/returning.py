@@ -40,7 +40,7 @@ class Returning:
         return queue, number, core.reading.row(number)
 
     def next_lookup_id(self) -> int:
-        """The first lookup identifier that no message has had: what comes later has a greater."""
+        """The first lookup id that no message has had: what comes later has a greater."""
         return self.core.lookup_ids.value
 
     def name_of(self, name: str) -> str:

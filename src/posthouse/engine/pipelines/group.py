@@ -20,7 +20,7 @@ _QUEUE = struct.Struct("<I")
 
 
 class GroupDefinition(msgspec.Struct, omit_defaults=True):
-    """What is kept of a group. Its claim covers the lookup identifiers in (begin, claimed]."""
+    """What is kept of a group. Its claim covers the lookup ids in (begin, claimed]."""
 
     queue: int
     name: str

@@ -1,6 +1,6 @@
 """Named groups: leases, claims, acknowledgments (design, section 3).
 
-A group that consumes reads a queue by ranges of lookup identifiers, which is peeking, and receives
+A group that consumes reads a queue by ranges of lookup ids, which is peeking, and receives
 what it has dealt with in one go by acknowledging it. Two things keep others out of its way. The
 lease is short and lives in memory: while it lasts no other reader receives from the queue. The
 claim is durable: no other reader gets the messages in it, lease or no lease, until they are
@@ -147,7 +147,7 @@ class Groups:
         return min(held, default=None)
 
     def last_id(self) -> int:
-        """The greatest lookup identifier that was given to any message."""
+        """The greatest lookup id that was given to any message."""
         return self._incarnations.last_id()
 
     def earliest(self, queue: Queue) -> int:
@@ -559,7 +559,7 @@ class Groups:
     # -- purges
 
     def purged_through(self, queue: Queue) -> int:
-        """The greatest lookup identifier of a message that was ever purged from a queue."""
+        """The greatest lookup id of a message that was ever purged from a queue."""
         value = self.core.state.definitions.get((TABLE_PURGED, _QUEUE.pack(queue.number)))
         return _ID.unpack(value)[0] if value else 0
 

@@ -129,7 +129,7 @@ class StagedRun(NamedTuple):
 
     queue: int
     number: int
-    rows: bytes  # packed, without lookup identifiers
+    rows: bytes  # packed, without lookup ids
     size: int  # bytes of the packets
     kind: int
     records: list[Record]

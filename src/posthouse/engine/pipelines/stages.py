@@ -1,7 +1,7 @@
 """Staged writes: many messages are appended as they come, pending, and published as one commit.
 
 An upload appends its messages in portions and becomes a stage at its end, by one record. A publish
-names the stages that count; one CHANGE record gives all their messages lookup identifiers, ends
+names the stages that count; one CHANGE record gives all their messages lookup ids, ends
 the other stages of the batch and notes how far the query has come. So after a crash a stage is
 there or not, a batch is published or not, and a second publish of a batch finds that it was.
 """

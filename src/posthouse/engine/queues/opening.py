@@ -160,7 +160,7 @@ class Opening:
         """Names that only one kind of access can use, and those that none can."""
         sending = access is _SEND
         if isinstance(name, MachineName) and sending:
-            raise UnsupportedFormatNameOperation("messages cannot be sent to a machine name")
+            raise UnsupportedFormatNameOperation("messages cannot be sent to a MACHINE= name")
         if isinstance(name, MulticastName) and not sending:
             raise UnsupportedFormatNameOperation("a multicast address is for sending only")
         if isinstance(name, ConnectorName) and sending:

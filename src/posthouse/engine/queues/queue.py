@@ -173,7 +173,7 @@ class Outgoing:
         self.web = web  # its messages travel over HTTP
         self.service = service  # it leads to a queue by which queue managers talk
         self.sender: SendingSession | None = None  # of the session that sends its messages
-        self.settled = 0  # lookup identifier: up to there all wait for final answers only
+        self.settled = 0  # lookup id: up to there all wait for final answers only
         self.last_error = ""  # why the last attempt to connect failed, in words
         self.retry_time = 0  # UTC seconds of the next one; 0: none is planned
         self.engaged = False  # a protocol has a session for it, or works on one

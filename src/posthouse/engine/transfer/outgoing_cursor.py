@@ -47,7 +47,7 @@ class PositionRange:
     def __init__(self, sequences: Sequences, queue: Queue) -> None:
         self._sequences = sequences
         self._queue = queue
-        self._last = 0  # the last lookup identifier of the sequence
+        self._last = 0  # the last lookup id of the sequence
         self.sequence_id = 0
         self.number = 0  # of the message before
 
@@ -86,7 +86,7 @@ class OutgoingCursor:
         self.transfer = transfer
         self.queue = queue
         self.live = True
-        self._marks = [0] * PRIORITIES  # lookup identifiers: up to there it has been
+        self._marks = [0] * PRIORITIES  # lookup ids: up to there it has been
         self._marks[_SEQUENCED] = self._outgoing.settled
         self._passed_over: dict[int, int] = {}  # locked when their turn came: number, priority
         self._again = self._again_end = 0  # sequenced messages between these are sent again

@@ -1,6 +1,6 @@
 """Outgoing sequences of transactional messages ([MS-MQQB] 3.1.1.5, 3.1.5.6-7, [MS-MQDMPR] 3.1.1.4).
 
-A message gets its number at commit, in its row; its sequence follows from its lookup identifier, as
+A message gets its number at commit, in its row; its sequence follows from its lookup id, as
 both grow together. What is kept beside that is one record for each queue and one for each sequence
 of which messages may still be here.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct(">Q")
-_START = struct.Struct("<IQ")  # queue, first lookup identifier
+_START = struct.Struct("<IQ")  # queue, first lookup id
 SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
 SEQUENCED = 0  # the priority of transactional messages
 _FOREVER = (1 << 64) - 1
@@ -97,7 +97,7 @@ class Sequences:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._infos: dict[int, OutgoingTransferInfo] = {}
-        # Of each queue: first lookup identifiers and identifiers of its sequences, in order.
+        # Of each queue: first lookup ids and identifiers of its sequences, in order.
         self._starts: dict[int, tuple[list[int], list[int]]] = {}
         self._queue_of: dict[int, int] = {}
         self._sent: dict[int, tuple[int, int]] = {}  # the furthest place that was ever sent
@@ -341,14 +341,14 @@ class Sequences:
         return None
 
     def _range(self, queue: Queue, sequence_id: int) -> tuple[int, int]:
-        """The first and the last lookup identifier that a message of a sequence can have."""
+        """The first and the last lookup id that a message of a sequence can have."""
         firsts, ids = self._starts[queue.number]
         index = ids.index(sequence_id)
         end = firsts[index + 1] if index + 1 < len(firsts) else self.core.lookup_ids.value
         return firsts[index], end - 1
 
     def range_of(self, queue: Queue, lookup_id: int) -> tuple[int, int]:
-        """The sequence of a numbered message, and the last lookup identifier it can have."""
+        """The sequence of a numbered message, and the last lookup id it can have."""
         sequence_id = self.sequence_at(queue, lookup_id)
         return sequence_id, self._range(queue, sequence_id)[1]
 
@@ -453,7 +453,7 @@ class Sequences:
         return None
 
     def unfinished_after(self, queue: Queue) -> int:
-        """A lookup identifier up to which nothing numbered waits for an order acknowledgment."""
+        """A lookup id up to which nothing numbered waits for an order acknowledgment."""
         return self._passed.get(queue.number, 0)
 
     # -- counts and reports

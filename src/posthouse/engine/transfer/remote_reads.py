@@ -1,7 +1,7 @@
 """What remote readers ([MS-MQRR]) ask of the engine beside the events of [MS-MQDMPR].
 
 Their calls name things by numbers: a transaction by its XACTUOW, a move's target by its context, a
-message by its lookup identifier. Each function here finds them, in the order of checks that its
+message by its lookup id. Each function here finds them, in the order of checks that its
 method has, and then raises the event. An association is whatever object stands for a client there;
 what one association opened or began is no other's (decision 6).
 """

@@ -22,7 +22,7 @@ class Action(NamedTuple):
     """What a call does with the message it finds, and how it finds it."""
 
     peek: bool
-    seek: MessageSeekAction | None = None  # from a lookup identifier
+    seek: MessageSeekAction | None = None  # from a lookup id
     next: bool = False  # after the place of a cursor
 
 
@@ -53,7 +53,7 @@ def action_of(action: int, lookup_id: int, cursor: int, timeout: int) -> Action:
         if not lookup_id or cursor or timeout:
             raise InvalidParameter("a lookup needs an identifier, no cursor and no time to wait")
     elif lookup_id:
-        raise InvalidParameter("a lookup identifier is for the actions that look it up")
+        raise InvalidParameter("a lookup id is for the actions that look it up")
     elif found.next and not cursor:
         raise InvalidParameter("a next message needs a cursor")
     return found

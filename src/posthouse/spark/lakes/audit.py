@@ -75,7 +75,7 @@ class Audited(NamedTuple):
 def audit(
     http: BulkHttp, queues: Iterable[str], path: str | os.PathLike[str], disk: Disk | None = None
 ) -> Audited:
-    """Adds what these queues tell that the table has not; makes the table where there is none."""
+    """Adds what these queues have and the table has not; makes the table where there is none."""
     table = AuditTable(path, disk)
     table.create()
     events, asked = 0, list(dict.fromkeys(queues))
@@ -110,7 +110,7 @@ def _events(http: BulkHttp, part: QueuePlan) -> pa.Table:
 
 
 def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a message tells of itself, or, as a receipt, of the one that it is about."""
+    """What a message shows of itself, or, as a receipt, of the one that it is about."""
     kept = {name: row[name] for name in EVENTS.names if name in row}
     about = row["id"] if row["class_code"] == NORMAL else correlated(row["correlation_id"])
     event = event_name(str(row["queue"]).lower(), int(row["class_code"]))

@@ -1,6 +1,6 @@
-"""Offsets of streams from any MSMQ. Lookup identifiers of others need not grow with time.
+"""Offsets of streams from any MSMQ. Lookup ids of others need not grow with time.
 
-On Windows the highest byte of a lookup identifier is the priority, so that a message that comes
+On Windows the highest byte of a lookup id is the priority, so that a message that comes
 later may have a smaller one. A stream that only looks therefore remembers one identifier for each
 highest byte; a stream that consumes remembers which messages its last batch was, all of them.
 """

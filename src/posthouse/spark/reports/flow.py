@@ -44,7 +44,7 @@ class Edge(NamedTuple):
 
 
 def read_messages(http: BulkHttp, queues: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What the newest messages of some queues tell of where they come from."""
+    """Where the newest messages of some queues come from."""
     for queue in queues:
         (plan,) = arrow_read.plan(http, [PlannedQueue(queue)]).queues
         after = max(plan.after, plan.latest - MESSAGES_MAX)

@@ -125,7 +125,7 @@ class Outcomes(Payload):
 
 
 class Lookup(Payload):
-    """Reads one message by its lookup identifier; answered by MESSAGES."""
+    """Reads one message by its lookup id; answered by MESSAGES."""
 
     queue: U32
     lookup_id: U63
