@@ -25,7 +25,7 @@ HOME = str(Path.home())
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
 REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 
-# Seconds of test time, three workers together, that `make test` may spend on a group. With the
+# Seconds of test time, all workers together, that `make test` may spend on a group. With the
 # collection they make eleven minutes on two processors.
 BUDGET_SECONDS = {
     "engine": 100.0,
@@ -60,6 +60,7 @@ settings.load_profile("soak" if SOAK else "default")
 watch_deadlines()
 
 Dose = Callable[[int, int], int]
+COLLECTED = pytest.StashKey[list[pytest.Item]]()  # of a run, those of the soak included
 
 
 @pytest.fixture(scope="session")
@@ -135,6 +136,7 @@ def require_peer(name: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[COLLECTED] = list(items)
     left_out = [] if SOAK else [item for item in items if item.get_closest_marker("soak")]
     if left_out:
         items[:] = [item for item in items if not item.get_closest_marker("soak")]

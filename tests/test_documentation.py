@@ -15,6 +15,7 @@ from posthouse.cli.commands_page import commands, commands_page
 from posthouse.model.message_columns import BODY_TEXT, DECODED_NAMES, NAMES
 from posthouse.spark.options import SOURCE
 from posthouse.spark.sink_options import SINK
+from tests.conftest import COLLECTED
 from tools import conformance, tour
 
 ROOT = Path(__file__).parent.parent
@@ -103,7 +104,8 @@ def test_the_page_of_spark_lists_every_option_and_column() -> None:
 
 def is_whole(session: pytest.Session) -> bool:
     """Whether a run has collected every test of every file."""
-    option, files = session.config.option, {item.path for item in session.items}
+    option = session.config.option
+    files = {item.path for item in session.config.stash[COLLECTED]}
     narrowed = option.keyword or option.markexpr or option.deselect
     return not narrowed and all(
         path in files or "\ndef test_" not in path.read_text(encoding="utf-8")
@@ -115,7 +117,7 @@ def test_the_conformance_page_is_true(request: pytest.FixtureRequest) -> None:
     """Every mark names a rule, no rule is both proved and excused, the page is fresh."""
     if is_whole(request.session):  # as in `make test`: saves collecting all tests once more
         collector = conformance.MarkerCollector()
-        collector.pytest_collection_modifyitems(request.session.items)
+        collector.pytest_collection_modifyitems(request.config.stash[COLLECTED])
         assert conformance.run(ROOT, check=True, complete=True, collector=collector) == []
         return
     done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 MB = 1 << 20
@@ -16,11 +17,11 @@ def part(size: int, count: int) -> int:
 
 
 class Hostile(NamedTuple):
-    """Arguments of `decode`."""
+    """One of them; it is made when it is wanted, since all together are large."""
 
     name: str
-    body: bytes
-    more: dict[str, Any]
+    made: Callable[[int], tuple[bytes, dict[str, Any]]]
+    """For a size: the arguments of `decode`."""
 
 
 def i32(*numbers: int) -> bytes:
@@ -52,19 +53,23 @@ def gram(encoding: int, payload: bytes, mode: int = 4) -> bytes:
     return start + payload
 
 
-def inputs(size: int) -> Iterator[Hostile]:
-    """Every input, of about this size."""
-    for name, make in _XML.items():
-        yield Hostile(f"xml-{name}", make(size), {})
-    for name, make in _JSON.items():
-        yield Hostile(f"json-{name}", make(size), {})
-    for name, make in _NRBF.items():
-        yield Hostile(f"nrbf-{name}", make(size), {"body_type": 768})
-    for name, make in _WCF.items():
-        yield Hostile(f"wcf-{name}", make(size), {"body_type": 0x1011})
-    for name, make in _OTHER.items():
-        body, more = make(size)
-        yield Hostile(name, body, more)
+def inputs() -> Iterator[Hostile]:
+    """Every input."""
+    kinds: list[tuple[str, dict[str, Make], dict[str, Any]]] = [
+        ("xml", _XML, {}),
+        ("json", _JSON, {}),
+        ("nrbf", _NRBF, {"body_type": 768}),
+        ("wcf", _WCF, {"body_type": 0x1011}),
+    ]
+    for kind, makes, more in kinds:
+        for name, make in makes.items():
+            yield Hostile(f"{kind}-{name}", partial(_body_and, make, more))
+    for name, both in _OTHER.items():
+        yield Hostile(name, both)
+
+
+def _body_and(make: Make, more: dict[str, Any], size: int) -> tuple[bytes, dict[str, Any]]:
+    return make(size), more
 
 
 def string_in_string(size: int) -> bytes:
