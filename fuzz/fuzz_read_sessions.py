@@ -47,7 +47,7 @@ from posthouse.runtime.driver import Driver
 from posthouse.security.access import Caller, default_queue_descriptor
 from posthouse.security.rights import QUEUE_GENERIC_ALL
 from posthouse.security.sids import ADMINISTRATORS, ANONYMOUS
-from posthouse.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 RUNS = 1200
 STEP = 8

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import reach_names
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "posthouse"
 LINES_MAX = 600
@@ -310,60 +312,43 @@ def test_nothing_names_a_machine(pattern: re.Pattern[bytes]) -> None:
     ] == []
 
 
-# Names that libraries call (asyncio, aiohttp, ldap3, pyspark), and what only errors by code use.
-CALLED_BY_LIBRARIES = {
-    "do_GET",  # http.server
-    "log_message",
-    *("datagram_received", "error_received", "get_buffer", "buffer_updated", "handle_error"),
-    *("do_sasl_bind", "initialOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow"),
-    *("pushFilters", "reportLatestOffset", "streamReader", "streamWriter"),
-}
-# Python interfaces of users, one method for each call; docs name their classes.
-INTERFACES = ("client/ncp/calls.py", "qms/bindery.py", "qms/calls.py", "qms/objects.py")
-# The other side of a codec, the simulated world, and questions that only tests ask of a server.
-FOR_TESTS = {
-    *("encode_send", "encode_messages", "pack_srmp", "read_response", "read_fault"),
-    *("encode_request", "decode_request", "encode_response"),
-    *("fail_at", "fill_up", "flip_bit", "clone", "run_until_idle"),
-    *("read_sender", "machine_books", "queue_properties", "backup_embedded"),
-    *("built_in_functions", "PosthouseSource"),
-}
-
-
 def test_nothing_is_only_for_tests() -> None:
-    """Each function and class is used in the source, named in the pages, or called by a library."""
-    used = {name for module in modules() for name in names_used(module.tree)}
-    pages = " ".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
-    used |= set(re.findall(r"\w+", pages)) | CALLED_BY_LIBRARIES | FOR_TESTS
-    found = [
-        f"{module.name}: {node.name}"
-        for module in modules()
-        if module.name not in (*INTERFACES, "model/errors.py")
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and node.name not in used
-        and not node.name.startswith("__")
+    """A door, a client, a command or a library leads to each function and class of all of src."""
+    assert reach_names.found() == []
+
+
+USED = """
+def main(): used()
+def used(): '''Of a method by its name: late'''
+def round_and_round(): round_and_round()
+def first(): second()
+def second(): first()
+class Class:
+    def method(self): ...
+    def late(self): ...
+made = getattr(Class(), "method")
+if __name__ == "__main__": main()
+"""
+
+
+def test_what_only_tests_call_is_noticed(tmp_path: Path) -> None:
+    """Also where two functions call each other, and in a module that nobody loads."""
+    (tmp_path / "program.py").write_text(USED)
+    (tmp_path / "alone.py").write_text("import program\nprogram.Class().late()\n")
+    page = tmp_path / "page.md"
+    page.write_text("The first one is not code.")
+    assert reach_names.found(tmp_path, [page]) == [
+        "alone.py: the whole module",
+        "program.py: round_and_round",
+        "program.py: first",
+        "program.py: second",
+        "program.py: Class.late",
     ]
-    assert found == []
-
-
-def names_used(tree: ast.AST) -> Iterator[str]:
-    """Names that are read, and words of short texts, which name attributes now and then."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.ImportFrom):
-            yield from (alias.name for alias in node.names if alias.asname)
-        elif isinstance(node, ast.keyword) and node.arg:
-            yield node.arg
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and "\n" not in node.value
-        ):
-            yield from re.split(r"\W+", node.value[:80])
+    page.write_text("Call `first` or\n```python\nround_and_round()\n```\n")
+    assert reach_names.found(tmp_path, [page]) == [
+        "alone.py: the whole module",
+        "program.py: Class.late",
+    ]
 
 
 # What users call so, in the blocking and in the asyncio client, and beside it in the engine.

@@ -1,4 +1,8 @@
-"""Which lines of the directory no test over real processes or the simulation reaches.
+"""What no user can reach: by the names in the source, and by the lines that run.
+
+`python -m tools.reach --names` reads all of src and prints what nothing but tests can call, in
+seconds (`reach_names.py`). The rest is about lines: which of the directory's no test over real
+processes or the simulation reaches.
 
 `python -m tools.reach` runs those tests with every process of theirs traced, also those that are
 killed, and prints a table with the lines and branches that none of them took. Other tests do not
@@ -19,7 +23,7 @@ from pathlib import Path
 
 from coverage import Coverage, CoverageData
 
-from tools import reach_trace
+from tools import reach_names, reach_trace
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "posthouse"
@@ -99,7 +103,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Lines that no test over processes reaches.")
     parser.add_argument("tests", nargs="*", help="test files; by default those of the directory")
     parser.add_argument("--keep", metavar="FOLDER", help="adds to what was reached before")
+    parser.add_argument("--names", action="store_true", help="reads all of src, and runs nothing")
     given, options = parser.parse_known_args()
+    if given.names:
+        found = reach_names.found()
+        print("\n".join([*found, f"{len(found)} definitions are called by tests alone."]))
+        return 1 if found else 0
     runs = [given.tests] if given.tests else [expanded(ROOT, TESTS), *map(list, MORE_TESTS)]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(given.keep or temporary).absolute()

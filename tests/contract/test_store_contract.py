@@ -13,9 +13,9 @@ from posthouse.sim import SimDisk
 from posthouse.store.base import Store
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
-from posthouse.store.memory import MemoryStore
 from posthouse.store.settings import StoreSettings
 from tests.store.rig import Rig, packet_of, picture, random_step
+from tests.support.memory_store import MemoryStore
 
 SETTINGS = StoreSettings(store_id=b"0123456789abcdef", segment_size=4000, step_bytes=2000)
 

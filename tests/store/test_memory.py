@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from posthouse.store.memory import MemoryStore
 from tests.store.rig import Rig, picture
+from tests.support.memory_store import MemoryStore
 
 
 def test_records_of_messages_that_are_gone_are_not_kept_for_ever() -> None:

@@ -19,7 +19,7 @@ from posthouse.model.properties import QueueProperties
 from posthouse.runtime.driver import Driver
 from posthouse.runtime.loop import Loop
 from posthouse.security.access import Caller
-from posthouse.store.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 ADMIN = Caller.administrator()
 PATIENCE_S = 30.0

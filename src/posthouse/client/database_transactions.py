@@ -37,13 +37,6 @@ _IDLE, _IN_ERROR, _OPEN = 0, 3, (1, 2, 3)  # of libpq, as both psycopg and psyco
 _IDENTITY = "SELECT system_identifier::text, current_database() FROM pg_control_system()"
 
 
-class JoinedOutcomes(Protocol):
-    """What became of transactions: `wire.frame_payloads.Outcome`."""
-
-    states: list[str]
-    unconfirmed: list[tuple[bytes, str]]
-
-
 class Decisions(Protocol):
     """What is needed of a session with the queue manager; results may have to be awaited."""
 
@@ -52,7 +45,7 @@ class Decisions(Protocol):
         """The identifier of the queue manager."""
 
     def outcomes(self, identifiers: list[bytes], resource: str) -> Any:
-        """Gives `JoinedOutcomes`."""
+        """What became of transactions: gives a frame `Outcome`, its states and unconfirmed ones."""
 
     def confirm(self, identifier: bytes, branches: list[str]) -> Any:
         """These branches are committed."""

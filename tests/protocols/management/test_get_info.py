@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from posthouse.model.properties import (
     QueueShareMode,
 )
 from posthouse.model.property_ids import Vt
-from posthouse.protocols.management.properties import MACHINE_VALUES, QUEUE_VALUES, SEQUENCE_INFO
+from posthouse.protocols.management.properties import MACHINE_VALUES, QUEUE_VALUES
 from posthouse.protocols.management.stubs import MACHINE, Asked, ManagedObject, ObjectType
 from posthouse.protocols.queue_format import QueueFormat
 from posthouse.rpc.propvariant import NULL, Variant
@@ -44,6 +45,7 @@ SESSION = ManagedObject(ObjectType.SESSION)
 WEB = "DIRECT=HTTP://bravo/msmq/private$/far"
 GROUP = "MULTICAST=239.1.2.3:4567"
 EOD = range(13, 24)
+SEQUENCE_INFO = struct.Struct("<QII")  # [MS-MQMQ] 2.2.5: identifier, number, the one before
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.tls_certificates import make_tls_files
-from posthouse.store.memory import MemoryStore
 from tests.protocols.closed_at_once import reset_first
 from tests.support.loop_server import PATIENCE_S, LoopServer, on_loop, until
+from tests.support.memory_store import MemoryStore
 from tests.support.srmp_posts import post
 
 

@@ -16,8 +16,8 @@ from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.guids import format_guid
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.property_ids import QUEUE_MANAGEMENT_PROPERTIES, Vt
-from posthouse.protocols.management.properties import SEQUENCE_INFO
 from posthouse.rpc.propvariant import Variant
+from posthouse.wire.packet.sequence import SEQUENCE_INFO
 
 MACHINE_S: Final = 30.0
 Machine = Annotated[

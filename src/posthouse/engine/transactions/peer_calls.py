@@ -66,10 +66,6 @@ class PeerAsks:
         """When something is to be asked again."""
         return self._retries.next_ms()
 
-    def concerns(self, peer: bytes) -> int:
-        """How much waits for this peer."""
-        return sum(key.peer == peer for key in self._retries)
-
     def _ask(self, key: AskKey) -> None:
         peer, core = self.peers.of(key.peer), self.core
         if peer is None:

@@ -5,15 +5,16 @@ A value that a queue does not have is VT_NULL: what belongs to outgoing queues f
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.queues.queue import Outgoing, Queue, QueueRole, QueueType
-from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferReport, SequenceInfo
+from posthouse.engine.transfer import outgoing_sequences
+from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferReport
 from posthouse.model.properties import LOCAL_CONNECTION, OutgoingQueueState
 from posthouse.model.property_ids import Vt
 from posthouse.rpc.propvariant import NULL, Variant, text, texts, vector
+from posthouse.wire.packet.sequence import SEQUENCE_INFO, SequenceInfo
 
 if TYPE_CHECKING:  # clients use this module, and do not wait for the engine to load
     from posthouse.engine.manager import QueueManager
@@ -27,11 +28,9 @@ TYPES: Final = {
     QueueType.SYSTEM: "MACHINE",
     QueueType.CONNECTOR: "CONNECTOR",
 }
-SEQUENCE_INFO: Final = struct.Struct("<QII")
-"""[MS-MQMQ] 2.2.5.1: identifier, number, number of the message before."""
 _U32_MAX: Final = 0xFFFF_FFFF
 _I32_MAX: Final = 0x7FFF_FFFF
-_NOTHING: Final = SequenceInfo(0, 0, 0)
+_NOTHING: Final = SequenceInfo()
 _ON_THE_WAY: Final = frozenset({OutgoingQueueState.CONNECTED, OutgoingQueueState.WAITING})
 
 
@@ -254,9 +253,9 @@ class QueueValues:
         return NULL if report is None else value(report)
 
 
-def _place(info: SequenceInfo | None) -> Variant:
+def _place(info: outgoing_sequences.SequenceInfo | None) -> Variant:
     """SEQUENCE_INFO; all zero where there is none."""
-    return Variant(Vt.BLOB, SEQUENCE_INFO.pack(*(info or _NOTHING)))
+    return Variant(Vt.BLOB, SEQUENCE_INFO.pack(SequenceInfo(*info) if info else _NOTHING))
 
 
 QUEUE_VALUES: Final[dict[int, Callable[[QueueValues], Variant]]] = {

@@ -1,4 +1,4 @@
-"""A store in memory: for tests of the engine, and for queues that need not survive."""
+"""A store in memory, with the contract of the store on disk: for tests of everything above it."""
 
 from __future__ import annotations
 
