@@ -28,7 +28,7 @@ port = {port}
 """
 RECONNECT_S = 60.0
 BATCH = 100
-STOCK_MAX = 4000  # messages that wait; a pipeline that is down must not drown in them
+STOCK_MAX = 1200  # messages that wait: three batches, so that a pipeline never lacks work
 PAUSE_S = 0.02
 
 

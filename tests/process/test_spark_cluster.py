@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Dose
 from tests.process import shop
 from tests.process.shop import Names
 from tests.process.spark_cluster import PATIENCE_S, Cluster
@@ -37,23 +36,19 @@ def run(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.soak  # `test_spark_kills.py` archives, `test_spark_attempts.py` sends on a cluster
 @pytest.mark.timeout(1800)
 def test_a_cluster_sends_a_table_and_archives_queues(
-    tmp_path: Path, spark_cluster: Cluster, dose: Dose
+    tmp_path: Path, spark_cluster: Cluster
 ) -> None:
-    """Usually it only archives: `test_spark_attempts.py` sends from the executors of a cluster."""
-    orders = [json.dumps({"order": number}).encode() for number in range(MESSAGES)]
     before = spark_cluster.said("master").count(LAUNCHED)
     with ExitStack() as running:
         office = SparkOffice(tmp_path / "office", running)
         office.create("orders", "letters")
         access = ("--url", office.url, "--token-file", str(office.token_file))
         access = (*access, "--master", spark_cluster.master)
-        if dose(0, 1):
-            table = ("examples/send_table.py", "--orders", str(MESSAGES), path_of("orders"))
-            run(*table, *access)
-        else:
-            office.send("orders", orders)
+        table = ("examples/send_table.py", "--orders", str(MESSAGES), path_of("orders"))
+        run(*table, *access)
         orders, letters = office.bodies("orders"), Names("letter").take(MESSAGES)
         assert sorted(json.loads(body)["order"] for body in orders) == list(range(MESSAGES))
         office.send("letters", letters)
@@ -66,4 +61,4 @@ def test_a_cluster_sends_a_table_and_archives_queues(
         assert office.count("orders") == office.count("letters") == 0
         shop.check_balance(office.qm, locked=0)
     launched = spark_cluster.said("master").count(LAUNCHED) - before
-    assert launched >= dose(2, 4), "each program runs on two workers"
+    assert launched >= 4, "each program runs on two workers"

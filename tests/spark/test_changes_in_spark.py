@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 120
 FAILED = "the sink failed"
+# Each kind of sink, streams that consume and that do not, and most of what can happen, in few runs.
+SHORT = (0, 1, 2, 5, 9)
 
 
 class SparkHistory(History):
@@ -84,5 +86,5 @@ def test_changes_lose_and_repeat_nothing_in_spark(
     made: tuple[Town, Path], spark: SparkSession, dose: Dose
 ) -> None:
     played = Player(made, SparkHistory)
-    for seed in range(dose(5, 40)):
+    for seed in SHORT[: dose(len(SHORT), 0)] or range(40):
         played(seed, spark=spark)
