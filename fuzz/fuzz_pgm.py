@@ -7,7 +7,7 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.pgm.receiver import ASKED_MAX, Holding, PgmReceiver
 from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.pgm.source import PgmSession, Source
-from posthouse.protocols.pgm.units import read_unit
+from posthouse.protocols.pgm.srmp_bridge import read_unit
 from posthouse.wire.pgm.options import NO_OPTIONS, Fragment, Options, Reset
 from posthouse.wire.pgm.packets import (
     NAK,

@@ -240,6 +240,67 @@ def test_modules_stay_readable() -> None:
     ] == []
 
 
+SMALL_LINES = 60
+# Modules below that with one importer are a part of it. These stay apart, for a reason each.
+APART: dict[str, tuple[str, ...]] = {
+    "a name of the Python interface": ("aio.py",),
+    "with it the importer would be too long": (
+        "cli/directory/join.py",
+        "client/deferred_calls.py",
+        "engine/pipelines/stage_refusals.py",
+        "engine/transfer/ended_messages.py",
+        "rpc/backpressure.py",
+        "runtime/addresses.py",
+        "runtime/listen_errors.py",
+        "runtime/machine_keys.py",
+    ),
+    "the importer is of another package, and this belongs here": (
+        "cli/machines/peer.py",
+        "directory/references.py",
+        "engine/transfer/admin_queue_names.py",
+        "model/bus_addresses.py",
+        "protocols/metrics/loop_turns.py",
+        "protocols/metrics/memory.py",
+        "protocols/metrics/pgm.py",
+        "qms/namespaces.py",
+    ),
+    "a table of transitions": ("protocols/binary/session_states.py", "rpc/connection_states.py"),
+    "one file for each format, or for the settings of each part": (
+        "formats/encode/body.py",
+        "formats/encode/headers.py",
+        "formats/encode/wcf.py",
+        "runtime/log_settings.py",
+        "runtime/process_metrics.py",
+    ),
+}
+
+
+def test_small_modules_with_one_importer_are_a_part_of_it() -> None:
+    found = [
+        module.name
+        for module in modules()
+        if module.text.count("\n") < SMALL_LINES and len(importers().get(module.name, ())) == 1
+    ]
+    assert set(found) - {name for names in APART.values() for name in names} == set()
+
+
+@cache
+def importers() -> dict[str, set[str]]:
+    """Which modules import each; packages themselves are left out."""
+    found: dict[str, set[str]] = {}
+    names = {
+        f"posthouse.{module.name.removesuffix('.py').replace('/', '.')}": module.name
+        for module in modules()
+        if module.path.name not in ("__init__.py", "__main__.py")
+    }
+    for module in modules():
+        for _, dotted in module.imports():
+            for target in (dotted, dotted.rpartition(".")[0]):
+                if names.get(target, module.name) != module.name:
+                    found.setdefault(names[target], set()).add(module.name)
+    return found
+
+
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -598,6 +659,11 @@ BAD = [
     ("security/a.py", "from pathlib import Path", test_files_belong_to_the_disk),
     ("model/a.py", "open('x')", test_files_belong_to_the_disk),
     ("model/a.py", "\n" * 601, test_modules_stay_readable),
+    (
+        "cli/b.py",
+        "from posthouse.cli import a",
+        test_small_modules_with_one_importer_are_a_part_of_it,
+    ),
     ("model/a.py", "x = 1", test_every_public_name_has_a_docstring),
     ("model/a.py", "'Doc.'\ndef f(): ...", test_every_public_name_has_a_docstring),
     (
@@ -621,6 +687,7 @@ def test_the_rules_notice(
     """Each rule above fails on a source that breaks it."""
     for package in (*MAY_IMPORT, "protocols/a"):
         (tmp_path / package).mkdir(exist_ok=True)
+    (tmp_path / "cli" / "a.py").write_text("'Doc.'")
     (tmp_path / name).write_text(text)
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     clear_caches()
@@ -692,5 +759,6 @@ def test_a_knot_of_types_is_noticed() -> None:
 
 def clear_caches() -> None:
     modules.cache_clear()
+    importers.cache_clear()
     parts_of_the_manager.cache_clear()
     doors.cache_clear()

@@ -89,14 +89,11 @@ TESTS_OF = {
     "directory/routing": ["tests/directory/test_routing*.py"],
     "directory/service": [
         "tests/directory/test_service.py",
+        "tests/directory/test_topology.py",
         "tests/directory/test_routing*.py",
         "tests/engine/test_directory_start.py",
         "tests/engine/test_connectors.py",
         "tests/runtime/test_mirroring.py",
-    ],
-    "directory/topology": [
-        "tests/directory/test_topology.py",
-        "tests/directory/test_service.py",
     ],
     "engine": ["tests/engine/test_*.py"],
     "engine/accounts/accounts": ["tests/engine/test_accounts.py", "tests/engine/test_access.py"],

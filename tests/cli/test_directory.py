@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.cli.directory.file import read_file
+from posthouse.cli.directory.command import read_file
 from posthouse.directory.document.document import Document, LinkPart, SitePart
 from posthouse.directory.document.text import written
 from tests.cli.conftest import Posthouse

@@ -5,7 +5,7 @@ import pytest
 from posthouse.directory.base import Found
 from posthouse.directory.objects import QueueManager, RoutingLink, Site
 from posthouse.directory.routing import Row, Topology
-from posthouse.directory.topology import gate_identifiers, refreshed_gates
+from posthouse.directory.service import gate_identifiers, refreshed_gates
 
 from .world import NOT_FOUND, SUCCESS, guid, link, machine, site
 

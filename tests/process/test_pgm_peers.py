@@ -18,7 +18,7 @@ import posthouse
 from posthouse.model.guids import format_guid
 from posthouse.model.names import MulticastName
 from posthouse.protocols.pgm.session import MulticastPlace
-from posthouse.protocols.pgm.units import read_unit, write_unit
+from posthouse.protocols.pgm.srmp_bridge import read_unit, write_unit
 from posthouse.wire.pgm.packets import NAK, NCF, ODATA, RDATA, SPM
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import SrmpMessage

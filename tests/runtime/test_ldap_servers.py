@@ -13,8 +13,7 @@ import pytest
 
 from posthouse.directory.authority import AuthorityAway
 from posthouse.directory.ldap.settings import LdapSettings, Server
-from posthouse.runtime.ldap.connection import LdapConnection
-from posthouse.runtime.ldap.servers import looked_up
+from posthouse.runtime.ldap.connection import LdapConnection, looked_up
 
 RECORDS = {
     "_ldap._tcp.example.test.": ("20 0 389 late.example.test.", "10 5 3389 DC1.example.test."),

@@ -6,6 +6,7 @@ from typing import Final
 
 from posthouse.api import certificates as tc
 from posthouse.api import directory as td
+from posthouse.api import directory_names as tn
 from posthouse.api import failures as tf
 from posthouse.api import groups as tg
 from posthouse.api import peers as t2
@@ -15,10 +16,33 @@ from posthouse.api import stages as ts
 from posthouse.api import status as tst
 from posthouse.api import transfer as tt
 from posthouse.api import types as t
-from posthouse.api.directory_routes import DIRECTORY_ROUTES
+from posthouse.api.directory import DirectoryChangeJson
 from posthouse.api.job_routes import JOB_ROUTES
 from posthouse.api.route import ADMINISTER, ARROW, OPERATE, READ, Route, route
+from posthouse.api.types import Nothing
 from posthouse.directory.document.document import Document
+
+DIRECTORY_ROUTES: Final[tuple[Route, ...]] = (
+    route(
+        "GET",
+        "/directory/queues",
+        READ,
+        "find_queues",
+        tn.PublicQueueListJson,
+        tn.QueueSearchParams,
+    ),
+    route(
+        "POST",
+        "/directory/users",
+        ADMINISTER,
+        "enter_user",
+        DirectoryChangeJson,
+        Nothing,
+        tn.DirectoryUserBody,
+    ),
+    route("GET", "/directory/place", READ, "show_place", tn.QueuePlaceJson, tn.PlaceParams),
+)
+
 
 _QUEUE = "/queues/{queue}"
 _MESSAGE = _QUEUE + "/messages/{lookup_id}"

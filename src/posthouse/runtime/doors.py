@@ -16,6 +16,7 @@ from posthouse.protocols.metrics.ncp import ncp_metrics
 from posthouse.protocols.metrics.pgm import pgm_metrics
 from posthouse.protocols.metrics.srmp import srmp_metrics
 from posthouse.protocols.ncp.server import NcpNode, NcpServer
+from posthouse.protocols.pgm.server import PgmNode
 from posthouse.protocols.remote_read.server import (
     EndpointMapperServer,
     RemoteReadNode,
@@ -25,7 +26,6 @@ from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm import ServerNames
 from posthouse.runtime.backup import backup
-from posthouse.runtime.pgm_doors import pgm_door, pgm_node
 from posthouse.runtime.ports import port_of
 from posthouse.runtime.process_metrics import process_metrics
 from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
@@ -290,3 +290,19 @@ def tls_context(service: Service) -> ssl.SSLContext | None:
     except OSError as error:  # ssl.SSLError is one
         raise NotStarted(f"the certificate of [admin] cannot be used: {error}") from None
     return context
+
+
+def pgm_node(service: Service) -> PgmNode | None:
+    """PGM; [MS-MQDMPR] 3.1.1.1: a hardened machine has none."""
+    section = service.settings.pgm
+    if not section.enabled or service.settings.queue_manager.hardened:
+        return None
+    interface = section.interface or service.host
+    node = PgmNode(service.desk, section, interface=interface)
+    node.protocol.on_event = event_writer(service.log)
+    return node
+
+
+def pgm_door(service: Service, node: PgmNode) -> Place:
+    """It joins groups when it starts; there is nothing to connect to."""
+    return Place(node, service.host, 0)

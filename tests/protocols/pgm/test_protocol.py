@@ -8,7 +8,7 @@ import pytest
 
 from posthouse.engine.queues.queue import OutgoingQueueState, Queue
 from posthouse.protocols.pgm.session import MulticastPlace
-from posthouse.protocols.pgm.units import read_unit, write_unit
+from posthouse.protocols.pgm.srmp_bridge import read_unit, write_unit
 from posthouse.sim.clock import SimClock
 from posthouse.wire.pgm.packets import (
     NAK,

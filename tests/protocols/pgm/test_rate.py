@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.pgm.token_bucket import TokenBucket
+from posthouse.protocols.pgm.source import TokenBucket
 
 
 @pytest.mark.spec("MC-MQSRM 2.1.3.1/8")

@@ -15,7 +15,6 @@ from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.directory import join as directory_join
 from posthouse.cli.directory import names as directory_names
-from posthouse.cli.directory.file import read_file
 from posthouse.cli.directory.shared import (
     Many,
     Name,
@@ -35,9 +34,11 @@ from posthouse.directory.document.document import (
     MachinePart,
     SitePart,
 )
-from posthouse.directory.document.text import written
+from posthouse.directory.document.text import parse_document, written
 from posthouse.directory.objects import ACTUAL_COST_MAX, ACTUAL_COST_MIN
 from posthouse.model.errors import DsError, InvalidParameter
+
+FILE_SIZE_MAX = 256 << 20
 
 SiteName = Annotated[str, typer.Argument(metavar="SITE", help="Name of the site.")]
 MachineName = Annotated[
@@ -499,3 +500,16 @@ def remove_list(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = 
     Example: posthouse directory list delete Branches --yes
     """
     remove_object(remote, "list", name, dry_run, yes)
+
+
+def read_file(file: Path) -> Document:
+    """The document of a file; what is wrong with it is told with its place."""
+    try:
+        if file.stat().st_size > FILE_SIZE_MAX:
+            raise InvalidParameter(f"{file} is larger than {FILE_SIZE_MAX >> 20} MiB")
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidParameter(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidParameter(f"{file} is not TOML: {error}", "Correct it there.") from error
+    return parse_document(text, str(file))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from posthouse.engine.ledger.books import Books, lines_of
 from posthouse.engine.ledger.core import Core
@@ -19,9 +20,8 @@ from posthouse.engine.queues.open_queues import (
     QueueShareMode,
 )
 from posthouse.engine.queues.opening import Opening
-from posthouse.engine.queues.properties import checked_properties
 from posthouse.engine.queues.queue import Queue
-from posthouse.model.errors import AccessDenied, QueueError
+from posthouse.model.errors import AccessDenied, PropertyNotAllowed, QueueError
 from posthouse.model.names import FormatName, MultipleName, PathName, parse_name
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import Caller, Guard
@@ -32,6 +32,42 @@ from posthouse.security.rights import (
     QUEUE_GENERIC_ALL,
     SET_QUEUE_PROPERTIES,
 )
+
+_PROPERTIES = frozenset(
+    {
+        "label",
+        "type_guid",
+        "journaling",
+        "quota_kib",
+        "journal_quota_kib",
+        "authentication",
+        "privacy_level",
+        "multicast_address",
+        "base_priority",
+        "code_page",
+        "max_aborts",
+        "poison_queue",
+        "retry_delays",
+    }
+)
+
+
+def checked_properties(queue: Queue, values: dict[str, object]) -> dict[str, object]:
+    """New values of properties as they are kept; refuses what cannot be changed or is wrong."""
+    unknown = set(values) - _PROPERTIES
+    if unknown:
+        raise PropertyNotAllowed(f"{', '.join(sorted(unknown))} cannot be changed")
+    current = queue.definition
+    known: dict[str, Any] = {name: getattr(current, name) for name in _PROPERTIES}
+    properties = QueueProperties(**known | values)
+    properties.multicast_address = properties.multicast_address or None
+    properties.transactional = current.transactional
+    properties.validate()
+    checked = {name: getattr(properties, name) for name in values}
+    if "multicast_address" in checked:
+        checked["multicast_address"] = properties.multicast_address or ""
+    return checked
+
 
 Name = str | PathName | FormatName
 

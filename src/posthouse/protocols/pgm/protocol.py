@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
@@ -15,7 +15,6 @@ from posthouse.model.names import MulticastName, parse_format_name
 from posthouse.model.properties import parse_multicast_address
 from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.outgoing_reports import Reports
-from posthouse.protocols.pgm.network import PgmNetwork
 from posthouse.protocols.pgm.outgoing_feed import Feed, Write
 from posthouse.protocols.pgm.receiver import Chance, PgmReceiver
 from posthouse.protocols.pgm.session import MulticastPlace, PgmTimer, Reception
@@ -24,6 +23,48 @@ from posthouse.protocols.pgm.source import PgmSession, Source
 from posthouse.protocols.pgm.transmit_window import Kept
 from posthouse.protocols.timers import Timers
 from posthouse.wire.pgm.packets import Tsi, read_pgm
+
+
+class PgmNetwork(Protocol):
+    """Datagrams may get lost, so sending never fails; opening may, with OSError."""
+
+    def open_source(self, group: str) -> str:
+        """Sending to a group begins; returns our own address there, on which NAKs are awaited."""
+        ...
+
+    def join(self, group: str) -> None:
+        """What is sent to the group comes to `PgmProtocol.receive` from now on."""
+        ...
+
+    def leave(self, group: str) -> None:
+        """Nothing of the group comes any more."""
+        ...
+
+    def multicast(self, group: str, kind: int, packet: bytes) -> None:
+        """Sends a packet of this type to a group; some bear the router alert option (4)."""
+        ...
+
+    def multicast_near(self, group: str, packet: bytes) -> None:
+        """Sends a packet to a group with a TTL of 1 (6.3)."""
+        ...
+
+    def unicast(self, address: str, packet: bytes) -> None:
+        """Sends a packet to one computer."""
+        ...
+
+    def pause(self) -> None:
+        """Nothing is read until `resume`; what comes too much meanwhile gets lost."""
+        ...
+
+    def resume(self) -> None:
+        """There is room again."""
+        ...
+
+    def wake_at(self, when_ms: int) -> None:
+        """`PgmProtocol.tick` is to be called then; only ever earlier than asked before, or after a
+        tick."""
+        ...
+
 
 PORTS = 1, 0xFFFF  # of our sessions
 _DOUBLINGS_MAX = 32

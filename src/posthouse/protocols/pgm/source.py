@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from posthouse.protocols.pgm.settings import PgmSettings
-from posthouse.protocols.pgm.token_bucket import TokenBucket
 from posthouse.protocols.pgm.transmit_window import Kept, Sent, TransmitWindow
 from posthouse.wire.pgm.options import FRAGMENT_SIZE, NO_OPTIONS, Fragment, Options, Reset
 from posthouse.wire.pgm.packets import (
@@ -27,6 +26,44 @@ from posthouse.wire.pgm.packets import (
     pack_nla,
     pack_spm,
 )
+
+_MS_PER_S = 1000
+
+
+class TokenBucket:
+    """This many bytes a second, and a little at once.
+
+    It counts thousandths of bytes, so that no rate loses anything by rounding.
+    """
+
+    __slots__ = ("_at_ms", "_rate", "_size", "_tokens")
+
+    def __init__(self, rate: int, bucket_ms: int, packet_bytes: int, now_ms: int) -> None:
+        self._rate = rate
+        # One packet has to fit, or it could never leave.
+        self._size = max(rate * bucket_ms, packet_bytes * _MS_PER_S)
+        self._tokens = self._size
+        self._at_ms = now_ms
+
+    def take(self, size: int, now_ms: int) -> bool:
+        """Whether this many bytes may leave now; they are counted if so."""
+        self._fill(now_ms)
+        if self._tokens < size * _MS_PER_S:
+            return False
+        self._tokens -= size * _MS_PER_S
+        return True
+
+    def ready_ms(self, size: int, now_ms: int) -> int:
+        """When this many bytes may leave."""
+        self._fill(now_ms)
+        missing = size * _MS_PER_S - self._tokens
+        return now_ms if missing <= 0 else now_ms - (-missing // self._rate)
+
+    def _fill(self, now_ms: int) -> None:
+        if now_ms > self._at_ms:
+            self._tokens = min(self._tokens + (now_ms - self._at_ms) * self._rate, self._size)
+            self._at_ms = now_ms
+
 
 FIRST_SPMS = 3  # a session begins with this many, for one may get lost
 SPM_SIZE = 48  # with options

@@ -3,18 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import MulticastName
 from posthouse.protocols.pgm.session import MulticastPlace
-from posthouse.protocols.pgm.units import read_unit, write_unit
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mime_parts import read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
+
+HEAD_MAX = 16 << 10
+BOUNDARY_MAX = 70  # RFC 2046 5.1.1
+_END = b"\r\n\r\n"
+
+
+class ReceivedUnit(NamedTuple):
+    """A received unit, split; the content type is what the payload itself shows."""
+
+    head: bytes
+    content_type: str
+    payload: bytes
+
+
+def write_unit(target: str, fields: list[tuple[str, str]], payload: bytes) -> bytes:
+    """A message with its head, as 4.5 shows it; `target` is the group and port."""
+    first, *others = fields
+    lines = [
+        f"POST {target} HTTP/1.1",
+        f"Host: {target}",
+        f"{first[0]}: {first[1]}",
+        f"Content-Length: {len(payload)}",
+        *(f"{name}: {value}" for name, value in others),
+    ]
+    return "\r\n".join(lines).encode("utf-8") + _END + payload
+
+
+def read_unit(unit: bytes) -> ReceivedUnit:
+    """Skips the head: nothing is decided by it (note 2 of [MC-MQSRM]).
+
+    The boundary of the parts is the one that the payload begins with.
+    """
+    end = unit.find(_END, 0, HEAD_MAX)
+    if end < 0:
+        raise MalformedPacket("a multicast message without the end of its HTTP head")
+    head, payload = unit[: end + len(_END)], unit[end + len(_END) :]
+    return ReceivedUnit(head, _content_type(payload), payload)
+
+
+def _content_type(payload: bytes) -> str:
+    if not payload.startswith(b"--"):
+        return "text/xml"
+    line_end = payload.find(b"\r\n", 0, BOUNDARY_MAX + 4)
+    if line_end < 0:
+        raise MalformedPacket("a multicast message whose first part has no boundary")
+    try:
+        boundary = payload[2:line_end].decode("ascii")
+    except UnicodeDecodeError:
+        raise MalformedPacket("a boundary that is not ASCII") from None
+    if not boundary or '"' in boundary or "\\" in boundary:
+        raise MalformedPacket("a boundary that cannot be one")
+    return f'multipart/related; boundary="{boundary}"; type=text/xml'
 
 
 def write_message(place: MulticastPlace, packet: bytes) -> bytes:
