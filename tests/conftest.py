@@ -149,7 +149,8 @@ def in_lanes(items: list[pytest.Item]) -> None:
 
     Each worker begins at its own part of the list, and one that has nothing left takes from the
     end of another's. So the parts begin with Spark's session, with real processes, which mostly
-    wait, and with programs that start a Spark of their own; all of them end with short tests.
+    wait and so may have two parts, and with programs that start a Spark of their own; all of them
+    end with short tests.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     lanes: list[list[pytest.Item]] = [[], [], [], []]
@@ -158,6 +159,8 @@ def in_lanes(items: list[pytest.Item]) -> None:
     *long, short = lanes
     if workers < len(long):
         long = [long[2] + long[0], long[1]]
+    elif workers > len(long):
+        long[1:2] = in_halves(long[1])
     left, ordered = len(items), list[pytest.Item]()
     for number in range(workers):
         begin = long.pop(0) if long else []
@@ -166,6 +169,14 @@ def in_lanes(items: list[pytest.Item]) -> None:
         del short[:room]
         left = len(items) - len(ordered)
     items[:] = [*ordered, *(item for lane in (*long, short) for item in lane)]
+
+
+def in_halves(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """Two parts of a lane, with all tests of a file in one of them."""
+    middle = len(items) // 2
+    while 0 < middle < len(items) and items[middle].path == items[middle - 1].path:
+        middle += 1
+    return [items[:middle], items[middle:]]
 
 
 class Groups:

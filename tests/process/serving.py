@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 START_S = 30.0
-STOP_S = 15.0
+STOP_S = 60.0  # much longer than it takes, also where others are at work
 
 
 class Serving:

@@ -155,10 +155,12 @@ def test_an_idle_server_uses_no_time(tmp_path: Path) -> None:
     """Nobody polls: between two looks the process is not scheduled."""
     with Serving(tmp_path) as serving:
         serving.ready()
-        time.sleep(1)  # upkeep after the start comes to its end
-        before = switches(serving.process.pid)
-        time.sleep(2)
-        assert switches(serving.process.pid) - before <= 2
+        times = list[int]()
+        while not times or times[-1] > 2:  # upkeep after the start comes to its end
+            assert len(times) < 10, times
+            before = switches(serving.process.pid)
+            time.sleep(2)
+            times.append(switches(serving.process.pid) - before)
 
 
 def switches(pid: int) -> int:
