@@ -30,12 +30,12 @@ REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 BUDGET_SECONDS = {
     "engine": 100.0,
     "store": 150.0,
-    "process": 480.0,
-    "protocols": 260.0,
+    "process": 700.0,
+    "protocols": 330.0,
     "rpc": 40.0,
     "client": 60.0,
     "documentation": 20.0,
-    "spark": 560.0,
+    "spark": 800.0,
 }
 BUDGET_SECONDS_ELSE = 60.0
 
