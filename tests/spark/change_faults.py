@@ -122,12 +122,12 @@ FAULTS: Mapping[str, Fault] = {
         Fault(claims_without_beginning, 21),
         Fault(offsets_without_identity, 96),
         Fault(ids_beyond_the_last_are_nothing_new, 85),
-        Fault(queues_left_out_are_done),
-        Fault(lower_batches_are_published, 9),
+        Fault(queues_left_out_are_done, 3),
+        Fault(lower_batches_are_published, 57),
         Fault(equal_numbers_are_equal_batches, 224),
-        Fault(two_writes_are_one),
+        Fault(two_writes_are_one, 5),
         Fault(names_may_be_shared, 8),
         Fault(leases_are_taken_over, 99),
-        Fault(last_batches_stay_claimed),
+        Fault(last_batches_stay_claimed, 4),
     )
 }
