@@ -14,7 +14,7 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.queries.functions import ALLOWED, REFUSED
 from posthouse.spark.queries.small import expressions
 from posthouse.spark.queries.small.answers import LOCKS, answer, database, refused
-from posthouse.spark.queries.small.calls import NAMES
+from posthouse.spark.queries.small.calls import NAMES, quoted
 from posthouse.spark.queries.small.tokens import NeedsSpark
 from tests.spark.sql_attacks import ATTACKS, SECRET, spelled
 from tests.spark.sql_samples import Samples
@@ -151,6 +151,11 @@ def test_one_list_of_functions_holds_for_both_engines(
     monkeypatch.setattr(expressions, "ALLOWED", ALLOWED - {"upper"})
     with pytest.raises(NeedsSpark, match="upper"):
         answer(statement, tables)
+
+
+def test_a_quote_in_a_value_is_doubled() -> None:
+    """The parser lets none through; this is the second bolt."""
+    assert quoted("it's") == "'it''s'"
 
 
 def test_only_columns_that_are_named_are_read(tables: Samples) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -201,6 +202,45 @@ def test_filters_narrow_a_read_where_that_is_asked_for(
     assert frame.where("queue = 'elsewhere'").count() == 0
     assert frame.where(f"queue in ('x', 'ALPHA\\\\private$\\\\{name}')").count() == 10
     assert frame.where("queue_manager = 'BRAVO' or priority = 3").count() == 10
+
+
+def test_a_token_is_handed_out_by_spark_or_the_environment(
+    office: SparkOffice, queue: MakeQueue, spark: SparkSession
+) -> None:
+    """As a cluster hands it out: no executor has the file of the driver's."""
+    name = queue()
+    office.send(name, numbered(3))
+    spark.sparkContext.addFile(str(office.token_file))
+    reader = spark.read.format("posthouse").option("url", office.url)
+    assert reader.option("tokenFile", "files:token").load(name).count() == 3
+    missing = reader.option("tokenFile", "env:POSTHOUSE_NO_SUCH_TOKEN")
+    said = refusal(lambda: missing.load(name).count())
+    assert "the variable POSTHOUSE_NO_SUCH_TOKEN" in said
+    assert "Traceback" not in said
+
+
+def test_rows_that_are_not_asked_for_are_not_sent(
+    office: SparkOffice, queue: MakeQueue, spark: SparkSession, access: dict[str, str]
+) -> None:
+    name = queue()
+    target = office.qm.queue(path_of(name))
+    for number in range(16):
+        target.send(str(number).encode(), priority=number % 8)
+    from posthouse.spark import table
+
+    found = table(
+        spark,
+        name,
+        ["priority", "lookup_id"],
+        priorities=[7, 1],
+        until=datetime(2100, 1, 1),
+        url=access["url"],
+        token_file=access["tokenFile"],
+    )
+    assert found.columns == ["priority", "lookup_id"]
+    assert sorted(row.priority for row in found.collect()) == [1, 1, 7, 7]
+    assert found.where("priority = 7").count() == 2
+    assert found.count() == 4
 
 
 def test_sql_reads_queues(office: SparkOffice, queue: MakeQueue, spark: SparkSession) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.watching.observations import Alarm, Look, QueueSample, SeenMessage
-from posthouse.spark.watching.rules import Unanswered, matches, slope
+from posthouse.spark.watching.rules import BacklogSlope, Unanswered, matches, slope
 from posthouse.spark.watching.rules_file import plan_of
 from tests.conftest import Dose
 
@@ -231,6 +231,16 @@ def test_known_senders_are_remembered() -> None:
     other = stranger._replace(sender="S-2")
     (alarm,) = plan.watcher(known).look(Look(1.0, (), (other,)))
     assert alarm.subject == "the user S-2"
+
+
+def test_growth_is_judged_over_its_whole_time() -> None:
+    rule = BacklogSlope("growth", ["*"], 1.0, 100.0, 10)
+
+    def at(second: float, messages: int) -> int:
+        return len(list(rule.look(Look(second, (QueueSample(ORDERS, messages, 0.0),)))))
+
+    assert [at(10.0 * step, 20 * step) for step in range(9)] == [0] * 9
+    assert at(90.0, 180) == 1
 
 
 def test_a_slope_is_what_it_is() -> None:

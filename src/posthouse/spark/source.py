@@ -19,7 +19,9 @@ from posthouse.spark.schema import message_schema
 MSMQ = "msmq"
 
 
-@plain_errors("schema", "reader", "streamReader", "writer", "streamWriter")
+# Not streamReader: Spark's program for streams fails once more after it, and shows the first error
+# in the trace alone.
+@plain_errors("schema", "reader", "writer", "streamWriter")
 class PosthouseSource(DataSource):
     """Queues as tables and streams, in and out.
 
