@@ -15,6 +15,7 @@ from posthouse.model.errors import InvalidParameter, StatusNotFound
 from posthouse.spark.lakes.columns import LAKE_COLUMNS
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.progress import Progress
+from posthouse.spark.replay_changes import checked_changes
 from posthouse.spark.replaying import Replayed, replay
 from posthouse.spark.selection import check_where, destinations_of
 from tests.process.spark_office import SparkOffice, path_of
@@ -221,3 +222,34 @@ def test_wrong_destinations_are_refused(replayed: Replaying) -> None:
 def test_a_folder_without_a_lake_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StatusNotFound, match="not a lake"):
         replay(tmp_path, "origin", spark=spark)
+
+
+def test_values_are_set_in_every_message(
+    replayed: Replaying, office: SparkOffice, queue: Callable[..., str]
+) -> None:
+    name = queue()
+    changes = {"label": "it's again", "priority": "7", "app_specific": "4000000000"}
+    replayed(path_of(name), where="lookup_id <= 2", changes=changes)
+    found = list(office.qm.queue(path_of(name)).browse())
+    assert [(one.label, one.priority, one.app_specific) for one in found] == [
+        ("it's again", 7, 4_000_000_000)
+    ] * 2
+    assert [one.body for one in found] == [b"m1", b"m2"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lable": "x"}, "Did you mean label"),
+        ({"id": "x"}, "cannot set"),
+        ({"priority": "8"}, "0 to 7"),
+        ({"priority": "-1"}, "0 to 7"),
+        ({"app_specific": "x"}, "0 to"),
+        ({"label": "x" * 250}, "249"),
+        ({"correlation_id": "x"}, "40 hexadecimal"),
+    ],
+    ids=str,
+)
+def test_a_value_that_no_message_has_is_refused(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        checked_changes(changes)

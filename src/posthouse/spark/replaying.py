@@ -31,6 +31,7 @@ from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.queries.guard import guarded_session
+from posthouse.spark.replay_changes import Value, changed, checked_changes
 from posthouse.spark.selection import Selection, check_where, destinations_of
 from posthouse.spark.sessions import session
 
@@ -98,6 +99,7 @@ def replay(
     since: datetime | None = None,
     until: datetime | None = None,
     where: str | None = None,
+    changes: Mapping[str, str] | None = None,
     queues: Collection[str] | None = None,
     owner: str = "",
     job: str = "",
@@ -118,13 +120,15 @@ def replay(
     `to` is where they go, `origin` the queue that each was in; `mapping` does so for some queues
     only, and without `to` no others are sent. `since` and `until` (excluded) are of `arrived_time`,
     `where` is a condition in SQL over the columns of a message; with `queues` the lake has the
-    messages of these queues alone. Messages get new identifiers unless `same_ids`. `rate` is
+    messages of these queues alone. `changes` are set in every message, such as
+    `{"label": "again"}`. Messages get new identifiers unless `same_ids`. `rate` is
     messages a second, on average. A call with the same arguments goes on with a replay that was cut
     off, if it was the same `owner`'s; one that came to its end is begun again, unless it is for the
     same `job`, which was not told of its end.
     """
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
+    values = checked_changes(changes or {})
     files = LakeFiles(lake)
     there = files.state().queues
     known = there if queues is None else [queue for queue in there if queue in queues]
@@ -133,12 +137,14 @@ def replay(
     if where:
         check_where(made, where)
     size = batch if rate is None else max(1, min(batch, round(rate)))
-    work = Replay(files, made, Filters(since, until, where), size)
+    work = Replay(files, made, Filters(since, until, where), size, values)
     if dry_run:
         return work.planned(destinations).result(dry_run=True)
     options = _access(url, token_file)
     asked: list[object] = [_identity(options), to, mapping]
     asked += [str(since), str(until), where, same_ids]
+    if values:
+        asked.append(values)
     if queues is not None:
         asked.append(sorted(destinations))  # who may see less does not go on with another's plan
     if owner:
@@ -164,11 +170,19 @@ class Filters(NamedTuple):
 class Replay:
     """One replay: planned or found again, then sent."""
 
-    def __init__(self, lake: LakeFiles, spark: SparkSession, filters: Filters, size: int) -> None:
+    def __init__(
+        self,
+        lake: LakeFiles,
+        spark: SparkSession,
+        filters: Filters,
+        size: int,
+        changes: Mapping[str, Value] | None = None,
+    ) -> None:
         self._lake = lake
         self._spark = spark
         self._filters = filters
         self._size = size
+        self._changes = changes or {}
         self._plan = Plan("", {}, {}, [], [], 0)
         self._resumed = False
         self._meter = Meter(None, 0)
@@ -273,7 +287,7 @@ class Replay:
 
     def _write(self, cut: Cut, options: Mapping[str, str]) -> None:
         rows = _open(self._rows(cut.after, cut.last)).orderBy("lookup_id", "queue_manager")
-        writer = rows.write.format("posthouse").options(**options)
+        writer = changed(rows, self._changes).write.format("posthouse").options(**options)
         writer = writer.option("queryId", self._plan.query).option("batchId", self._plan.done)
         try:
             writer.mode("append").save()

@@ -258,6 +258,14 @@ def replay(
         str | None,
         typer.Option("--where", metavar="SQL", help="SQL condition over the columns of a message."),
     ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="COLUMN=VALUE",
+            help="Set label, priority and such in every message; repeat it for several.",
+        ),
+    ] = None,
     same_ids: Annotated[
         bool,
         typer.Option(
@@ -288,6 +296,7 @@ def replay(
     need_spark()
     need_lake()
     mapping = dict(_pair(text) for text in maps or [])
+    changes = dict(_setting(text) for text in sets or [])
     times = [None if text is None else moment(text) for text in (since, until)]
     from posthouse.spark import replay as run
 
@@ -304,6 +313,7 @@ def replay(
             since=times[0],
             until=times[1],
             where=where,
+            changes=changes,
             same_ids=same_ids,
             rate=rate,
             dry_run=dry_run,
@@ -315,6 +325,13 @@ def replay(
             stop=stop,
         )
     _tell_replayed(remote, done)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    column, equals, value = text.partition("=")
+    if not column or not equals:
+        raise typer.BadParameter("--set is COLUMN=VALUE, such as label=again")
+    return column, value
 
 
 def _pair(text: str) -> tuple[str, str]:
