@@ -258,7 +258,9 @@ def delete(
     Example: posthouse message delete './private$/orders' --where 'label = "test"' --dry-run
     """
     if where is None and not lookup_ids:
-        raise typer.BadParameter("give --where or --lookup-id; `queue purge` removes all messages")
+        raise typer.BadParameter(
+            "give --where or --lookup-id; `posthouse queue purge` removes all messages"
+        )
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     if not dry_run and lookup_id_list:
         confirm(lambda: f"Delete {len(lookup_id_list):,} messages of {source}?", yes)

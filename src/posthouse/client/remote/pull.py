@@ -211,7 +211,7 @@ class QueuePull:
                 return found
 
     def _opened(self) -> RemoteOpenQueue:
-        """The queue, which nobody else receives from: not even our connection that broke.
+        """The queue, open exclusively: not even our connection that broke.
 
         Until the source has noticed that, it keeps what that had locked, and reads of another
         connection would go past it, out of order.

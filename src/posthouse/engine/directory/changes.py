@@ -167,7 +167,9 @@ class DirectoryChanges:
             raise DsError(f"the directory has {len(found)} that {name} could mean", _EXACT[kind])
         if found:
             return found[0]
-        raise StatusNotFound(f"the directory has no {kind} {name}", "`directory export` shows all.")
+        raise StatusNotFound(
+            f"the directory has no {kind} {name}", "`posthouse directory export` shows all."
+        )
 
     def _apply(self, found: Difference) -> None:
         """Deletions first: a name may go from one object to another."""

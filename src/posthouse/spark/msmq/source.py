@@ -1,7 +1,7 @@
 """Reading queues of any MSMQ, Windows included: over remote read, with what that can promise.
 
 A table is what is in the queues while they are looked through. A stream that only looks (consume =
-none) shows each message once, as far as lookup ids tell. A stream that consumes names the
+none) shows each message once, as far as lookup ids show it. A stream that consumes names the
 messages of each batch in its offset, reads them without taking them, and takes exactly those when
 the batch is committed; meanwhile it has the queues open exclusively, so that no other reader does.
 """
