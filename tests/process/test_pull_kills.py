@@ -10,6 +10,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from itertools import cycle
@@ -70,10 +72,7 @@ class Command:
 
     def __init__(self, here: Machine, there: Machine, folder: Path) -> None:
         self._loaded = Loaded(folder, "posthouse.cli.migrate.command")
-        self._words = [
-            "--rpc-port", str(there.rpc_port), "--binary-port", str(there.binary_port),
-            "--patience", "60s", "--home", str(here.server.home),
-        ]  # fmt: skip
+        self._words = ports_of(here, there)
 
     def start(self, verb: str, queue: str, *more: str) -> int:
         source = f"127.0.0.1/private$/{queue}"
@@ -177,3 +176,33 @@ def test_each_message_is_here_once_and_in_order(tmp_path: Path, dose: Dose) -> N
 def pulls(machine: Machine) -> list[dict[str, object]]:
     found = machine.qm.call("GET", "/pulls")
     return list(json.loads(json.dumps(found))["pulls"])
+
+
+def test_what_comes_late_is_forwarded_until_ctrl_c(tmp_path: Path) -> None:
+    with ExitStack() as running:
+        there = Machine(tmp_path / "there", "WINHOST", running)
+        here = Machine(tmp_path / "here", "ALPHA", running)
+        for machine in (there, here):
+            machine.qm.create_queue(NOTES)
+        queue = there.qm.queue(NOTES)
+        queue.send(b"early", recoverable=True)
+        words = ["migrate", "pull", "127.0.0.1/private$/notes", "--follow", *ports_of(here, there)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "posthouse.cli.main", *words], stderr=subprocess.PIPE, text=True
+        )
+        received = here.qm.queue(NOTES)
+        assert received.receive(60).body == b"early"
+        for number in range(3):
+            queue.send(b"late %d" % number, recoverable=True)
+            assert received.receive(60).body == b"late %d" % number
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == ""
+        assert process.returncode == 0
+        assert [one["running"] for one in pulls(here)] == [False]
+
+
+def ports_of(here: Machine, there: Machine) -> list[str]:
+    return [
+        "--rpc-port", str(there.rpc_port), "--binary-port", str(there.binary_port),
+        "--patience", "60s", "--home", str(here.server.home),
+    ]  # fmt: skip

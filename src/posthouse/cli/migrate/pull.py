@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -155,14 +155,18 @@ class Pulling:
 
     def follow(self, queues: list[SourceQueue]) -> None:
         """What comes late, from each queue by turns, until the command is interrupted."""
-        while True:
-            for queue in queues:
-                turn = Interval(PROGRESS_S if len(queues) > 1 else ALONE_S)
-                try:
-                    self._one(queue, turn.lasts, quiet=True)
-                except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
-                    complain(f"{queue.label}: {error}")
-                    Interval(PROGRESS_S).wait()
+        with suppress(KeyboardInterrupt):
+            while True:
+                for queue in queues:
+                    self._take_turn(queue, Interval(PROGRESS_S if len(queues) > 1 else ALONE_S))
+
+    def _take_turn(self, queue: SourceQueue, turn: Interval) -> None:
+        """Errors are told, and the next turn tries again: a machine may be away for long."""
+        try:
+            self._one(queue, turn.lasts, quiet=True)
+        except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
+            complain(f"{queue.label}: {error}")
+            Interval(PROGRESS_S).wait()
 
     def _one(self, queue: SourceQueue, follow: Callable[[], bool], *, quiet: bool = False) -> bool:
         source = self._machines.source(queue)
