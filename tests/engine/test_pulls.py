@@ -13,7 +13,7 @@ from posthouse.model.errors import (
     InvalidParameter,
     OperationCancelled,
     PropertyNotAllowed,
-    QueueDeleted,
+    QueueNotFound,
     SharingViolation,
     UnsupportedOperation,
 )
@@ -280,7 +280,7 @@ def test_a_pull_keeps_its_target_and_a_host_its_machine(rig: Rig) -> None:
 
 
 def test_targets_are_queues_of_applications_and_their_copies(rig: Rig) -> None:
-    with rig.refused(QueueDeleted.code, "no queue"):
+    with rig.refused(QueueNotFound.code, "no queue"):
         Source(rig, "missing")
     with rig.refused(UnsupportedOperation.code):
         Source(rig, r".\private$\order_queue$")

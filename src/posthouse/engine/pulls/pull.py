@@ -106,6 +106,7 @@ class Pull:
         self.definition = definition
         self.holder: object | None = None  # the session that runs it
         self.lease_until_ms = 0  # the same for one without a session
+        self.moved: frozenset[int] = frozenset()  # of a journal: digests of its queue's pull
         self._ids = array("Q")
         self._digests = array("Q")
 

@@ -52,6 +52,7 @@ from posthouse.model.errors import (
     PropertyNotAllowed,
     QueueDeleted,
     QueueError,
+    QueueNotFound,
     QueueQuotaExceeded,
     RemoteProtocolError,
     UnsupportedOperation,
@@ -159,7 +160,7 @@ class Pulls:
     def _target(self, name: PathName | FormatName) -> Queue:
         queue = self.core.registry.find_local(name)
         if queue is None or queue.deleted:
-            raise QueueDeleted(
+            raise QueueNotFound(
                 f"there is no queue {name} here", "Create it: posthouse migrate plan."
             )
         if queue.definition.role not in _TAKES:
@@ -244,7 +245,11 @@ class Pulls:
         if not source.endswith(ending):
             return frozenset()
         read = self._find(pull.definition.guid, source.removesuffix(ending))
-        return frozenset() if read is None else read.digests()
+        if read is None:
+            return frozenset()
+        if len(pull.moved) != len(read):  # digests of equal messages are equal: made again then
+            pull.moved = read.digests()
+        return pull.moved
 
     def _keep(self, pull: Pull, step: _Taking) -> None:
         definition, key = pull.definition, page_key(pull.definition.number, pull.definition.pages)
