@@ -490,6 +490,41 @@ def test_more_refusals_than_can_be_held_end_it(here: Serving) -> None:
         assert len(source.peer.bodies) == REFUSED_MAX + CHUNK
 
 
+def oversize(size: int = 5 << 20) -> bytes:
+    """A message with a body that no packet has room for."""
+    data = packet(b"Z" * 1000)
+    longer = data.replace((1000).to_bytes(4, "little"), size.to_bytes(4, "little"))
+    assert longer != data
+    return longer + b"Z" * (size - 1000)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", bytes(100), packet(b"aaaa")[:-8], oversize()],
+    ids=["empty", "zeros", "torn", "oversize"],
+)
+def test_what_is_not_a_message_ends_it_and_stays(here: Serving, data: bytes) -> None:
+    with Hostile(here, b"good") as source:
+        source.peer.put(data)
+        with pytest.raises(RemoteProtocolError):
+            source.pull()
+        assert source.bodies() == [b"good"]
+        assert list(source.peer.messages.values()) == [data]
+
+
+def test_an_endless_queue_ends_with_the_room_here(here: Serving) -> None:
+    with Hostile(here, b"aaaa") as source:
+        source.ours.queue(source.path).set(quota_kib=50)
+
+        def more(request: Any, call: Any) -> None:
+            source.peer.put(packet(b"more"))
+
+        source.peer.before[Opnum.START_RECEIVE] = more
+        with pytest.raises(InsufficientResources, match="quota"):
+            source.pull()
+        assert len(source.bodies()) > CHUNK
+
+
 # -- which machine it is
 
 

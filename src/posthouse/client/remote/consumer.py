@@ -454,7 +454,8 @@ def take_together(queue: QueueReader, opened: RemoteOpenQueue, count: int) -> li
                 received = queue.received(opened, request_id, pending, _RECEIVE)
                 message = queue.message_of(opened, request_id, _RECEIVE, received)
             except (QueueError, RemoteProtocolError) as error:
-                problem = None if isinstance(error, IoTimeout) else error
+                if not isinstance(error, IoTimeout):
+                    problem = problem or error
                 continue
             taken.append(LockedMessage(message, opened, request_id))
     except (LinkLost, ServerUnreachable):
