@@ -11,7 +11,7 @@ import pytest
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import token_of
 from posthouse.spark.plain_errors import HIDDEN, plain_errors
-from posthouse.spark.quiet_daemon import Quiet, quiet
+from posthouse.spark.quiet_daemon import CLOSED, Quiet, quiet
 
 NOISE = (
     "PySpark daemon failed to flush the output to the worker process:\nTraceback (most recent call "
@@ -81,6 +81,15 @@ def test_a_worker_is_quiet_about_a_closed_connection_alone(
     assert sys.stderr is out
     assert Quiet(out).write("failed to flush the output: disk full") > 0
     assert "disk full" in out.getvalue()
+
+
+def test_a_worker_whose_connection_is_closed_ends_without_a_word() -> None:
+    def broken(error: Exception) -> int:
+        raise error
+
+    assert quiet(broken)(BrokenPipeError()) == quiet(broken)(ConnectionResetError()) == CLOSED
+    with pytest.raises(OSError, match="disk"):
+        quiet(broken)(OSError("disk"))
 
 
 def test_a_token_comes_from_the_environment_or_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 MODULE: Final = "posthouse.spark.quiet_daemon"
+CLOSED: Final = 1  # a code with which the daemon ends a worker
 _NOISE: Final = "failed to flush the output"
 _CLOSED: Final = ("BrokenPipeError", "ConnectionResetError")
 
@@ -34,13 +35,15 @@ class Quiet:
 
 
 def quiet(worker: Callable[..., Any]) -> Callable[..., Any]:
-    """A worker of PySpark's with such a standard error."""
+    """A worker of PySpark's with such a standard error; one whose connection is closed ends."""
 
     def run(*values: Any) -> Any:
         own = sys.stderr
         sys.stderr = Quiet(own)
         try:
             return worker(*values)
+        except (BrokenPipeError, ConnectionResetError):
+            return CLOSED
         finally:
             sys.stderr = own
 
