@@ -98,7 +98,7 @@ class Fetching(MessageReading):
             self.met(damage)
 
     def met(self, damage: Unreadable) -> None:
-        """Whoever reads without the engine has met a damaged message: set aside for all."""
+        """A reader outside the engine has met a damaged message: set aside for all."""
         row = self.core.state.table.get(damage.number)
         if row is not None and row.lookup_id:
             self._set_aside(damage.number, row, damage)
