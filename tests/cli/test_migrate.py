@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,11 +16,12 @@ import posthouse as ph_module
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands
 from posthouse.cli.migrate.plan import _key, _of_windows
-from posthouse.client.remote.cutover import name_check
+from posthouse.client.remote.cutover import aliases_check, name_check
 from tests.cli.conftest import Posthouse, Result
 from tests.cli.page_lines import run_line
 from tests.client.read_serving import PASSWORD, ReadServing, read_serving
-from tests.client.serving import Serving
+from tests.client.serving import Serving, serving
+from tests.engine.settings import engine_settings
 
 NUMBERS = count()
 EXAMPLES = {name: command.help or "" for name, command in commands(main.program(), "posthouse")}
@@ -184,6 +186,31 @@ def test_a_file_of_something_else_is_refused(
     assert done.code == 1
     assert cause in done.err
     assert moving("plan", wrong).code == 1
+
+
+def test_a_public_queue_is_planned_as_the_directory_has_it(moving: Moving) -> None:
+    guid, name = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b70", f"till-{next(NUMBERS)}"
+    queue = {
+        "path": f"OLDHOST\\{name}",
+        "guid": str(uuid.uuid4()),
+        "label": "Till",
+        "transactional": True,
+        "journaling": True,
+    }
+    document = {"machines": [{"name": "OLDHOST", "guid": guid}], "queues": [queue]}
+    moving.ours.call("POST", "/directory", {"document": document})
+    listed = {"path": queue["path"], "format_name": f"PUBLIC={queue['guid']}", "kind": "public"}
+    machine = {"host": "oldhost", "time": "", "reached": True, "queues": [listed]}
+    inventory = {"format": "posthouse inventory", "version": 1, "made": "", "machines": [machine]}
+    moving.inventory.write_text(json.dumps(inventory))
+    line = moving("plan", moving.inventory, "--json").value
+    assert (line["path"], line["action"]) == (f".\\{name}", "create")
+    assert line["properties"] == {
+        "label": "Till", "transactional": True, "journal": True, "authenticated": False,
+    }  # fmt: skip
+    assert line["unknown"] == ["quota", "journal quota", "privacy", "rights"]
+    moving("plan", moving.inventory, "--apply")
+    assert moving.ours.queue(rf".\{name}").properties().label == "Till"
 
 
 def test_names_and_sizes_of_windows_are_understood() -> None:
@@ -364,6 +391,18 @@ def test_what_is_left_of_a_change_over_is_listed(moving: Moving) -> None:
     rest = moving("switch", "127.0.0.1", "--inventory", moving.inventory, *moving.login())
     assert "queues: ok. all 1 queues are here." in rest.out
     assert "messages there: ok. its queues are empty." in rest.out
+
+
+def test_an_alias_is_seen_by_asking_for_a_queue_under_it(tmp_path: Path) -> None:
+    engine = engine_settings("ALPHA", aliases=("OLDHOST",))
+    with serving(tmp_path / "home", engine=engine) as server, ph_module.connect(server.home) as qm:
+        qm.create_queue(r".\private$\orders")
+        states = [
+            aliases_check(qm, host, "ALPHA", r".\private$\orders").state
+            for host in ("oldhost", "OLDHOST", "other")
+        ]
+        assert states == ["ok", "ok", "left"]
+        assert aliases_check(qm, "oldhost", "ALPHA", None).state == "unknown"
 
 
 def test_a_name_that_leads_elsewhere_is_left_to_do() -> None:

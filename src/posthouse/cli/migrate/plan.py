@@ -127,8 +127,6 @@ class _Planner:
         given, known = planned.properties, self._known.get(_key(path), {})
         if queue.transactional is not None:
             given["transactional"] = queue.transactional
-        elif not known:
-            planned.unknown.append("transactional")
         if queue.journal_messages:
             given["journal"] = True
         public = self._public.get(queue.path.casefold())
@@ -140,6 +138,8 @@ class _Planner:
                 "authenticated": public.authenticated,
             }
         given |= _of_windows(known)
+        if "transactional" not in given:
+            planned.unknown.append("transactional")
         if not known:
             also = () if given.get("journal") else ("journal",)
             have = {"label", "authentication"} if public is not None else set()
