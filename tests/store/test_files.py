@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from posthouse.sim import SimDisk
 from posthouse.store.log import LogStore
+from posthouse.store.read import verified
 from posthouse.store.settings import StoreSettings
 from tests.store.rig import Rig, packet_of
 
@@ -32,15 +33,17 @@ def test_a_file_that_is_read_or_not_yet_synced_stays_open() -> None:
     assert isinstance(store, LogStore)
     first = rig.send()
     rig.keep()
-    reading = store.reading(first)
-    assert reading is not None
+    place = store.ledger.positions.get(first)
+    assert place is not None
+    segment, file = store.pinned(place.segment)
     for _ in range(60):
         rig.send()
         rig.flush()
         store.tidy()
-    assert reading.packet() == packet_of(first)
+    record = verified(file.read(place.offset, place.size), segment.name, place)
+    assert record.endswith(packet_of(first))
     store.sync()
-    reading.close()
+    store.unpin(place.segment)
     rig.check_packets()
     store.close()
     assert all(segment.file is None for segment in store.ledger.segments.values())

@@ -28,12 +28,10 @@ from posthouse.store.maintenance import Upkeep
 from posthouse.store.open_files import SegmentFiles
 from posthouse.store.positions import LogPosition
 from posthouse.store.read import (
-    PinnedRead,
     checked_record,
     follows,
     packets_of,
     unreadable,
-    verified,
 )
 from posthouse.store.recovery import OpenedLog, Recovery
 from posthouse.store.segment import Segment
@@ -246,31 +244,6 @@ class LogStore:
             return checked_record(self._files.open(segment), segment.name, place)
         except OSError as error:
             raise unreadable(segment.name, place.offset, error, place[:3]) from error
-
-    def read_now(self, number: int) -> bytes | None:
-        """The packet if that needs no wait for the disk, else None."""
-        self._writer.check()
-        place = self.ledger.positions.get(number)
-        if place is None:
-            return self.read(number)
-        segment = self._segment(place.segment)
-        data = self._files.open(segment).read_now(place.offset, place.size)
-        if data is None:
-            return None
-        record = verified(data, segment.name, place)
-        return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
-
-    def reading(self, number: int) -> PinnedRead | None:
-        """A read that another thread may carry out; None for an express message.
-
-        Its segment stays until `close`, which is the owner's to call.
-        """
-        self._writer.check()
-        place = self.ledger.positions.get(number)
-        if place is None:
-            return None
-        segment = self._segment(place.segment)
-        return PinnedRead(segment, self._files.open(segment), place)
 
     def read_sender(self, number: int) -> bytes:
         """The verified sender stored with a message."""

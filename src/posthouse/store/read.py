@@ -9,9 +9,8 @@ from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE
-from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT, block_size
+from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT
 from posthouse.store.positions import LogPosition
-from posthouse.store.segment import Segment
 
 WRONG = "the record of a message has a wrong checksum"
 GAP_MAX = 4096  # between two records: cheaper to read than to go around
@@ -20,28 +19,6 @@ RUN_MAX = 1 << 20
 _FRONT = struct.Struct(f"<I{HEADER_SIZE - CRC.size + BLOCK_SIZES_AT}xHH")
 assert _FRONT.size == HEADER_SIZE + ARRIVAL_SIZE
 assert BLOCK_SIZES.format == "<HH"
-
-
-class PinnedRead:
-    """A read of one packet that is carried out elsewhere; it pins the segment meanwhile."""
-
-    __slots__ = ("_file", "_place", "_segment")
-
-    def __init__(self, segment: Segment, file: File, place: LogPosition) -> None:
-        self._segment = segment
-        self._file = file
-        self._place = place
-        segment.pins += 1
-
-    def packet(self) -> bytes:
-        """The packet; in any thread, may wait for the disk."""
-        data = self._file.read(self._place.offset, self._place.size)
-        record = verified(data, self._segment.name, self._place)
-        return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
-
-    def close(self) -> None:
-        """Lets the segment go; the store's owner calls this."""
-        self._segment.pins -= 1
 
 
 def checked_record(file: File, name: str, place: LogPosition) -> bytes:
