@@ -15,9 +15,8 @@ from posthouse.model.errors import InvalidParameter, StatusNotFound
 from posthouse.spark.lakes.columns import LAKE_COLUMNS
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.progress import Progress
-from posthouse.spark.replay_changes import checked_changes
 from posthouse.spark.replaying import Replayed, replay
-from posthouse.spark.selection import check_where, destinations_of
+from posthouse.spark.selection import check_where, checked_changes, destinations_of
 from tests.process.spark_office import SparkOffice, path_of
 from tests.spark.lake_samples import add_rows
 

@@ -31,8 +31,14 @@ from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.queries.guard import guarded_session
-from posthouse.spark.replay_changes import Value, changed, checked_changes
-from posthouse.spark.selection import Selection, check_where, destinations_of
+from posthouse.spark.selection import (
+    Selection,
+    Value,
+    changed,
+    check_where,
+    checked_changes,
+    destinations_of,
+)
 from posthouse.spark.sessions import session
 
 REPLAYS: Final = "replays"
