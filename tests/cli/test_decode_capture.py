@@ -30,10 +30,25 @@ from posthouse.wire.binary.internal import (
 from posthouse.wire.binary.ping import ping_request, ping_response, read_ping
 from posthouse.wire.binary.stream import PacketSplitter, packet_kind
 from posthouse.wire.capture.packets import Endpoint
+from posthouse.wire.ncp.framing import (
+    CREATE_CONNECTION,
+    REPLY,
+    Reply,
+    Request,
+    frame_reply,
+    frame_request,
+    write_reply,
+    write_request,
+    write_subfunction,
+)
+from posthouse.wire.ncp.framing import (
+    REQUEST as NCP_REQUEST,
+)
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.pgm.packets import ODATA, Tsi, pack_data, pack_spm
 from tests.support.capture_files import (
+    CLIENT,
     conversation,
     datagram,
     ip_packet,
@@ -306,6 +321,28 @@ def test_srmp_is_shown_and_would_be_answered() -> None:
     )
     assert kinds(broken) == ["?", "HTTP response"]
     assert own_answers(broken)[0].data.startswith(b"HTTP/1.1 400")
+
+
+def test_ncp_over_tcp_and_udp_is_shown_and_blanked() -> None:
+    asks = write_request(Request(NCP_REQUEST, 1, 7, 1, 23, write_subfunction(0xEE, SECRET)))
+    created = write_request(Request(CREATE_CONNECTION, 0, 0xFFFF, 0, 0, b""))
+    answers = write_reply(Reply(REPLY, 1, 7, 1, 0, 0, SECRET))
+    parts = [
+        (True, frame_request(created)),
+        (True, frame_request(asks)),
+        (False, frame_reply(answers)),
+    ]
+    there = Endpoint("192.0.2.1", 524)
+    frames = conversation(*parts, server=there, size=9)
+    frames += [datagram(CLIENT, there, asks), datagram(there, CLIENT, answers)]
+    made, before, after = copy_of(frames)
+    over_tcp, over_udp = before.sessions
+    assert kinds(over_tcp) == ["NCP Create Service Connection", "NCP Request", "NCP Reply"]
+    assert kinds(over_udp) == ["NCP Request", "NCP Reply"]
+    assert [line.from_client for line in over_udp.lines] == [True, False]
+    assert "bindery" in not_asked(over_tcp)
+    assert SECRET not in made
+    assert [len(one.lines) for one in after.sessions] == [3, 2]
 
 
 def test_http_in_chunks_and_without_a_length() -> None:
