@@ -80,7 +80,7 @@ class Reader(ast.NodeVisitor):
         nodes.append(self._at)
 
     def _define(self, node: Definition) -> None:
-        """Decorators and defaults are the business of whoever defines, the body is its own."""
+        """Decorators and defaults belong to the definer, the body is its own."""
         outside: list[ast.AST] = [*node.decorator_list]
         if isinstance(node, ast.ClassDef):
             outside += [*node.bases, *node.keywords]
