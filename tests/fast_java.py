@@ -74,8 +74,8 @@ def pictured() -> None:
 def _place() -> Path | None:
     """Where the picture of this Java and this Spark is kept; None: they do not allow for one."""
     try:
-        from posthouse.spark.homes import spark_home
         from posthouse.spark.java import java_home
+        from posthouse.spark.worker_home import spark_home
 
         java, home = java_home(), spark_home()
     except (ImportError, RuntimeError):  # no Spark, no Java

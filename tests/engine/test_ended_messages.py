@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import TABLE_ENDED, Change
-from posthouse.engine.transfer.lineages import INSISTS_MS
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.shared_answers import AWAY_S
+from posthouse.engine.transfer.sequence_origins import INSISTS_MS
+from posthouse.engine.transfer.shared_acknowledgments import AWAY_S
 from posthouse.model.message_classes import ACK_RECEIVE, NACK_QUEUE_DELETED, NACK_QUEUE_PURGED
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.srmp.message import SrmpMessage

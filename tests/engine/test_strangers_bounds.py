@@ -9,9 +9,9 @@ import pytest
 
 from posthouse.engine.ledger.records import Change
 from posthouse.engine.transfer.incoming_sequences import NAMES_MAX
-from posthouse.engine.transfer.lineages import INSISTS_MS
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.shared_answers import HOSTS_MAX
+from posthouse.engine.transfer.sequence_origins import INSISTS_MS
+from posthouse.engine.transfer.shared_acknowledgments import HOSTS_MAX
 from posthouse.model.bounded_tables import Shared
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
@@ -179,7 +179,7 @@ def test_copies_of_answers_are_kept_for_few_hosts(rig: EastRig) -> None:
 def test_a_turn_copies_a_limited_number_of_answers(
     rig: EastRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posthouse.engine.transfer.shared_answers.COPIES_MAX", 3)
+    monkeypatch.setattr("posthouse.engine.transfer.shared_acknowledgments.COPIES_MAX", 3)
     with_final_answers(rig, 5)
     share(rig, "10.6.6.6")
     assert waiting(rig)["10.6.6.6"] == 3

@@ -10,9 +10,9 @@ from posthouse.directory import objects
 from posthouse.engine.ledger.records import TABLE_INCOMING, TABLE_PLACES, Change
 from posthouse.engine.machine import health
 from posthouse.engine.messages.acknowledgments import ORDER_ACK_S
-from posthouse.engine.transfer.lineages import INSISTS_MS, LASTING_S
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.shared_answers import AWAY_S
+from posthouse.engine.transfer.sequence_origins import INSISTS_MS, LASTING_S
+from posthouse.engine.transfer.shared_acknowledgments import AWAY_S
 from posthouse.wire.packet.glance import glance_all
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
+from posthouse.spark.worker_home import spark_home
 from tests.process.offices import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from posthouse.spark.homes import spark_home
+from posthouse.spark.worker_home import spark_home
 from tests.process.spark_cluster import descendants
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.spark.homes import spark_home
+from posthouse.spark.worker_home import spark_home
 from tests import fast_java
 from tests.conftest import Dose
 from tests.process.offices import wait_until

@@ -12,7 +12,7 @@ from posthouse.engine.pipelines import groups
 from posthouse.engine.pipelines.stage import PublishResult, Query
 from posthouse.engine.pipelines.stages import Stages
 from posthouse.protocols.handlers import read_plans as handlers_plan
-from posthouse.spark import places, sink
+from posthouse.spark import queue_selection, sink
 from posthouse.spark import stream_planner as course
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.stream_planner import Course
@@ -95,7 +95,7 @@ def two_writes_are_one(patch: Patch) -> None:
 
 def names_may_be_shared(patch: Patch) -> None:
     """Two queue managers of one computer name are read together (W1)."""
-    for module in (course, places):
+    for module in (course, queue_selection):
         patch.setattr(module, "check_names", lambda endpoints: None)
 
 

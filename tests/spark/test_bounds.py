@@ -166,7 +166,7 @@ def test_several_queue_managers_are_asked_at_the_same_time() -> None:
     """Each waits until all have been asked."""
     from threading import Barrier
 
-    from posthouse.spark.places import beside_each_other
+    from posthouse.spark.queue_selection import beside_each_other
 
     barrier = Barrier(3, timeout=60)
 

@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import InputPartition
 
-from posthouse.spark.homes import spark_home
+from posthouse.spark.worker_home import spark_home
 from tests.process.offices import wait_until
 from tests.process.spark_cluster import descendants
 from tests.spark import call_order

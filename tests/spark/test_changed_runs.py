@@ -22,7 +22,7 @@ from posthouse.spark import settle
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset, offset_of
 from posthouse.spark.options import source_options
-from posthouse.spark.portions import DataLoss, read_portion
+from posthouse.spark.read_tasks import DataLoss, read_portion
 from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 

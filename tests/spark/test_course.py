@@ -21,7 +21,7 @@ from posthouse.spark import settle
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import source_options
-from posthouse.spark.portions import DataLoss, Portion, read_portion
+from posthouse.spark.read_tasks import DataLoss, Portion, read_portion
 from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 

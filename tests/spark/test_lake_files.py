@@ -21,7 +21,7 @@ from posthouse.spark.lakes.columns import LAKE_COLUMNS, PARTED_BY
 from posthouse.spark.lakes.compaction import compact, rewritten
 from posthouse.spark.lakes.disk import Disk
 from posthouse.spark.lakes.files import KEEP_S, FilesGone, LakeFiles
-from posthouse.spark.lakes.places import lake_place
+from posthouse.spark.lakes.lake_paths import lake_place
 from tests.spark.lake_samples import (
     DAY,
     NOON,

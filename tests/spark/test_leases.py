@@ -20,7 +20,7 @@ from posthouse.spark import leases as module
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import CONSUME, Leases, Worker
 from posthouse.spark.options import Manager
-from posthouse.spark.places import Place
+from posthouse.spark.queue_selection import Place
 from posthouse.spark.reader_names import _began as began
 from posthouse.spark.reader_names import is_dead, reader_name
 from tests.process.spark_office import SparkOffice

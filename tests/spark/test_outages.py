@@ -14,13 +14,13 @@ import pytest
 from posthouse.client import admin_http as bulk_http
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import QueueNotFound
-from posthouse.spark import leases, reach
+from posthouse.spark import leases, manager_availability
 from posthouse.spark import stream_planner as course
 from posthouse.spark.data_loss import DataLoss
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import source_options
-from posthouse.spark.portions import Portion, read_portion
+from posthouse.spark.read_tasks import Portion, read_portion
 from posthouse.spark.stream_planner import Course
 from tests.process.spark_office import SparkOffice, path_of
 
@@ -103,7 +103,7 @@ def branch(tmp_path: Path) -> Iterator[SparkOffice]:
 @pytest.fixture
 def pair(frail: SparkOffice, branch: SparkOffice, monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Both of them, with a queue each; one that is away is looked for again at once."""
-    monkeypatch.setattr(reach, "PAUSE_LAST_S", 0.0)
+    monkeypatch.setattr(manager_availability, "PAUSE_LAST_S", 0.0)
     monkeypatch.setattr(course, "LOOK_S", 0.0)
     monkeypatch.setattr(leases, "is_dead", lambda owner: True)  # of readers that came before
     for office in (frail, branch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.spark.portions import PORTION_BYTES, portion_bytes
+from posthouse.spark.read_tasks import PORTION_BYTES, portion_bytes
 
 
 def test_little_is_cut_into_as_many_as_were_asked_for() -> None:

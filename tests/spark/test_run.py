@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from posthouse.model.errors import InvalidParameter, QueueNotFound
-from posthouse.spark.running import Output, load, run
+from posthouse.spark.pipeline_runner import Output, load, run
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:

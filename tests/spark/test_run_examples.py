@@ -16,7 +16,7 @@ from pyspark.pipelines.graph_element_registry import (
 )
 from pyspark.pipelines.output import Output
 
-from posthouse.spark.running import run
+from posthouse.spark.pipeline_runner import run
 from tests.process.spark_office import SparkOffice, path_of
 
 if TYPE_CHECKING:

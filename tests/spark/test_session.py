@@ -13,8 +13,8 @@ from setuptools import find_packages
 
 from posthouse.spark import SparkMissing, java
 from posthouse.spark import session as session_of
-from posthouse.spark.homes import spark_home
 from posthouse.spark.sessions import is_local, settings, sockets_are_safe
+from posthouse.spark.worker_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

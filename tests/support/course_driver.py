@@ -9,7 +9,7 @@ from pathlib import Path
 from posthouse.spark.limits import Limits
 from posthouse.spark.offsets import StreamOffset, offset_of
 from posthouse.spark.options import source_options
-from posthouse.spark.portions import read_portion
+from posthouse.spark.read_tasks import read_portion
 from posthouse.spark.stream_planner import Course
 
 

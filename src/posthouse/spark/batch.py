@@ -14,9 +14,9 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.spark.bounds import Bounds
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.options import LATEST, SourceOptions, source_options
-from posthouse.spark.places import Place, found_places, number_of
 from posthouse.spark.plain_errors import plain_errors
-from posthouse.spark.portions import Extent, check_loss, counted, portions, read_portion
+from posthouse.spark.queue_selection import Place, found_places, number_of
+from posthouse.spark.read_tasks import Extent, check_loss, counted, portions, read_portion
 from posthouse.spark.schema import check_schema, never_null, values_are_texts
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from posthouse.client.arrow_read import RowChoice
 from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import CLASS_CODE_MAX, class_code
-from posthouse.spark.places import Place
+from posthouse.spark.queue_selection import Place
 
 ALL: Final = (1 << 63) - 1
 SECONDS_MAX: Final = (1 << 32) - 1

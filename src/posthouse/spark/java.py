@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from posthouse.spark.homes import cache_folder
+from posthouse.spark.worker_home import cache_folder
 
 MAJOR_MIN: Final = 17
 VECTOR_MODULE: Final = "jdk.incubator.vector"

@@ -19,7 +19,7 @@ from posthouse.client.errors import ClientConnectionError
 from posthouse.client.groups import Claim, GroupReader, GroupState
 from posthouse.model.errors import ServiceNotAvailable, SharingViolation
 from posthouse.spark.endpoint import GONE, Endpoint
-from posthouse.spark.places import Place
+from posthouse.spark.queue_selection import Place
 from posthouse.spark.reader_names import is_dead
 
 CONSUME: Final = "consume"

@@ -13,7 +13,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.client.admin_http import BulkHttp
-from posthouse.spark import running
+from posthouse.spark import pipeline_runner
 from posthouse.spark.endpoint import http_now
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Watch
@@ -119,9 +119,9 @@ def run(
     follow: bool = False,
     progress: Watch | None = None,
     stop: threading.Event | None = None,
-) -> list[running.Output]:
+) -> list[pipeline_runner.Output]:
     """Runs a file of functions decorated by `posthouse.spark.flows`; tables go to `out`."""
-    return running.run(
+    return pipeline_runner.run(
         os.fspath(file),
         os.fspath(out),
         spark=_session("run", spark, master),

@@ -20,8 +20,8 @@ from posthouse.model.text import excerpt
 from posthouse.spark.failures import cause_of
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.table import arrived, may_match, read_files
-from posthouse.spark.places import key_of
 from posthouse.spark.queries.guard import Guard, Statement
+from posthouse.spark.queue_selection import key_of
 
 ORIGIN: Final = "origin"
 """As a destination: the queue that each message was in; its queue, if that was a journal."""

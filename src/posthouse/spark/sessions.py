@@ -7,9 +7,9 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
-from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
 from posthouse.spark.quiet_daemon import MODULE as DAEMON
+from posthouse.spark.worker_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from posthouse.spark.limits import default_limit, limits_of
 from posthouse.spark.offsets import offset_of
 from posthouse.spark.options import LATEST, source_options
 from posthouse.spark.plain_errors import plain_errors
-from posthouse.spark.portions import read_portion
+from posthouse.spark.read_tasks import read_portion
 from posthouse.spark.schema import check_schema, never_null, values_are_texts
 from posthouse.spark.stream_planner import Course
 

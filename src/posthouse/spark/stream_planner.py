@@ -30,9 +30,10 @@ from posthouse.spark.data_loss import (
 from posthouse.spark.endpoint import Endpoint
 from posthouse.spark.leases import CONSUME, OBSERVE, Leases, claimed_through
 from posthouse.spark.limits import Limits, shares
+from posthouse.spark.manager_availability import Reach
 from posthouse.spark.offsets import StreamOffset
 from posthouse.spark.options import SourceOptions
-from posthouse.spark.places import (
+from posthouse.spark.queue_selection import (
     Place,
     Places,
     check_asked,
@@ -44,8 +45,7 @@ from posthouse.spark.places import (
     urls_of,
     wanted_of,
 )
-from posthouse.spark.portions import Extent, Portion, counted, portions
-from posthouse.spark.reach import Reach
+from posthouse.spark.read_tasks import Extent, Portion, counted, portions
 from posthouse.spark.reader_names import reader_name
 
 WAIT_MS: Final = 100  # for something new; Spark asks again at once

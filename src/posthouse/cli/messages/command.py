@@ -12,6 +12,7 @@ from posthouse.api.types import (
     LOOKUP_ID_MAX,
     LOOKUP_IDS_MAX,
     BulkJson,
+    ErrorBody,
     ExplainJson,
     ResendBody,
     SelectBody,
@@ -24,14 +25,24 @@ from posthouse.cli.messages import files as message_files
 from posthouse.cli.messages.failures import return_messages
 from posthouse.cli.messages.output import Hex, Output, Raw
 from posthouse.cli.messages.pulled import is_here, pull_some
-from posthouse.cli.messages.remote_messages import move_far
-from posthouse.cli.messages.selection import LookupIds, Source, Where, chosen, found_messages
+from posthouse.cli.messages.selection import (
+    LookupIds,
+    Source,
+    Where,
+    check,
+    chosen,
+    found_messages,
+)
 from posthouse.cli.messages.view import COLUMNS, as_json, row
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
 from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
+from posthouse.client.msmq import RemoteQueue
+from posthouse.formats.search import content_of
+from posthouse.model.errors import MessageNotFound, QueueError
+from posthouse.model.filters import parse_filter
 
 ROWS_SHOWN = 1000
 MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
@@ -202,7 +213,7 @@ def move(
                 manager.queue(far.queue_name(source)),
                 manager.queue(far.queue_name(destination)),
             )
-            moved = move_far(*queues, where, lookup_ids, dry_run=dry_run)
+            moved = _move_far(*queues, where, lookup_ids, dry_run=dry_run)
             _tell(remote, "move", moved, named=bool(lookup_ids))
         return
     lookup_id_list = chosen(remote, source, where, lookup_ids)
@@ -360,3 +371,48 @@ def _tell(remote: Remote, verb: str, result: BulkJson, *, named: bool) -> None:
         )
     if result.error or (result.gone and named):
         raise typer.Exit(REFUSED)
+
+
+# -- messages of another computer, one after the other
+
+
+def _chosen_far(queue: RemoteQueue, where: str | None, lookup_ids: list[int] | None) -> list[int]:
+    """The lookup ids of the messages meant; a filter is applied here."""
+    check(where, lookup_ids)
+    if lookup_ids:
+        return list(dict.fromkeys(lookup_ids))
+    if where is None:
+        return [message.lookup_id for message in queue.browse(body_max=0)]
+    matches = parse_filter(where, content_of).matches
+    return [message.lookup_id for message in queue.browse() if matches(message.to_json())]
+
+
+def _move_far(
+    source: RemoteQueue,
+    target: RemoteQueue,
+    where: str | None,
+    lookup_ids: list[int] | None,
+    *,
+    dry_run: bool,
+) -> BulkJson:
+    """Moves messages; one that is gone is counted, one that is refused stays and is reported."""
+    meant = _chosen_far(source, where, lookup_ids)
+    done = gone = refused = 0
+    first: QueueError | None = None
+    for lookup_id in () if dry_run else meant:
+        try:
+            source.move(lookup_id, target)
+            done += 1
+        except MessageNotFound:
+            gone += 1
+        except QueueError as error:
+            refused += 1
+            first = first or error
+            if not done:
+                break  # all of them would be refused
+    told = None
+    if first is not None:
+        told = ErrorBody(code=first.code, name=first.name, cause=first.cause, remedy=first.remedy)
+    return BulkJson(
+        matched=len(meant), done=done, gone=gone, refused=refused, error=told, dry_run=dry_run
+    )

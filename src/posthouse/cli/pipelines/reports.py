@@ -325,7 +325,7 @@ def run_file(
     """
     need_spark()
     from posthouse.cli.pipelines.command import watched
-    from posthouse.spark.running import run
+    from posthouse.spark.pipeline_runner import run
 
     with (
         reached(remote, "operate") as place,

@@ -26,8 +26,8 @@ from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.order_queue_names import OrderQueueNames
-from posthouse.engine.transfer.owed_answers import OwedAnswers
-from posthouse.engine.transfer.shared_answers import AWAY_S, SharedAnswers
+from posthouse.engine.transfer.pending_acknowledgments import OwedAnswers
+from posthouse.engine.transfer.shared_acknowledgments import AWAY_S, SharedAnswers
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import (

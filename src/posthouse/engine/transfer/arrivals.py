@@ -11,9 +11,9 @@ from posthouse.engine.ledger.rows import DELIVERY, FINAL_ACK
 from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
-from posthouse.engine.transfer.lineages import SequenceClaim, Standing, last_of, places_key
 from posthouse.engine.transfer.message_history import OTHER, MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.sequence_origins import SequenceClaim, Standing, last_of, places_key
 from posthouse.model.message_classes import CLASS_BITS
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest

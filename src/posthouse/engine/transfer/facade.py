@@ -8,7 +8,6 @@ from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
-from posthouse.engine.transfer.lineages import TurnedAway
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_queues import Transfer
 from posthouse.engine.transfer.outgoing_sequences import (
@@ -19,6 +18,7 @@ from posthouse.engine.transfer.outgoing_sequences import (
 from posthouse.engine.transfer.peer_clocks import ClockDifference, Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.sequence_origins import TurnedAway
 from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
 from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.engine.transfer.srmp.state import Srmp

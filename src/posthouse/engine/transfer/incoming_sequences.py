@@ -13,7 +13,7 @@ from posthouse.engine.ledger.records import TABLE_INCOMING, Change
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.ended_messages import EndedMessages, message_key
-from posthouse.engine.transfer.lineages import Lineages, places_key, rank
+from posthouse.engine.transfer.sequence_origins import Lineages, places_key, rank
 from posthouse.model.address_prefixes import source_of
 from posthouse.model.bounded_tables import Shared
 from posthouse.model.errors import QueueError

@@ -27,7 +27,7 @@ from posthouse.engine.ledger.rows import (
 )
 from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
-from posthouse.engine.transfer.allowed_answers import AllowedAnswers
+from posthouse.engine.transfer.acknowledgment_targets import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
     RELAYED,
     ArrivalRun,
@@ -42,12 +42,12 @@ from posthouse.engine.transfer.arrivals import (
     source_of,
 )
 from posthouse.engine.transfer.connect_targets import Targets
-from posthouse.engine.transfer.final_answers import FinalAnswers
+from posthouse.engine.transfer.final_acknowledgments import FinalAnswers
 from posthouse.engine.transfer.forwarding import NO_ROOM, Forwarding
-from posthouse.engine.transfer.lineages import places_key
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
+from posthouse.engine.transfer.sequence_origins import places_key
 from posthouse.engine.transfer.signed_history import Copy, SignedHistory, SignedMessage
 from posthouse.engine.transfer.source_check import Speakers
 from posthouse.model.errors import (

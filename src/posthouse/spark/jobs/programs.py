@@ -23,9 +23,9 @@ from typing import Final, NamedTuple
 from posthouse.qms import namespaces
 from posthouse.qms.commands import Command, about, clean_environment, fetched, run
 from posthouse.qms.queue_server import JobFailed, Task
-from posthouse.spark.homes import spark_home
 from posthouse.spark.java import java_home
 from posthouse.spark.sessions import is_local
+from posthouse.spark.worker_home import spark_home
 
 NOBODY: Final = "nobody"
 _PYTHON: Final = Path(sys.executable).resolve()

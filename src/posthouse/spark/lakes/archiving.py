@@ -32,8 +32,8 @@ from posthouse.spark.lakes.source import FORMAT, LAKE, STORAGE, ArchiveSource, f
 from posthouse.spark.lakes.state import LakeState
 from posthouse.spark.last_batch import settle
 from posthouse.spark.options import SourceOptions, source_options
-from posthouse.spark.places import asked_of
 from posthouse.spark.progress import Meter, Watch
+from posthouse.spark.queue_selection import asked_of
 from posthouse.spark.sessions import session
 
 GROUP: Final = "archive"

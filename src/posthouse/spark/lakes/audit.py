@@ -28,8 +28,8 @@ from posthouse.model.errors import InvalidParameter, QueueError, SharingViolatio
 from posthouse.model.message_classes import NORMAL, REPORT
 from posthouse.model.message_ids import NULL_MESSAGE_ID, MessageId
 from posthouse.spark.lakes.disk import Disk
+from posthouse.spark.lakes.lake_paths import lake_place
 from posthouse.spark.lakes.log import NO_HOOKS, Conflict, LakeLog
-from posthouse.spark.lakes.places import lake_place
 
 NAME: Final = "audit"
 POSITION: Final = "posthouse.audit:"

@@ -26,9 +26,9 @@ from posthouse.spark.lakes.columns import LAKE_COLUMNS, PARTED_BY
 from posthouse.spark.lakes.conversion import convert, has_manifest
 from posthouse.spark.lakes.creation import create_table, set_managers
 from posthouse.spark.lakes.disk import Disk
+from posthouse.spark.lakes.lake_paths import lake_place
 from posthouse.spark.lakes.log import LOG, NO_HOOKS, OURS, Conflict, LakeLog
 from posthouse.spark.lakes.parquet_files import FILE_NAME, QueueFiles, add_action
-from posthouse.spark.lakes.places import lake_place
 from posthouse.spark.lakes.state import LakeFile, LakeState, progress
 
 KEEP_S: Final = 7 * 86_400  # as long as readers may go on with an older version

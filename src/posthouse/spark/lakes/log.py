@@ -23,7 +23,7 @@ from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError
 
 from posthouse.spark.lakes.disk import FOLDER_MODE, Disk, locked
-from posthouse.spark.lakes.places import LakePlace
+from posthouse.spark.lakes.lake_paths import LakePlace
 
 LOG: Final = "_delta_log"
 LAST_CHECKPOINT: Final = "_last_checkpoint"

@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 from posthouse.spark.lakes.columns import LAKE_COLUMNS, conformed
 from posthouse.spark.lakes.disk import Disk
-from posthouse.spark.lakes.places import LakePlace
+from posthouse.spark.lakes.lake_paths import LakePlace
 from posthouse.spark.lakes.state import US_PER_S, LakeFile
 
 # What files of a lake are called: nothing else is ever touched. The second is by version 0.1, the

@@ -21,7 +21,7 @@ from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.parquet_files import QueueFiles
 from posthouse.spark.lakes.state import LakeFile
-from posthouse.spark.portions import Portion, read_portion
+from posthouse.spark.read_tasks import Portion, read_portion
 from posthouse.spark.schema import message_schema
 from posthouse.spark.stream import StreamReader
 

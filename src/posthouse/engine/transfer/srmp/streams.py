@@ -23,8 +23,8 @@ from posthouse.engine.transfer.incoming_sequences import HEIRS_MAX, came_from
 from posthouse.engine.transfer.incoming_sequences import (
     IncomingTransactionalTransferInfo as Incoming,
 )
-from posthouse.engine.transfer.lineages import SequenceClaim, Standing, places_key, rank
-from posthouse.engine.transfer.shared_answers import AWAY_S, COPIES_MAX
+from posthouse.engine.transfer.sequence_origins import SequenceClaim, Standing, places_key, rank
+from posthouse.engine.transfer.shared_acknowledgments import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import DirectName, parse_format_name

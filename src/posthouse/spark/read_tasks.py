@@ -20,7 +20,7 @@ from posthouse.spark.data_loss import DataLoss as DataLoss
 from posthouse.spark.data_loss import check_loss as check_loss
 from posthouse.spark.endpoint import Endpoint, borrowed
 from posthouse.spark.options import Manager, SourceOptions
-from posthouse.spark.places import Place
+from posthouse.spark.queue_selection import Place
 from posthouse.spark.schema import promised
 
 if TYPE_CHECKING:
