@@ -2,7 +2,7 @@
 
 Moving: messages are locked at the source (R_StartReceive), offered to the queue manager here, and
 ended at the source (R_EndReceive) when they are durable here. Where the answer to an end does not
-come, the source is asked for that message by its lookup identifier: one that is still there is
+come, the source is asked for that message by its lookup id: one that is still there is
 offered and ended once more. Copying looks at messages and ends none.
 
 Nothing is ended at the source that the queue manager here has not confirmed. So a run may be killed
@@ -50,7 +50,7 @@ class PullCounts(msgspec.Struct):
     known: int = 0  # were here already
     ended: int = 0  # at the source
     refused: int = 0  # stay at the source
-    asked_again: int = 0  # by lookup identifier, after the answer to an end was lost
+    asked_again: int = 0  # by lookup id, after the answer to an end was lost
     bytes: int = 0
 
 
@@ -122,7 +122,7 @@ class QueuePull:
         self._told = told
         self._speed = Speed(rate)
         self._limit = limit
-        self._doubts: dict[int, None] = {}  # lookup identifiers whose end was not confirmed
+        self._doubts: dict[int, None] = {}  # lookup ids whose end was not confirmed
         self._doubted = 0
         self._held: list[LockedMessage] = []  # refused here: locked, so that reads go past them
         self._known_before = 0
@@ -146,7 +146,7 @@ class QueuePull:
         return self.counts
 
     def move_some(self, lookup_ids: Sequence[int]) -> PullCounts:
-        """The messages with these lookup identifiers, as far as they are there."""
+        """The messages with these lookup ids, as far as they are there."""
         self._known_before = self._run.known_of_machine()
         try:
             for at in range(0, len(lookup_ids), CHUNK):
@@ -161,7 +161,7 @@ class QueuePull:
         return take_by_lookup(self._queue, self._opened(), lookup_ids)
 
     def copy_some(self, lookup_ids: Sequence[int]) -> PullCounts:
-        """Copies of the messages with these lookup identifiers, as far as they are there."""
+        """Copies of the messages with these lookup ids, as far as they are there."""
         self._known_before = self._run.known_of_machine()
         for at in range(0, len(lookup_ids), CHUNK):
             self._copy_some(list(lookup_ids[at : at + CHUNK]), set())
@@ -274,7 +274,7 @@ class QueuePull:
             raise self.refusal
 
     def _end(self, locked: list[LockedMessage]) -> None:
-        """R_EndReceive. Those whose answer does not come are asked for by lookup identifier."""
+        """R_EndReceive. Those whose answer does not come are asked for by lookup id."""
         queue, ends = self._queue, []
         self._doubts.update(dict.fromkeys(map(_lookup_id, locked)))
         with suppress(LinkLost):

@@ -46,7 +46,7 @@ class PullDifferences(msgspec.Struct):
 
 
 def digest_of(message: Message) -> int:
-    """What a message is known by beside its lookup identifier."""
+    """What a message is known by beside its lookup id."""
     return message_digest(message.packet, message.message_class)
 
 

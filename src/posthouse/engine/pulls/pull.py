@@ -1,6 +1,6 @@
 """What is kept of a pull: the queue elsewhere that it reads, and which messages it has taken.
 
-A message is known by its lookup identifier there. Beside each identifier stands a digest of the
+A message is known by its lookup id there. Beside each identifier stands a digest of the
 message, by which a message that comes again is told from another one under the same identifier.
 """
 
@@ -42,7 +42,7 @@ class PullDefinition(msgspec.Struct, array_like=True):
 
 
 class PullEntry(NamedTuple):
-    """A message that was taken: its lookup identifier at the source, and its digest."""
+    """A message that was taken: its lookup id at the source, and its digest."""
 
     lookup_id: int
     digest: int

@@ -1,6 +1,6 @@
 """Pulls: messages of queues elsewhere become messages of queues here, each once.
 
-The reader of the source offers its messages with their lookup identifiers there. Those that are
+The reader of the source offers its messages with their lookup ids there. Those that are
 new become available, and a page of entries that names them is in the same CHANGE: after a crash
 both are there or neither. So the source may be told to forget a message when the offer is answered,
 and a message that comes again, because the source was not told or lost the end, is known.

@@ -63,7 +63,7 @@ def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> 
 
 
 def message_digest(packet: bytes, message_class: int) -> int:
-    """Eight bytes by which a message that was pulled is known beside its lookup identifier.
+    """Eight bytes by which a message that was pulled is known beside its lookup id.
 
     The class of a dead letter is not in its packet, and counts as well.
     """
