@@ -401,16 +401,24 @@ class Ledger:
             lock.holder.held.discard(number)
         return lock
 
-    def lock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
-        """Several messages are a reader's until they end them."""
+    def lock_all(
+        self,
+        queue: Queue,
+        numbers: list[int],
+        holder: OpenQueueDescriptor,
+        *,
+        allow_peek: bool = False,
+    ) -> None:
+        """Messages are a reader's until they end them."""
         locks = self.locks
         assert locks.keys().isdisjoint(numbers)
-        locks.update({number: Lock(None, holder) for number in numbers})
+        locks.update({number: Lock(None, holder, allow_peek=allow_peek) for number in numbers})
         queue.locked += len(numbers)
+        self.peekable_locks += len(numbers) if allow_peek else 0
         holder.held.update(numbers)
 
     def unlock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
-        """Unlock several messages of one reader."""
+        """Unlock messages of one reader."""
         pop, held = self.locks.pop, self.state.calendar.held
         for number in numbers:
             lock = pop(number)

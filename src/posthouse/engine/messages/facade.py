@@ -247,10 +247,27 @@ class MessagesFacade:
             return reading.row(found).size
         return 0
 
-    def dequeue_messages_end(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
-        """Dequeue Message End, positive, for many: all of them or none."""
+    def dequeue_messages_end(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_ids: list[int],
+        *,
+        positive: bool = True,
+        message_class: int = ACK_RECEIVE,
+        in_transactions: bool = True,
+    ) -> None:
+        """Dequeue Message End (3.1.7.1.12) of several reads: all of them or none.
+
+        Without `in_transactions` a read inside a transaction is refused: it ends with that.
+        """
         self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        self.reading.end_many(descriptor, lookup_ids)
+        self.reading.end(
+            descriptor,
+            lookup_ids,
+            positive=positive,
+            message_class=message_class,
+            in_transactions=in_transactions,
+        )
 
     def dequeue_message_end(
         self,
@@ -261,9 +278,8 @@ class MessagesFacade:
         message_class: int = ACK_RECEIVE,
     ) -> None:
         """Dequeue Message End (3.1.7.1.12); a rejection is positive with that class."""
-        self.opening.check(descriptor, QueueAccessType.RECEIVE)
-        self.reading.end_dequeue(
-            descriptor, lookup_id, positive=positive, message_class=message_class
+        self.dequeue_messages_end(
+            descriptor, [lookup_id], positive=positive, message_class=message_class
         )
 
     def read_message_by_lookup_identifier(

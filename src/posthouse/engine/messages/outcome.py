@@ -154,11 +154,21 @@ class MessageOutcomes:
             self.core.transfer.sequences.left(queue, row)
             self.core.effects.active.add(queue.number)  # it may be empty, and needs nobody then
 
-    def received_run(self, queue: Queue, numbers: list[int], rows: list[Row]) -> bool:
-        """Messages that were received and leave nothing behind end together.
+    def received(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+        """Readers have received messages: they end together where they leave nothing behind."""
+        core = self.core
+        if len(numbers) == 1:
+            self.delete(queue, numbers[0], rows[0], ACK_RECEIVE)
+        elif self._may_end_together(queue, numbers, rows):
+            core.end_run(numbers, rows, RECEIVED)
+        else:
+            with core.untold():  # who waits for what their ends bring comes after all of them
+                for number, row in zip(numbers, rows, strict=True):
+                    self.delete(queue, number, row, ACK_RECEIVE)
+            core.tell()
 
-        False, and nothing done, if any of them is not of that kind.
-        """
+    def _may_end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> bool:
+        """Whether received messages, in queue order, have one priority and leave nothing."""
         state = self.core.state
         if (
             not rows
@@ -171,10 +181,11 @@ class MessageOutcomes:
             return False
         priority, last = rows[0].priority, 0
         for row in rows:
-            if row[12] or row[2] != NEVER or row[10] != priority or row[0] <= last:
+            if row.wants or row.expires != NEVER or row.priority != priority:
                 return False
-            last = row[0]
-        self.core.end_run(numbers, rows, RECEIVED)
+            if row.lookup_id <= last:
+                return False
+            last = row.lookup_id
         return True
 
     def _journal(self, queue: Queue, message_class: int) -> Queue | None:

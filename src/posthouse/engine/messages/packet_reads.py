@@ -133,6 +133,13 @@ class Fetching(MessageReading):
             self.damage.read(number)
         return super().read_of(number, row)
 
+    def reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
+        """What a reader of several gets; what was damaged once and can be read is not any more."""
+        if self.core.unreadable and len(numbers) > 1:
+            for number in self.core.unreadable.intersection(numbers):
+                self.damage.read(number)
+        return super().reads_of(numbers, rows)
+
     def dequeue_many(
         self,
         descriptor: OpenQueueDescriptor,
@@ -162,7 +169,10 @@ class Fetching(MessageReading):
         except Unreadable:
             numbers = self._fetch_each(numbers)
             rows = core.state.table.rows(numbers)
-        return self.take_all(queue, numbers, rows, transaction, descriptor, two_phase=two_phase)
+        if queue.claim is None:
+            for row in rows:  # whatever stands in front of these is locked
+                queue.state.order.lane(row.priority).floor = row.lookup_id + 1
+        return self.take(queue, numbers, rows, transaction, descriptor, two_phase=two_phase)
 
     def _within(
         self, numbers: list[int], rows: list[Row], room: int | None

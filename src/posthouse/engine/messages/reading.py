@@ -199,25 +199,29 @@ class MessageReading:
     def take(
         self,
         queue: Queue,
-        number: int,
+        numbers: list[int],
+        rows: list[Row],
         transaction: Transaction | None,
         holder: OpenQueueDescriptor,
         *,
         two_phase: bool,
         allow_peek: bool = False,
-    ) -> Read:
-        """A message goes to a reader: locked by its transaction or until its end, or deleted."""
-        core, row = self.core, self.row(number)
-        read = self.read_of(number, row)
+    ) -> list[Read]:
+        """Messages go to a reader: locked by its transaction or until their end, or deleted.
+
+        Of several the packets have been fetched.
+        """
+        core, reads = self.core, self.reads_of(numbers, rows)
         if transaction is not None:
-            core.transactions.add_dequeue(
-                transaction, queue, number, holder=holder, allow_peek=allow_peek
-            )
+            for number in numbers:
+                core.transactions.add_dequeue(
+                    transaction, queue, number, holder=holder, allow_peek=allow_peek
+                )
         elif two_phase:
-            core.lock(queue, number, Lock(None, holder, allow_peek=allow_peek))
+            core.lock_all(queue, numbers, holder, allow_peek=allow_peek)
         else:
-            core.outcomes.delete(queue, number, row, ACK_RECEIVE)
-        return read
+            core.outcomes.received(queue, numbers, rows)
+        return reads
 
     def dequeue(
         self,
@@ -239,9 +243,12 @@ class MessageReading:
         else:
             found = self.first(queue)
         if found is not None:
-            read = self.take(queue, found[1], transaction, descriptor, two_phase=two_phase)
+            place, number = found
+            (read,) = self.take(
+                queue, [number], [self.row(number)], transaction, descriptor, two_phase=two_phase
+            )
             if cursor is not None:
-                cursor.advance(CursorEvent.DEQUEUED, found[0])
+                cursor.advance(CursorEvent.DEQUEUED, place)
             return read
         self.core.waiting.wait(
             queue,
@@ -258,35 +265,10 @@ class MessageReading:
             cursor.advance(CursorEvent.DEQUEUE_WAITS)
         return None
 
-    def take_all(
-        self,
-        queue: Queue,
-        numbers: list[int],
-        rows: list[Row],
-        transaction: Transaction | None,
-        holder: OpenQueueDescriptor,
-        *,
-        two_phase: bool,
-    ) -> list[Read]:
-        """Dequeue the first available messages of a queue, in queue order."""
-        core = self.core
-        if queue.claim is None:
-            for row in rows:  # whatever stands in front of these is locked
-                queue.state.order.lane(row.priority).floor = row.lookup_id + 1
-        reads = self._reads_of(numbers, rows)
-        if transaction is not None:
-            for number in numbers:
-                core.transactions.add_dequeue(transaction, queue, number, holder=holder)
-        elif two_phase:
-            core.lock_all(queue, numbers, holder)
-        elif not core.outcomes.received_run(queue, numbers, rows):
-            with core.untold():  # who waits for what their ends bring comes after all of them
-                for number, row in zip(numbers, rows, strict=True):
-                    core.outcomes.delete(queue, number, row, ACK_RECEIVE)
-            core.tell()
-        return reads
-
-    def _reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
+    def reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
+        """What a reader of several gets, whose packets have been fetched; or of one."""
+        if len(numbers) == 1:
+            return [self.read_of(numbers[0], rows[0])]
         senders = self.core.effects.senders
         reads = [
             read_of_row(number, row, senders[number])
@@ -329,66 +311,63 @@ class MessageReading:
         ):
             raise TransactionUsage(f"the queue {queue.name} is not transactional")
 
-    def end_dequeue(
+    def end(
         self,
         descriptor: OpenQueueDescriptor,
-        lookup_id: int,
+        lookup_ids: list[int],
         *,
-        positive: bool,
+        positive: bool = True,
         message_class: int = ACK_RECEIVE,
+        in_transactions: bool = True,
     ) -> None:
-        """Dequeue Message End (3.1.7.1.12)."""
-        queue = descriptor.target()
+        """Dequeue Message End (3.1.7.1.12) of one message or of many: all of them or none."""
+        core, queue = self.core, descriptor.target()
         check_end(queue, message_class)
-        number, lock = self._held(queue, descriptor, lookup_id)
-        if lock.transaction is not None:
-            self._end_in_transaction(lock.transaction, queue, number, positive, message_class)
-        elif positive:
-            row = self.row(number)
-            self.core.unlock(queue, number)
-            self.core.outcomes.delete(queue, number, row, message_class)
-        else:
-            self.give_back(queue, number)
+        received = positive and message_class == ACK_RECEIVE
+        numbers = self._held(queue, descriptor, lookup_ids)
+        locks = [core.locks[number] for number in numbers]
+        within = [lock.transaction for lock in locks if lock.transaction is not None]
+        if within and not in_transactions:
+            raise TransactionSequence("a read inside a transaction ends with the transaction")
+        if not received:
+            for transaction in within:
+                core.transactions.check_active(transaction)
+        elif not within:
+            rows = core.state.table.rows(numbers)
+            core.unlock_all(queue, numbers, descriptor)
+            core.outcomes.received(queue, numbers, rows)
+            return
+        for number, lock in zip(numbers, locks, strict=True):
+            if lock.transaction is not None:
+                self._end_in_transaction(lock.transaction, queue, number, positive, message_class)
+            elif positive:
+                row = self.row(number)
+                core.unlock(queue, number)
+                core.outcomes.delete(queue, number, row, message_class)
+            else:
+                self.give_back(queue, number)
 
     def _held(
-        self, queue: Queue, descriptor: OpenQueueDescriptor, lookup_id: int
-    ) -> tuple[int, Lock]:
-        """The message a descriptor has read and not ended."""
-        number = queue.current_number(lookup_id)
-        return number, self._lock_of(descriptor, number, lookup_id)
-
-    def _lock_of(self, descriptor: OpenQueueDescriptor, number: int, lookup_id: int) -> Lock:
-        lock = self.core.locks.get(number) if number else None
-        if lock is None:
-            raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
-        if lock.holder is not descriptor:
-            raise TransactionSequence(f"lookup id {lookup_id} was read by another user")
-        return lock
-
-    def end_many(self, descriptor: OpenQueueDescriptor, lookup_ids: list[int]) -> None:
-        """Dequeue Message End for messages that were received outside transactions: all or none."""
-        core, queue = self.core, descriptor.target()
-        if len(lookup_ids) > len(descriptor.held):
+        self, queue: Queue, descriptor: OpenQueueDescriptor, lookup_ids: list[int]
+    ) -> list[int]:
+        """The messages that a descriptor has read and not ended, by their identifiers."""
+        held = descriptor.held
+        if len(lookup_ids) > max(len(held), 1):
             raise TransactionSequence("more reads are to end than wait for it here")
+        found = queue.state.order.numbers(lookup_ids)
         numbers = [
             number or queue.current_number(lookup_id)
-            for number, lookup_id in zip(
-                queue.state.order.numbers(lookup_ids), lookup_ids, strict=True
-            )
+            for number, lookup_id in zip(found, lookup_ids, strict=True)
         ]
-        held, locks = descriptor.held, core.locks
         for number, lookup_id in zip(numbers, lookup_ids, strict=True):
-            lock = locks[number] if number in held else None
-            if lock is None or lock.holder is not descriptor or lock.transaction is not None:
-                self._lock_of(descriptor, number, lookup_id)
-                raise TransactionSequence("a read inside a transaction ends with the transaction")
+            if number in held:
+                continue
+            if number in self.core.locks:
+                raise TransactionSequence(f"lookup id {lookup_id} was read by another user")
+            raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
         if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
             raise TransactionSequence("a read is to end twice")
-        rows = core.state.table.rows(numbers)
-        core.unlock_all(queue, numbers, descriptor)
-        if not core.outcomes.received_run(queue, numbers, rows):
-            for number, row in zip(numbers, rows, strict=True):
-                core.outcomes.delete(queue, number, row, ACK_RECEIVE)
+        return numbers
 
     def _end_in_transaction(
         self,
@@ -556,6 +535,13 @@ class MessageReading:
         number = self.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
         if peek:
             return self.read_of(number, self.row(number))
-        return self.take(
-            queue, number, transaction, descriptor, two_phase=two_phase, allow_peek=allow_peek
+        (read,) = self.take(
+            queue,
+            [number],
+            [self.row(number)],
+            transaction,
+            descriptor,
+            two_phase=two_phase,
+            allow_peek=allow_peek,
         )
+        return read

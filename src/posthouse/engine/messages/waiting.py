@@ -154,15 +154,17 @@ class WaitingReads:
         self._forget(operation)
         if operation.cursor is not None:
             operation.cursor.advance(CursorEvent.MESSAGE_AVAILABLE, place)
-        read = self.core.reading.read_of(number, row)
         if operation.destructive:
-            self.core.reading.take(
+            (read,) = self.core.reading.take(
                 operation.queue,
-                number,
+                [number],
+                [row],
                 operation.transaction,
                 operation.descriptor,
                 two_phase=operation.two_phase,
             )
+        else:
+            read = self.core.reading.read_of(number, row)
         found = read if operation.count == 1 else [read, *self._more(operation)]
         self.core.effects.wakes.append(Wake(operation.token, found, None))
 

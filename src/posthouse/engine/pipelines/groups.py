@@ -47,7 +47,6 @@ from posthouse.model.errors import (
     UnsupportedOperation,
 )
 from posthouse.model.group_names import OWNER_LENGTH_MAX, GroupMode, check_name
-from posthouse.model.message import ACK_RECEIVE
 
 COMMIT_BYTES_MAX = 8 << 20  # packets that one step of an acknowledgment receives
 COMMIT_MESSAGES_MAX = 5_000  # and messages: each may go to a journal and be acknowledged
@@ -444,9 +443,7 @@ class Groups:
             numbers.append(number)
             alike.append(row)
         for numbers, alike in kinds.values():
-            if not core.outcomes.received_run(queue, numbers, alike):
-                for number, row in zip(numbers, alike, strict=True):
-                    core.outcomes.delete(queue, number, row, ACK_RECEIVE)
+            core.outcomes.received(queue, numbers, alike)
 
     def _end(self, work: Acknowledging, error: QueueError | None = None) -> None:
         work.done, work.error = True, error

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.enqueue import destination_name
-from posthouse.engine.messages.reading import check_end
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
-from posthouse.engine.transactions.transaction import Transaction, TransactionState
-from posthouse.model.errors import InvalidParameter, TransactionSequence
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.model.errors import InvalidParameter
 from posthouse.wire.packet.message import deserialize
 
 
@@ -100,33 +99,3 @@ def send_to_list(
         ).ordinal
         for packet in packets
     ]
-
-
-def end_otherwise(
-    manager: QueueManager,
-    descriptor: OpenQueueDescriptor,
-    lookup_ids: list[int],
-    *,
-    positive: bool,
-    message_class: int,
-) -> None:
-    """Dequeue Message End (3.1.7.1.12) for many that are rejected or given back: all or none."""
-    queue = manager.queues.opening.check(descriptor, QueueAccessType.RECEIVE)
-    if positive:
-        check_end(queue, message_class)
-    numbers = [queue.current_number(lookup_id) for lookup_id in lookup_ids]
-    if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
-        raise TransactionSequence("a read is to end twice, or is not there")
-    for lookup_id, number in zip(lookup_ids, numbers, strict=True):
-        lock = manager.ledger.locks.get(number) if number else None
-        if lock is None or lock.holder is not descriptor:
-            raise TransactionSequence(f"no read of lookup id {lookup_id} waits for its end here")
-        if lock.transaction and lock.transaction.state is not TransactionState.ACTIVE:
-            raise TransactionSequence(f"lookup id {lookup_id} was read in a prepared transaction")
-    for lookup_id in lookup_ids:
-        if positive:
-            manager.messages.dequeue_message_end(
-                descriptor, lookup_id, positive=True, message_class=message_class
-            )
-        else:
-            manager.messages.dequeue_message_end(descriptor, lookup_id, positive=False)

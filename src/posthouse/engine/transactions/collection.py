@@ -93,12 +93,13 @@ class Transactions:
 
     def use(self, transaction: Transaction, count: int = 1) -> None:
         """Checks that operations may still be added, and notes that somebody works on it."""
-        self._check_active(transaction)
+        self.check_active(transaction)
         if transaction.count + count > self.core.settings.limits.operations_max:
             raise InsufficientResources("the transaction has too many operations")
         self.touch(transaction)
 
-    def _check_active(self, transaction: Transaction) -> None:
+    def check_active(self, transaction: Transaction) -> None:
+        """Refuses more operations in a transaction that has begun to end."""
         if transaction.state is not TransactionState.ACTIVE:
             what = transaction.state.value
         elif self.open.get(transaction.identifier) is not transaction:
@@ -190,7 +191,7 @@ class Transactions:
 
     def _dequeue_of(self, transaction: Transaction, number: int) -> TransactionalOperation:
         """A read that may still be changed."""
-        self._check_active(transaction)
+        self.check_active(transaction)
         self.touch(transaction)
         operation = transaction.by_message.get(number)
         assert operation is not None, f"message {number} is locked, and not in the transaction"
@@ -450,7 +451,7 @@ class Transactions:
 
     def close(self, transaction: Transaction) -> None:
         """Participants elsewhere are asked for their votes: nothing more is added to it."""
-        self._check_active(transaction)
+        self.check_active(transaction)
         self._cancel_waiting(transaction)
         transaction.state = TransactionState.DECIDING
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.sessions.calls import about, count, end_otherwise, send_to_list
+from posthouse.engine.sessions.calls import about, count, send_to_list
 from posthouse.engine.sessions.resumable import ENDED
 from posthouse.model.errors import (
     InvalidParameter,
@@ -222,17 +222,14 @@ def on_end(session: ClientSession, request: int, payload: bytes) -> None:
 
     def call(manager: QueueManager) -> int:
         def end() -> None:
-            descriptor = session.queues.get(ending.queue).descriptor
-            if ending.positive and ending.message_class == ACK_RECEIVE:
-                manager.messages.dequeue_messages_end(descriptor, lookup_ids)
-            else:
-                end_otherwise(
-                    manager,
-                    descriptor,
-                    lookup_ids,
-                    positive=ending.positive,
-                    message_class=ending.message_class,
-                )
+            received = ending.positive and ending.message_class == ACK_RECEIVE
+            manager.messages.dequeue_messages_end(
+                session.queues.get(ending.queue).descriptor,
+                lookup_ids,
+                positive=ending.positive,
+                message_class=ending.message_class if ending.positive else ACK_RECEIVE,
+                in_transactions=not received,
+            )
 
         sessions, count = manager.sessions, len(lookup_ids)
         if session.named is not None and ending.request_id:
