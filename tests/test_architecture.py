@@ -495,6 +495,17 @@ ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
 # A ratchet, until it is 0: it may only go down.
 KNOT_MAX = 39
 
+# Modules outside `wire` that still have places of a packet: numpy walks over whole columns of
+# packets in them. A ratchet: none comes in, and the last ones go.
+CUT_PACKETS = {
+    "protocols/arrow/headers.py",
+    "protocols/arrow/stage_packets.py",
+}
+OWN_PLACES = {"engine/ledger/rows.py"}  # of a row, whose layout is the engine's
+PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
+LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
+ROWS = {"row", "look", "seen"}  # what rows and glances are called
+
 Chain = tuple[str, ...]
 
 
@@ -648,7 +659,77 @@ def test_the_modules_of_the_engine_are_in_layers() -> None:
     assert len(knot) <= KNOT_MAX, "\n".join(knot)
 
 
+def places_in(tree: ast.Module) -> Iterator[str]:
+    """How a module that reads packets shows where something is in them."""
+    imported = [
+        name.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("posthouse.wire.packet")
+        for name in node.names
+    ]
+    if not imported:
+        return
+    yield from (name for name in imported if PLACE.match(name) or name in LAYOUTS)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and PLACE.match(node.id):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and node.attr in ("pack_into", "unpack_from"):
+            yield node.attr
+        elif isinstance(node, ast.Slice):
+            parts = [part for end in (node.lower, node.upper) if end for part in ast.walk(end)]
+            names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+            yield from (name for name in names if name.endswith("_at"))
+
+
+def test_only_wire_has_the_places_of_a_packet() -> None:
+    found = {
+        module.name: sorted(set(places_in(module.tree)))
+        for module in modules()
+        if not module.name.startswith("wire/")
+    }
+    bad = {name: places for name, places in found.items() if places}
+    allowed = CUT_PACKETS | OWN_PLACES
+    assert bad.keys() <= allowed, {name: bad[name] for name in bad.keys() - allowed}
+
+
+def ends_of(index: ast.expr) -> list[ast.expr | None]:
+    """A number, or both ends of a slice."""
+    return [index.lower, index.upper] if isinstance(index, ast.Slice) else [index]
+
+
+def test_rows_and_glances_are_read_by_name() -> None:
+    bad = [
+        f"{module.name}:{node.lineno} {ast.unparse(node)}"
+        for module in modules()
+        if module.name.startswith(("engine/", "protocols/", "store/", "wire/"))
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ROWS
+        and any(isinstance(part, ast.Constant) for part in ends_of(node.slice))
+    ]
+    assert not bad, "\n".join(bad)
+
+
 BAD = [
+    (
+        "client/a.py",
+        "from posthouse.wire.packet.patch import SENT_TIME_AT",
+        test_only_wire_has_the_places_of_a_packet,
+    ),
+    (
+        "protocols/a.py",
+        "from posthouse.wire.packet.glance import glance\nx = p[seen.body_at :]",
+        test_only_wire_has_the_places_of_a_packet,
+    ),
+    (
+        "security/a.py",
+        "from posthouse.wire.packet.glance import glance\n_FLAGS_AT = 2",
+        test_only_wire_has_the_places_of_a_packet,
+    ),
+    ("engine/a.py", "x = row[11] & 1", test_rows_and_glances_are_read_by_name),
+    ("wire/a.py", "x = seen[4:6]", test_rows_and_glances_are_read_by_name),
     ("wire/a.py", "import posthouse.engine", test_imports_point_down),
     ("engine/a.py", "def f():\n    from posthouse.store import base", test_imports_point_down),
     ("directory/a.py", "from posthouse import runtime", test_imports_point_down),

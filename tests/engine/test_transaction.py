@@ -353,9 +353,9 @@ def costs_of_ends(others: int) -> list[int]:
     reads = [rig.receive(source, transaction=tx).read.lookup_id for _ in range(others + 2)]
     rejected = {"positive": True, "message_class": NACK_RECEIVE_REJECTED}
     costs = [
-        steps(lambda: reading.end_dequeue(source, reads[0], **rejected)),
-        steps(lambda: reading.end_dequeue(source, reads[-1], **rejected)),
-        steps(lambda: reading.end_dequeue(source, reads[0], positive=False)),
+        steps(lambda: reading.end(source, [reads[0]], **rejected)),
+        steps(lambda: reading.end(source, [reads[-1]], **rejected)),
+        steps(lambda: reading.end(source, [reads[0]], positive=False)),
     ]
     assert [o.number for o in tx.operations] == [r.number for r in rig.reads("orders")[1:]]
     return costs

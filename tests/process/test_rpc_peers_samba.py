@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posthouse.client.message import body_of
+from posthouse.wire.packet.bodies import body_of
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.management.stubs import MANAGEMENT
 from posthouse.protocols.queue_format import queue_format_of

@@ -30,7 +30,7 @@ from posthouse.security.message_security import (
     privacy_wanted,
     requested_signature,
 )
-from posthouse.security.packet_rewriting import (
+from posthouse.wire.packet.protection import (
     signature_of_list,
     with_list_signature,
     with_protection,

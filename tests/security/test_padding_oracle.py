@@ -20,7 +20,7 @@ from posthouse.security import message_security
 from posthouse.security.body_encryption import _rsa_decrypted
 from posthouse.security.key_blobs import SimpleBlob, pack_simple_blob, unpack_simple_blob
 from posthouse.security.message_security import MessageSecurity, Verified
-from posthouse.security.packet_rewriting import with_protection
+from posthouse.wire.packet.protection import with_protection
 from posthouse.security.providers import RC2, RC4
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.wire.packet.glance import glance

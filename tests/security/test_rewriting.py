@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
 from posthouse.model.message import MESSAGE_SIZE_MAX, Message
-from posthouse.security.packet_rewriting import (
+from posthouse.wire.packet.protection import (
     signature_of_list,
     with_list_signature,
     with_protection,

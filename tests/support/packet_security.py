@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.security.packet_rewriting import with_protection
+from posthouse.wire.packet.protection import with_protection
 from posthouse.wire.packet.optional import Security
 from posthouse.wire.packet.packet import Packet
 

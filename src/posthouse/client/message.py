@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from posthouse.client.bodies import decode_json, decode_text
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
 from posthouse.model.message import INFINITE, ack_words, class_name
 from posthouse.wire.frames.frames import MARK_IN_DOUBT, Delivered
-from posthouse.wire.packet.glance import body_is_longer, glance
+from posthouse.wire.packet.bodies import body_of
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.patch import SENT_TIME_AT, USER_FLAGS_AT
 
 if TYPE_CHECKING:
     from posthouse.formats import Decoded
     from posthouse.model.message_json import MessageJson
 
 Delivery = Literal["express", "recoverable", "transactional"]
-
-
-class _Seen(NamedTuple):
-    """Where the body lies in packets that are alike but for identity and time."""
-
-    size: int
-    front: bytes
-    rest: bytes
-    body: slice
-
-
-_last: list[_Seen] = []
-
-
-def body_of(packet: bytes) -> slice:
-    """Where the body lies; messages that follow each other are often alike."""
-    for size, front, rest, body in _last:
-        if (
-            len(packet) == size
-            and packet.startswith(rest, USER_FLAGS_AT)
-            and packet.startswith(front)
-        ):
-            return body
-    seen = glance(packet)
-    body = slice(seen.body_at, seen.body_at + seen.body_size)
-    rest = packet[USER_FLAGS_AT : seen.body_at]
-    alone = not body_is_longer(packet, seen)  # else the bytes after it say how long it is
-    _last[:] = [_Seen(len(packet), packet[:SENT_TIME_AT], rest, body)] if alone else []
-    return body
 
 
 class Message:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from posthouse.client.bodies import Body, encode_body
-from posthouse.model.errors import IllegalPropertyValue, InsufficientResources
+from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.guids import NULL_GUID, parse_guid
 from posthouse.model.message import (
     INFINITE,
     PRIORITY_DEFAULT,
     TIME_TO_REACH_QUEUE_MAX,
-    AuthenticationLevel,
     DeliveryGuarantee,
     EncryptionAlgorithm,
     HashAlgorithm,
@@ -26,15 +24,9 @@ from posthouse.model.message import (
 )
 from posthouse.model.names import PathName, PublicName, parse_name
 from posthouse.security.sids import ANONYMOUS
-from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX, SecurityFlags
-from posthouse.wire.packet.serialize import construct
+from posthouse.wire.packet.template import Template
 
 _TEMPLATES_MAX: Final = 256  # of one queue
-_PACKET_SIZE_AT: Final = 8  # [MS-MQMQ] 2.2.19.1
-_MESSAGE_SIZE_AT: Final = 32  # in MessagePropertiesHeader, [MS-MQMQ] 2.2.19.3; the other follows
-_PROPERTIES: Final = MESSAGE_PROPERTIES_HEADER.size
-_U16: Final = struct.Struct("<H")
-_PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by size modulo 4
 
 
 class Options(NamedTuple):
@@ -120,43 +112,6 @@ class Draft:
         self.options = options(values)
 
 
-class Template:
-    """The packet of an `Options` for one destination, without the sizes and the body."""
-
-    __slots__ = ("_content", "_fixed", "_head", "_layout", "_middle", "_rest", "_tail", "body_type")
-
-    def __init__(self, message: Message, sign: bool = False) -> None:
-        parts = construct(message)
-        front = b"".join(parts[: parts._fields.index("label")])
-        if sign:
-            front = _asking_for_signature(front, len(front) - len(parts.security) - _PROPERTIES)
-        sizes_at = len(front) - MESSAGE_PROPERTIES_HEADER.size + _MESSAGE_SIZE_AT
-        self._head = front[:_PACKET_SIZE_AT]
-        self._middle = front[_PACKET_SIZE_AT + 4 : sizes_at]
-        self._rest = front[sizes_at + 8 :] + parts.label + parts.extension
-        self._tail = parts.debug + parts.soap + parts.multi_queue
-        self._content = len(parts.label) + len(parts.extension)
-        self._fixed = len(front) + len(self._tail)
-        self._layout = struct.Struct(
-            f"<{len(self._head)}sI{len(self._middle)}sII{len(self._rest)}s"
-        )
-        self.body_type = message.body_type
-
-    def packet(self, body: bytes) -> bytes:
-        """The packet with this body."""
-        body_size = len(body)
-        content = self._content + body_size
-        padding = _PADDING[content & 3]
-        size = self._fixed + content + len(padding)
-        if size > PACKET_SIZE_MAX:
-            raise InsufficientResources(
-                f"the message takes {size} bytes, a packet holds at most {PACKET_SIZE_MAX}",
-                "Split the body over several messages, or send a reference to it.",
-            )
-        front = self._layout.pack(self._head, size, self._middle, body_size, body_size, self._rest)
-        return b"".join((front, body, padding, self._tail))
-
-
 class PacketMaker:
     """Makes the packets for one open queue."""
 
@@ -240,13 +195,6 @@ def _message(how: Options, body_type: int, computer: str) -> Message:
     if how.trace:
         message.tracing_requested, message.tracing_queue_identifier = True, _report(how.trace)
     return message
-
-
-def _asking_for_signature(front: bytes, security_at: int) -> bytes:
-    """The bits AS ask the queue manager to sign; on the wire they are zero (decision 3)."""
-    (flags,) = _U16.unpack_from(front, security_at)
-    asking = SecurityFlags(flags).replace(signature_kind=AuthenticationLevel.SIG20)
-    return front[:security_at] + _U16.pack(asking) + front[security_at + 2 :]
 
 
 def _seconds(value: int | None, default: int) -> int:

@@ -37,11 +37,6 @@ from posthouse.security.certificates import key_in_certificate
 from posthouse.security.key_blobs import exchange_blob, rsa_key
 from posthouse.security.key_caches import CachedSymmetricKey, CachedUserCert, KeyCaches
 from posthouse.security.keys import ProviderKey, UserCertificate, unpack_public_key
-from posthouse.security.packet_rewriting import (
-    signature_of_list,
-    with_list_signature,
-    with_protection,
-)
 from posthouse.security.providers import (
     AES,
     ENHANCED,
@@ -59,11 +54,23 @@ from posthouse.security.signing import (
     sign,
     verify,
 )
-from posthouse.wire.packet.glance import SECURITY_SIZES, Glance
+from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import QUEUE_DIRECT, QUEUE_NONE, SecurityFlags, UserFlags
 from posthouse.wire.packet.optional import Provider, Security
-from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.patch import U16, U32, UNVERIFIED
+from posthouse.wire.packet.packet import Packet, is_encrypted
+from posthouse.wire.packet.patch import UNVERIFIED
+from posthouse.wire.packet.protection import (
+    signature_of_list,
+    with_list_signature,
+    with_protection,
+)
+from posthouse.wire.packet.security_fields import (
+    claimed_sender,
+    has_signature,
+    privacy_level,
+    security_flags,
+    with_security_flags,
+)
 
 SENDER_IS_USER: Final = int(SenderIdentifierType.SID)
 SENDER_IS_QUEUE_MANAGER: Final = int(SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER)
@@ -73,9 +80,6 @@ IN_SECURITY_HEADER: Final[tuple[SignatureKind, ...]] = (
 )
 IN_LIST_HEADER: Final[tuple[SignatureKind, ...]] = (SignatureKind.MSMQ_3_0,)
 NO_CORRELATION: Final = bytes(20)
-_PRIVACY_LEVEL_AT: Final = 40  # in a MessagePropertiesHeader
-_ENCRYPTED: Final = int(SecurityFlags.of(encrypted=1))
-_SENDER_TYPE: Final = int(SecurityFlags.of(sender_id_type=0xF))
 _HAS_LIST: Final = int(UserFlags.of(multi_queue_header=1))
 _PROVEN: Final = {
     kind: SecurityFlags.of(authenticated=1, signature_kind=kind) for kind in SignatureKind
@@ -445,14 +449,7 @@ class MessageSecurity:
 
 def privacy_wanted(packet: bytes, seen: Glance) -> bool:
     """Whether PrivacyLevel asks for an encrypted body: the quick question before `seal`."""
-    at = seen.properties_at
-    return bool(at and U32.unpack_from(packet, at + _PRIVACY_LEVEL_AT)[0])
-
-
-def is_encrypted(packet: bytes, seen: Glance) -> bool:
-    """Whether the SecurityHeader, which is there, has it that the body is encrypted."""
-    (flags,) = U16.unpack_from(packet, seen.security_at)
-    return bool(SecurityFlags(flags).encrypted)
+    return privacy_level(packet, seen) != 0
 
 
 def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
@@ -462,27 +459,22 @@ def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
     """
     if not seen.security_at or not seen.properties_at:
         return None
-    (flags,) = U16.unpack_from(packet, seen.security_at)
     try:
-        return SignatureKind(SecurityFlags(flags).signature_kind)
+        return SignatureKind(security_flags(packet, seen).signature_kind)
     except ValueError:
         return None
 
 
 def _only_names_sender(packet: bytes, seen: Glance) -> bool:
     """Whether a SecurityHeader has neither signature nor ciphertext: most of Windows' have not."""
-    flags = packet[seen.security_at]
-    signature = SECURITY_SIZES.unpack_from(packet, seen.security_at)[2]
-    return not (flags & _ENCRYPTED or signature or seen.user_flags & _HAS_LIST)
+    secret = is_encrypted(packet, seen) or seen.user_flags & _HAS_LIST
+    return not (secret or has_signature(packet, seen))
 
 
 def _unproven(packet: bytes, seen: Glance) -> Verified:
     """The claim of a sender who did not sign."""
-    start = seen.security_at + SECURITY_SIZES.size
-    size = SECURITY_SIZES.unpack_from(packet, seen.security_at)[0]
-    sender_type = packet[seen.security_at] & _SENDER_TYPE
-    clean = _marked(packet, seen, None)
-    return Verified(clean, seen, False, 0, sender_type, packet[start : start + size])
+    sender_type, sender = claimed_sender(packet, seen)
+    return Verified(_marked(packet, seen, None), seen, False, 0, sender_type, sender)
 
 
 def _check_provider(security: Security) -> None:
@@ -506,10 +498,5 @@ def _decrypted(key: CachedSymmetricKey, body: bytes) -> bytes:
 
 def _marked(packet: bytes, seen: Glance, kind: SignatureKind | None) -> bytes:
     """The packet with AU and AS as our own verification found them (decision 3)."""
-    (flags,) = U16.unpack_from(packet, seen.security_at)
-    proven = flags & UNVERIFIED | (_PROVEN[kind] if kind is not None else 0)
-    if proven == flags:
-        return packet
-    at = seen.security_at
-    whole = memoryview(packet)
-    return b"".join((whole[:at], U16.pack(proven), whole[at + U16.size :]))
+    flags = security_flags(packet, seen) & UNVERIFIED
+    return with_security_flags(packet, seen, flags | (_PROVEN[kind] if kind is not None else 0))

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from posthouse.model.message_values import WEAK_HASH_ALGORITHMS, AuthenticationLevel, HashAlgorithm
 from posthouse.wire.layout import encode_text
+from posthouse.wire.packet.bodies import label_bytes
 from posthouse.wire.packet.glance import ACKNOWLEDGMENTS
 from posthouse.wire.packet.packet import Packet
 
@@ -100,7 +101,7 @@ def hash_input(packet: Packet, kind: SignatureKind) -> bytes:
         properties.correlation_id,
         struct.pack("<I", properties.application_tag),
         packet.body,
-        packet.data[seen.label_at : seen.label_at + seen.label_size],
+        label_bytes(packet.data, seen),
         response,
         administration,
     ]

@@ -33,6 +33,7 @@ from posthouse.wire.binary.order_acks import (
     order_queue_at,
     order_queue_of,
 )
+from posthouse.wire.packet.bodies import label_bytes, with_label
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.serialize import serialize
 from posthouse.wire.srmp.receipts import final_stream_receipt, stream_id_of, stream_receipt
@@ -120,13 +121,12 @@ class Forger:
         None for one whose label has no room for that.
         """
         seen, name = glance(packet), self.label()
-        end = seen.label_at + seen.label_size
-        closing = b"\0\0" if packet[:end].endswith(b"\0\0") else b""
+        closing = b"\0\0" if label_bytes(packet, seen).endswith(b"\0\0") else b""
         units = (seen.label_size - len(closing)) // 2
         if len(name) > units:
             return None
         label = name.ljust(units).encode("utf-16-le") + closing
-        return packet[: seen.label_at] + label + packet[end:]
+        return with_label(packet, seen, label)
 
     def message(
         self, aim: Aim, guid: bytes, ordinal: int, kind: Kind, slot: Slot | None = None

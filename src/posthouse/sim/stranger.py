@@ -38,10 +38,10 @@ from posthouse.wire.binary.internal import (
     session_ack,
 )
 from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
-from posthouse.wire.packet.glance import INTERNAL, RECOVERABLE, glance
+from posthouse.wire.packet.fronts import is_internal
+from posthouse.wire.packet.glance import RECOVERABLE, glance
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.patch import BASE_FLAGS_AT
 
 ADDRESSES = ("10.66.0.1", "10.66.0.2", "10.66.0.3")
 SESSIONS_MAX = 12
@@ -97,7 +97,7 @@ class Guise:
     def receive(self, data: bytes, now_ms: int) -> bytes:
         """The handshake; then whatever the machine has for the GUID."""
         for packet in self._splitter.feed(data):
-            if packet[BASE_FLAGS_AT] & INTERNAL:
+            if is_internal(packet):
                 self._internal(packet)
             else:
                 self._swallow(packet)
@@ -243,7 +243,7 @@ class Stranger:
         if STANDARD_PORT not in (connection.local.port, connection.remote.port):
             return []
         now_ms, host = self.world.clock.now_ms, connection.remote.host
-        packets = [part for part in parts if not part[BASE_FLAGS_AT] & INTERNAL]
+        packets = [part for part in parts if not is_internal(part)]
         return [Captured(now_ms, host, each, False, Packet(each).label) for each in packets]
 
     def _posted(self, connection: Connection, parts: list[bytes]) -> list[Captured]:

@@ -9,7 +9,7 @@ import pytest
 from impacket.dcerpc.v5 import transport
 from impacket.uuid import bin_to_uuidtup
 
-from posthouse.client.message import body_of
+from posthouse.wire.packet.bodies import body_of
 from posthouse.wire.packet.remote_read import read_packet
 from tests.process.rpc_house import PASSWORD, USER, House
 from tests.protocols.remote_read import impacket_stubs as stubs

@@ -11,21 +11,19 @@ from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FL
 from posthouse.model.errors import MalformedPacket
 from posthouse.protocols.remote_read.stubs import Received, Section, SectionType
 from posthouse.wire.frames.frames import Delivered
-from posthouse.wire.layout import align4
 from posthouse.wire.packet.glance import RECOVERABLE, SECURITY, TRANSACTION, Glance, glance
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE_HEADER,
-    INFINITE,
     PACKET_SIZE_MAX,
     SecurityFlags,
 )
-from posthouse.wire.packet.patch import PACKET_SIZE_AT
 from posthouse.wire.packet.remote_read import (
-    SIZE_AND_TIME,
     Trailers,
     read_packet,
     read_trailers,
+    without_trailers,
 )
+from posthouse.wire.packet.security_fields import security_flags
 from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
 from posthouse.wire.srmp.stored_messages import stored_form
 
@@ -90,12 +88,8 @@ def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, G
     if len(packet) <= PACKET_SIZE_MAX:
         seen = glance(packet)
         if not (seen.base_flags & BASE_TAIL or seen.user_flags & USER_TAIL):
-            end, reach = align4(seen.body_at + seen.body_size), seen.time_to_reach_queue
-            if reach != INFINITE:  # on the way it is the time of expiry
-                reach = max(reach - seen.sent_time, 0)
-            head = SIZE_AND_TIME.pack(end, reach)
-            message = b"".join((packet[:PACKET_SIZE_AT], head, packet[PACKET_SIZE_AT + 8 : end]))
-            return message, _trailers(packet[end:]), seen, withheld
+            message, rest = without_trailers(packet, seen)
+            return message, _trailers(rest), seen, withheld
     message, trailers, srmp = read_packet(packet)
     if srmp is not None:  # the body is inside the compound message, and the cut behind its front
         body_at = srmp.compound_at + COMPOUND_MESSAGE_HEADER.size + srmp.message_body_offset
@@ -130,8 +124,6 @@ def _flags(message: bytes, seen: Glance) -> int:
     flags = 0 if seen.user_flags & RECOVERABLE else FLAG_EXPRESS
     if seen.user_flags & TRANSACTION:
         flags |= FLAG_TRANSACTIONAL
-    if seen.user_flags & SECURITY:
-        security = int.from_bytes(message[seen.security_at : seen.security_at + 2], "little")
-        if security & _AUTHENTICATED:
-            flags |= FLAG_AUTHENTICATED
+    if seen.user_flags & SECURITY and security_flags(message, seen) & _AUTHENTICATED:
+        flags |= FLAG_AUTHENTICATED
     return flags

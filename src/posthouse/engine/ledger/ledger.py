@@ -342,7 +342,7 @@ class Ledger:
         for number in self.unreadable.intersection(numbers) if self.unreadable else ():
             self.damage_ended(number, self.effects.change)
         ends, records = self.effects.change.ends, self.effects.records
-        express = [row[11] & FLAG_EXPRESS for row in rows]
+        express = [row.flags & FLAG_EXPRESS for row in rows]
         if any(express):
             records += [(DROP, number, b"", b"") for number in compress(numbers, express)]
             numbers = list(compress(numbers, map(not_, express)))

@@ -126,5 +126,4 @@ def wants_of(seen: Glance) -> int:
 
 def restamped(seen: Glance, guid: bytes, sent_time: int, ordinal: int) -> Glance:
     """What was seen of a packet before it was stamped, with the new identity and time."""
-    fields = (*seen[:4], guid, *seen[5:7], sent_time, ordinal, *seen[9:])
-    return tuple.__new__(Glance, fields)
+    return seen._replace(source_guid=guid, sent_time=sent_time, ordinal=ordinal)

@@ -306,14 +306,14 @@ class State:
         """
         queue = self.queues[rows[0].queue]
         self.table.drop_run(numbers)
-        queue.order.lane(rows[0].priority).remove_run([row[0] for row in rows])
-        size = sum([row[4] for row in rows])
+        queue.order.lane(rows[0].priority).remove_run([row.lookup_id for row in rows])
+        size = sum([row.size for row in rows])
         queue.count -= len(rows)
         queue.bytes -= size
         self.bytes -= size
-        if timed := len([row for row in rows if row[2] != NEVER]):
+        if timed := len([row for row in rows if row.expires != NEVER]):
             self.calendar.left(self._still_due, timed)
-        express = len([row for row in rows if row[11] & FLAG_EXPRESS])
+        express = len([row for row in rows if row.flags & FLAG_EXPRESS])
         queue.express_books[reason] += express
         queue.books[reason] += len(rows) - express
 

@@ -37,7 +37,7 @@ class MessageTable:
         if page is None:
             return None
         row: Row = _row(Row, _unpack(page, (number & _MASK) * ROW_SIZE))
-        return row if row[1] else None
+        return row if row.queue else None
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """The rows of messages that are there; mostly they are numbered in a row."""

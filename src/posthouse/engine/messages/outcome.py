@@ -244,10 +244,10 @@ class MessageOutcomes:
         for number, row in zip(numbers, rows, strict=True):
             if number in locks:
                 self.take_back(queue, number)
-            if row[12] & WANT_JOURNAL or number in extras or number in doomed:
+            if row.wants & WANT_JOURNAL or number in extras or number in doomed:
                 self.transferred(queue, number, row, core.effects.change)
             else:
-                some = together.setdefault(row[10], ([], []))
+                some = together.setdefault(row.priority, ([], []))
                 some[0].append(number)
                 some[1].append(row)
         for some_numbers, some_rows in together.values():
@@ -260,14 +260,14 @@ class MessageOutcomes:
             return False
         if not core.state.extras.keys().isdisjoint(numbers):
             return False
-        priority = rows[0][10] if rows else 0
-        return not [row for row in rows if row[12] & WANT_JOURNAL or row[10] != priority]
+        priority = rows[0].priority if rows else 0
+        return not [row for row in rows if row.wants & WANT_JOURNAL or row.priority != priority]
 
     def _end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """Messages of one priority that leave nothing."""
         if not rows:
             return
-        ids = [row[0] for row in rows]
+        ids = [row.lookup_id for row in rows]
         if ids != sorted(ids):
             pairs = sorted(zip(rows, numbers, strict=True))
             numbers, rows = [number for _, number in pairs], [row for row, _ in pairs]
@@ -282,7 +282,7 @@ class MessageOutcomes:
         damaged = self.core.reading.damaged
         # [MC-MQSRM] 3.1.5.1.8.4: over HTTP a journal does not wait for the final answer.
         asked = WANT_DEAD_LETTER if _is_web(queue) else FINAL_ANSWER
-        if not damaged and not [row for row in rows if row[12] & asked]:
+        if not damaged and not [row for row in rows if row.wants & asked]:
             self.transferred_all(queue, numbers, rows)
             return
         gone: list[int] = []
@@ -291,7 +291,7 @@ class MessageOutcomes:
             if number in damaged:  # it could not be sent
                 self.core.reading.release(number)
                 self.delete(queue, number, row, NACK_PURGED, self.core.effects.change)
-            elif row[12] & asked:
+            elif row.wants & asked:
                 self._await_answer(queue, number, row)
             else:
                 gone.append(number)

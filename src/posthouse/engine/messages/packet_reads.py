@@ -181,7 +181,7 @@ class Fetching(MessageReading):
         share = self.core.settings.step_bytes
         room = share if room is None else min(room, share)
         for at, row in enumerate(rows):
-            room -= row[4]
+            room -= row.size
             if room < 0 and at:
                 return numbers[:at], rows[:at]
         return numbers, rows

@@ -118,7 +118,7 @@ class Groups:
         return Lag(messages, state.bytes * messages // state.count)
 
     def _size(self, entries: list[tuple[int, int]]) -> int:
-        return sum([row[4] for row in self.core.state.table.rows([n for _, n in entries])])
+        return sum([row.size for row in self.core.state.table.rows([n for _, n in entries])])
 
     def elsewhere(self, group: Group) -> Elsewhere:
         """What became of messages of its queue without it, by the books.
@@ -583,14 +583,14 @@ def _since(line: list[int], began: list[int]) -> list[int]:
 
 
 def _express(rows: list[Row]) -> int:
-    return len([row for row in rows if row[11] & FLAG_EXPRESS])
+    return len([row for row in rows if row.flags & FLAG_EXPRESS])
 
 
 def _within(rows: list[Row]) -> int:
     """How many of these messages one commit takes: at least one."""
     room = COMMIT_BYTES_MAX
     for at, row in enumerate(rows):
-        room -= row[4]
+        room -= row.size
         if room < 0 and at:
             return at
     return len(rows)

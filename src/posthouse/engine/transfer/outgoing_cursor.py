@@ -53,10 +53,10 @@ class PositionRange:
 
     def next(self, row: Row) -> tuple[int, int, int]:
         """Sequence, number and previous number of the next message."""
-        previous, self.number = self.number, row[6]
-        if row[0] > self._last:
+        previous, self.number = self.number, row.last_move
+        if row.lookup_id > self._last:
             before = self.sequence_id
-            self.sequence_id, self._last = self._sequences.range_of(self._queue, row[0])
+            self.sequence_id, self._last = self._sequences.range_of(self._queue, row.lookup_id)
             previous = 0
             if not before:
                 previous = self._sequences.previous(self._queue, row, self.sequence_id)
@@ -169,7 +169,7 @@ class OutgoingCursor:
         if not self._core.locks.keys().isdisjoint(numbers):
             return False
         now = self._core.utc
-        return not [row for row in rows if row[2] <= now or row[11] & FLAG_ARRIVED]
+        return not [row for row in rows if row.expires <= now or row.flags & FLAG_ARRIVED]
 
     def _choose_again(self, choice: _Choice) -> None:
         """Sequenced messages that are sent once more; the others of their lane are not."""
@@ -232,7 +232,7 @@ class OutgoingCursor:
         places = PositionRange(self.transfer.sequences, self.queue)
         owner = self._owner()
         for number, row in zip(choice.numbers, choice.rows, strict=True):
-            packet, flags = packets[number], row[11]
+            packet, flags = packets[number], row.flags
             if owner and packet[_ADDRESS] != owner:
                 packet = packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]
             finder.look(packet)
@@ -293,7 +293,7 @@ class OutgoingCursor:
         found: list[int] = []
         rows: list[Row] = []
         for number, row in zip(numbers, self._core.state.table.find(numbers), strict=True):
-            if row[1] == mine and row[11] & _OURS != FLAG_TRANSACTIONAL:
+            if row.queue == mine and row.flags & _OURS != FLAG_TRANSACTIONAL:
                 found.append(number)
                 rows.append(row)
         if found:
@@ -404,13 +404,13 @@ class _Choice:
         return self.room > 0 and (row.size <= self.bytes_left or not self.numbers)
 
     def has_room_for(self, rows: list[Row]) -> bool:
-        return sum([row[4] for row in rows]) <= self.bytes_left
+        return sum([row.size for row in rows]) <= self.bytes_left
 
     def add_all(self, numbers: list[int], rows: list[Row]) -> None:
         self.numbers += numbers
         self.rows += rows
         self.room -= len(rows)
-        self.bytes_left -= sum([row[4] for row in rows])
+        self.bytes_left -= sum([row.size for row in rows])
 
     def add(self, number: int, row: Row) -> None:
         self.numbers.append(number)

@@ -396,13 +396,13 @@ class Sequences:
             leaving_rows: list[Row] = []
             some = min(some * 2, _MANY) if rows else 0
             for row, found in zip(rows, numbers, strict=True):
-                if row[11] & _UNFINISHED == FLAG_TRANSACTIONAL:
-                    if row[0] > last or (row[0] >= first and row[6] > number):
+                if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL:
+                    if row.lookup_id > last or (row.lookup_id >= first and row.last_move > number):
                         some = 0
                         break
                     leaving.append(found)
                     leaving_rows.append(row)
-                mark = row[0]
+                mark = row.lookup_id
             if leaving:
                 self.core.outcomes.arrived_all(queue, leaving, leaving_rows)
         self._passed[queue.number] = mark
@@ -490,7 +490,7 @@ class Sequences:
             ids, numbers = lane.some_after(mark, _MANY)
             if not ids:
                 return
-            yield from [row[11] for row in self.core.state.table.rows(numbers)]
+            yield from [row.flags for row in self.core.state.table.rows(numbers)]
             mark = ids[-1]
 
     def left(self, queue: Queue, row: Row) -> None:
@@ -504,9 +504,9 @@ class Sequences:
         """These messages left their outgoing queue, for any reason."""
         number = queue.number
         if number in self._arrived:
-            self._arrived[number] -= len([row for row in rows if row[11] & FLAG_ARRIVED])
+            self._arrived[number] -= len([row for row in rows if row.flags & FLAG_ARRIVED])
         if number in self._unfinished:
-            ours = [row for row in rows if row[11] & _UNFINISHED == FLAG_TRANSACTIONAL]
+            ours = [row for row in rows if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL]
             self._unfinished[number] -= len(ours)
 
     def kept_for_final_answer(self, queue: Queue) -> None:

@@ -76,14 +76,13 @@ from posthouse.model.message_classes import (
 )
 from posthouse.model.names import DirectName, PrivateName, PublicName, SingleName
 from posthouse.security.access import Caller, Guard
-from posthouse.security.message_security import is_encrypted
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.binary.order_acks import ack_class, read_final_ack, read_order_ack
 from posthouse.wire.packet.batch import Batch, from_one_source
 from posthouse.wire.packet.digest import content_digest, passing_digest
 from posthouse.wire.packet.glance import SESSION, Glance, glance
 from posthouse.wire.packet.headers import HOPS, OVER_HTTP
-from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet import Packet, is_encrypted
 from posthouse.wire.packet.patch import drop_session_header
 from posthouse.wire.packet.sequence_places import place_seen
 from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
@@ -212,7 +211,7 @@ class Receiving:
         """What a message says; one that is encrypted for us says it in other bytes each time."""
         if not self._stays(seen):
             return passing_digest(packet, seen)
-        if seen.security_at and is_encrypted(packet, seen):
+        if is_encrypted(packet, seen):
             opened = self.certificates.security.open(packet, seen, self.core.now_ms)
             if opened.refusal is None:
                 return content_digest(opened.packet, opened.seen)

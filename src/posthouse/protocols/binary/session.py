@@ -45,12 +45,11 @@ from posthouse.wire.binary.internal import (
     session_ack,
 )
 from posthouse.wire.binary.stream import INTERNAL_SIZE_MAX, PacketKind, PacketSplitter, packet_kind
-from posthouse.wire.packet.glance import INTERNAL, SESSION, Glance
+from posthouse.wire.packet.fronts import is_internal, session_packets
+from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.patch import BASE_FLAGS_AT, drop_session_header
-
-UNUSUAL = INTERNAL | SESSION  # both in the low byte of the flags of a BaseHeader
+from posthouse.wire.packet.patch import drop_session_header
 
 
 class BinarySession:
@@ -236,16 +235,15 @@ class BinarySession:
     def _sort(self, packets: list[bytes], batch: list[bytes], looks: list[Glance]) -> None:
         """Handles what is the session's; counts user messages and puts them aside, in order."""
         begin = 0
-        for at, packet in enumerate(packets):
-            if packet[BASE_FLAGS_AT] & UNUSUAL:
-                self._count(packets[begin:at], batch, looks)
-                begin = at + 1
-                if packet[BASE_FLAGS_AT] & INTERNAL:
-                    self._internal(packet)
-                else:
-                    self._carrier(packet, batch, looks)
-                if self.state is SessionState.CLOSED:
-                    return
+        for at in session_packets(packets):
+            self._count(packets[begin:at], batch, looks)
+            begin, packet = at + 1, packets[at]
+            if is_internal(packet):
+                self._internal(packet)
+            else:
+                self._carrier(packet, batch, looks)
+            if self.state is SessionState.CLOSED:
+                return
         self._count(packets[begin:] if begin else packets, batch, looks)
 
     def _internal(self, packet: bytes) -> None:

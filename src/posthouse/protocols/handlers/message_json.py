@@ -40,6 +40,7 @@ from posthouse.model.message_values import JOURNAL_NEGATIVE, JOURNAL_POSITIVE, H
 from posthouse.model.names import PathName, PublicName, parse_name
 from posthouse.model.text import has_lone_surrogate
 from posthouse.security.sids import format_sid, is_sid
+from posthouse.wire.packet.bodies import body_bytes
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import is_encrypted
@@ -94,7 +95,7 @@ def readable(packet: bytes) -> Message:
         return deserialize(packet)
     except RemoteProtocolError:
         seen = glance(packet)
-        body = packet[seen.body_at : seen.body_at + seen.body_size]
+        body = body_bytes(packet, seen)
         return Message(
             identifier=MessageId(seen.source_guid, seen.ordinal),
             source_machine_identifier=seen.source_guid,

@@ -10,14 +10,13 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Section
 from posthouse.wire.layout import align4
 from posthouse.wire.packet.glance import Glance, glance
-from posthouse.wire.packet.headers import INFINITE, OVER_HTTP, QUEUE_DIRECT
-from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
+from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.remote_read import (
-    SIZE_AND_TIME,
-    U32,
-    address_overlay,
+    READER_FRONT,
     locate_srmp,
+    not_over_http,
     pack_trailers,
+    reader_front,
 )
 from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL, locate_tail
 from posthouse.wire.srmp.stored_messages import document_form
@@ -27,9 +26,6 @@ BINARY_FIRST: Final = 1
 BINARY_SECOND: Final = 2
 SRMP_FIRST: Final = 3
 SRMP_SECOND: Final = 4
-
-_DIRECT_DESTINATION: Final = QUEUE_DIRECT << 10
-_SOURCE_AT, _ADDRESS_AT, _ADDRESS_END = 16, 32, 48
 
 
 def sections(
@@ -52,17 +48,16 @@ def sections(
     else:
         end = _binary_end(packet, seen)
         if user_flags & OVER_HTTP:  # 2.2.5.1: only with both headers
-            flags = U32.pack(user_flags & ~OVER_HTTP)
-            packet = packet[:USER_FLAGS_AT] + flags + packet[USER_FLAGS_AT + 4 :]
+            packet = not_over_http(packet, seen)
     _, _, _, _, kind, _, aborts, moves, last_move, _, _ = read
     trailers = pack_trailers(kind, aborts, moves, last_move, *particulars)
-    front = _front(packet, seen, end + len(trailers), particulars.source_address)
+    front = reader_front(packet, seen, end + len(trailers), particulars.source_address)
     rest = memoryview(packet)
     padding = bytes(max(end - len(packet), 0))
     if allowed >= limited_size:
-        whole = b"".join((front, rest[_ADDRESS_END:end], padding, trailers))
+        whole = b"".join((front, rest[READER_FRONT:end], padding, trailers))
         return (Section(FULL_PACKET, len(whole), whole),)
-    head = b"".join((front, rest[_ADDRESS_END : limited_at + allowed]))
+    head = b"".join((front, rest[READER_FRONT : limited_at + allowed]))
     behind = b"".join((rest[limited_at + limited_size : end], padding, trailers))
     return cut(first, second, head, limited_size - allowed, behind)
 
@@ -97,22 +92,3 @@ def _binary_end(packet: bytes, seen: Glance) -> int:
     except RemoteProtocolError:
         return align4(seen.packet_size)  # nobody has looked at these headers yet: as they came
     return align4(tail.end)
-
-
-def _front(packet: bytes, seen: Glance, size: int, address: str) -> bytes:
-    """The first 48 bytes, in which is what differs from the stored packet.
-
-    TimeToReachQueue becomes the time of expiry; what never expires says so still (decision 96).
-    """
-    expires = seen.time_to_reach_queue
-    if expires != INFINITE:
-        expires = min(expires + seen.sent_time, INFINITE)
-    direct = seen.user_flags & 0x1C00 == _DIRECT_DESTINATION
-    return b"".join(
-        (
-            packet[:PACKET_SIZE_AT],
-            SIZE_AND_TIME.pack(size, expires),
-            packet[_SOURCE_AT:_ADDRESS_AT],
-            address_overlay(address) if direct else packet[_ADDRESS_AT:_ADDRESS_END],
-        )
-    )

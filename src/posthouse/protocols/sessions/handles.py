@@ -20,13 +20,10 @@ from posthouse.model.errors import (
     TransactionSequence,
 )
 from posthouse.wire.frames.frames import FRAME_SIZE_MAX
-from posthouse.wire.packet.glance import NAMES_AT, glance, require_properties
+from posthouse.wire.packet.fronts import next_other, user_header
+from posthouse.wire.packet.glance import glance, require_properties
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
 
-_FLAGS_AT = 2  # [MS-MQMQ] 2.2.19.1
-_USER_HEADER_AT = 16
-_LOW_TAIL, _HIGH_TAIL = BASE_TAIL & 0xFF, BASE_TAIL >> 8
 _HANDLE_MASK = 0x3FFFFFFF
 T = TypeVar("T")
 
@@ -115,15 +112,10 @@ class SessionQueue:
 
     def check(self, packets: list[bytes]) -> None:
         """Refuses packets that are none or that are for another queue."""
-        front = self._front
-        for place, packet in enumerate(packets):
-            if (
-                front is None
-                or not packet.startswith(front, _USER_HEADER_AT)
-                or packet[_FLAGS_AT] & _LOW_TAIL
-                or packet[_FLAGS_AT + 1] & _HIGH_TAIL
-            ):
-                front = self._check(place, packet)
+        front, place = self._front, 0
+        while (place := next_other(packets, front, place)) < len(packets):
+            front = self._check(place, packets[place])
+            place += 1
         self._front = front
 
     def _check(self, place: int, data: bytes) -> bytes | None:
@@ -140,11 +132,7 @@ class SessionQueue:
                 f"packet {place} of the batch is for another queue than the one that is open",
                 "Address packets with the destination that the open queue has.",
             )
-        if seen.security_at or seen.user_flags & USER_TAIL or seen.base_flags & BASE_TAIL:
-            return None
-        end = seen.transaction_at or seen.properties_at or seen.body_at
-        assert end >= NAMES_AT
-        return data[_USER_HEADER_AT:end]
+        return user_header(data, seen)
 
 
 def bad_packet(error: RemoteProtocolError, place: int | None = None) -> QueueError:

@@ -46,7 +46,9 @@ class Batch:
         self.ordinals = ordinals  # empty: those of the looks do not count, a stamp brings others
         self.sent_time = head.sent_time
         # Bytes of all packets: what quotas count.
-        self.size = head.packet_size if len(looks) == 1 else sum([seen[0] for seen in looks])
+        self.size = (
+            head.packet_size if len(looks) == 1 else sum([seen.packet_size for seen in looks])
+        )
 
     @classmethod
     def of(cls, packet: bytes, seen: Glance | None = None) -> Batch:
@@ -67,7 +69,7 @@ class Batch:
     @property
     def sizes(self) -> list[int]:
         """Bytes of each packet."""
-        return [seen[0] for seen in self.looks]
+        return [seen.packet_size for seen in self.looks]
 
     @property
     def priorities(self) -> bytes | None:
@@ -75,7 +77,7 @@ class Batch:
         looks = self.looks
         if len(looks) == 1:
             return None
-        priorities = bytes([seen[1] for seen in looks])
+        priorities = bytes([seen.priority for seen in looks])
         return priorities if priorities.strip(priorities[:1]) else None
 
     @property
@@ -223,11 +225,11 @@ def _shares(packet: bytes, seen: Glance, shared: Shared) -> bool:
     return (
         packet.startswith(headers, USER_FLAGS_AT)
         and packet.startswith(privacy, USER_FLAGS_AT + len(headers) + PRIVACY_LEVEL_AT)
-        and seen[2] & ~PRIORITY == flags
-        and seen[3] == reach
-        and seen[6] == received
-        and seen[13] == acks
-        and seen[14] == message_class
+        and seen.base_flags & ~PRIORITY == flags
+        and seen.time_to_reach_queue == reach
+        and seen.time_to_be_received == received
+        and seen.ack_flags == acks
+        and seen.message_class == message_class
     )
 
 
@@ -242,7 +244,12 @@ def _stands_alone(seen: Glance) -> bool:
 
     Its arrival is to be acknowledged or journaled, or it expires at once.
     """
-    return bool(seen[9] & _ALONE or seen[21] or seen[13] & _ARRIVAL or not seen[6])
+    return bool(
+        seen.user_flags & _ALONE
+        or seen.security_at
+        or seen.ack_flags & _ARRIVAL
+        or not seen.time_to_be_received
+    )
 
 
 def from_one_source(packets: list[bytes], looks: list[Glance]) -> Batch | None:
@@ -254,25 +261,34 @@ def from_one_source(packets: list[bytes], looks: list[Glance]) -> Batch | None:
     head = looks[0]
     if head.security_at:
         return None
-    between, end = head[4:6], head.transaction_at or head.properties_at or head.body_at
+    source, address = head.source_guid, head.address_guid
+    end = head.transaction_at or head.properties_at or head.body_at
     names = packets[0][USER_FLAGS_AT:end]
     for packet, seen in zip(packets, looks, strict=True):
         if not packet.startswith(names, USER_FLAGS_AT):
             return None
-        if seen is not head and not (seen[4:6] == between and _are_alike(head, seen)):
+        if seen is head:
+            continue
+        if seen.source_guid != source or seen.address_guid != address:
             return None
-    batch = Batch(packets, looks, [seen[8] for seen in looks])
-    batch.sent_time = min([seen[7] for seen in looks])
+        if not _are_alike(head, seen):
+            return None
+    batch = Batch(packets, looks, [seen.ordinal for seen in looks])
+    batch.sent_time = min([seen.sent_time for seen in looks])
     return batch
 
 
 def _are_alike(head: Glance, seen: Glance) -> bool:
     """Whether a message may be in one batch with another, as far as its headers tell."""
+    marks = seen.transaction_flags ^ head.transaction_flags
     return (
-        seen[9] == head[9]  # flags
-        and (seen[10] ^ head[10]) & ~_NUMBERED == 0  # of the TransactionHeader
-        and seen[11:15] == head[11:15]  # where the headers are, acknowledgments, class
-        and seen[3] == head[3]  # time to reach the queue
-        and seen[6] == head[6]  # time to be received
-        and (seen[2] ^ head[2]) & ~PRIORITY == 0
+        seen.user_flags == head.user_flags
+        and marks & ~_NUMBERED == 0
+        and seen.transaction_at == head.transaction_at
+        and seen.properties_at == head.properties_at
+        and seen.ack_flags == head.ack_flags
+        and seen.message_class == head.message_class
+        and seen.time_to_reach_queue == head.time_to_reach_queue
+        and seen.time_to_be_received == head.time_to_be_received
+        and (seen.base_flags ^ head.base_flags) & ~PRIORITY == 0
     )

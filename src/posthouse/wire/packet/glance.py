@@ -5,6 +5,7 @@ object per header. The masks are those of `BaseFlags`, `UserFlags` and `Transact
 """
 
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -62,6 +63,9 @@ SHAPE_SIZES = tuple(_shape_size(shape) for shape in range(512))
 
 
 LABEL_SIZE_MAX = 2 * LABEL_UNITS_MAX  # bytes
+ORDINAL = struct.Struct("<I")
+ORDINAL_AT, ORDINAL_END = 56, 60
+NUMBERS_AT, NUMBERS_END = 12, 20  # TxSequenceNumber and the previous one, in a TransactionHeader
 
 
 class Glance(NamedTuple):
@@ -99,6 +103,9 @@ class Glance(NamedTuple):
         return self[15:21]
 
 
+_ORDINAL = Glance._fields.index("ordinal")
+
+
 def glance(data: bytes | memoryview) -> Glance:
     """Checks the front of a UserMessage packet and finds what the engine routes on.
 
@@ -111,19 +118,48 @@ def glance(data: bytes | memoryview) -> Glance:
         raise Truncated(f"UserMessage packet cut after {len(data)} bytes") from None
 
 
-def glance_all(packets: list[bytes]) -> list[Glance]:
-    """Checks the fronts of packets; one that equals the last up to the body is read once."""
-    if len(packets) == 1:
-        return [glance(packets[0])]
-    looks: list[Glance] = []
-    front, size = b"", -1
+def glance_all(
+    packets: list[bytes],
+    looks: list[Glance] | None = None,
+    check: Callable[[Glance], None] | None = None,
+) -> list[Glance]:
+    """What is seen of many packets, in order, with those of `looks` in front.
+
+    Neighbours are mostly alike: as long, with the same front, but for MessageID and, if they are
+    transactional, their places in the sequence. A look at one is then nearly a look at the next.
+    `check` may refuse what others look like. Those in front of a bad one are in `looks`.
+    """
+    seen = [] if looks is None else looks
+    size, front, middle, rest, rest_at, known = -1, b"", b"", b"", 0, -1
+    before: tuple[object, ...] = ()
+    after: tuple[object, ...] = ()
+    new, ordinal_of, append = tuple.__new__, ORDINAL.unpack_from, seen.append
     for packet in packets:
-        if len(packet) != size or not packet.startswith(front):
-            seen = glance(packet)
-            front = front_of(packet, seen)
-            size = len(packet) if front else -1
-        looks.append(seen)
-    return looks
+        if (
+            len(packet) == size
+            and packet.startswith(front)
+            and packet.startswith(middle, ORDINAL_END)
+            and packet.startswith(rest, rest_at)
+        ):
+            (ordinal,) = ordinal_of(packet, ORDINAL_AT)
+            if ordinal != known:
+                known, look = ordinal, new(Glance, (*before, ordinal, *after))
+            append(look)
+            continue
+        look = glance(packet)
+        if check is not None:
+            check(look)
+        append(look)
+        known = look.ordinal
+        if not front_of(packet, look):
+            size = -1
+            continue
+        at, size = look.transaction_at, len(packet)
+        end, rest_at = (at + NUMBERS_AT, at + NUMBERS_END) if at else (look.label_at,) * 2
+        front, middle = packet[:ORDINAL_AT], packet[ORDINAL_END:end]
+        rest = packet[rest_at : look.label_at]
+        before, after = look[:_ORDINAL], look[_ORDINAL + 1 :]
+    return seen
 
 
 def front_of(packet: bytes, seen: Glance) -> bytes:

@@ -18,9 +18,10 @@ from posthouse.wire.packet.headers import (
     INFINITE,
     OVER_HTTP,
     PACKET_SIZE_MAX,
+    QUEUE_DIRECT,
     SRMP_ENVELOPE_HEADER,
 )
-from posthouse.wire.packet.patch import PACKET_SIZE_AT
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
 from posthouse.wire.packet.tail import locate_tail
 
 EXTENSION: Final = struct.Struct("<IIB3x")  # 2.2.5.2
@@ -35,6 +36,9 @@ TRAILERS_SIZE: Final = EXTENSION.size + SUBQUEUE.size + ADDRESS.size
 DL, SQ, DI, EA = 0x01, 0x02, 0x08, 0x10  # flags of the ExtensionHeader
 IPV4, IPV6 = 0x0001, 0x0006
 NAME_SIZE: Final = 64
+_DIRECT_DESTINATION: Final = QUEUE_DIRECT << 10
+_SOURCE_AT, _ADDRESS_AT = 16, 32
+READER_FRONT: Final = 48  # bytes, in which is what differs from the stored packet
 _UNKNOWN: Final = (4, IPV4, 0, bytes(4))
 
 
@@ -245,3 +249,41 @@ def _read_address(reader: Reader) -> str:
     if kind == IPV6 and size == 16:
         return f"{IPv6Address(raw)}%{scope}" if scope else str(IPv6Address(raw))
     return ""
+
+
+def reader_front(packet: bytes, seen: Glance, size: int, address: str) -> bytes:
+    """The first 48 bytes, in which is what differs from the stored packet.
+
+    TimeToReachQueue becomes the time of expiry; what never expires says so still (decision 96).
+    """
+    expires = seen.time_to_reach_queue
+    if expires != INFINITE:
+        expires = min(expires + seen.sent_time, INFINITE)
+    direct = seen.user_flags & 0x1C00 == _DIRECT_DESTINATION
+    return b"".join(
+        (
+            packet[:PACKET_SIZE_AT],
+            SIZE_AND_TIME.pack(size, expires),
+            packet[_SOURCE_AT:_ADDRESS_AT],
+            address_overlay(address) if direct else packet[_ADDRESS_AT:READER_FRONT],
+        )
+    )
+
+
+def not_over_http(packet: bytes, seen: Glance) -> bytes:
+    """The packet of a message that came over HTTP, as one that did not."""
+    flags = U32.pack(seen.user_flags & ~OVER_HTTP)
+    return packet[:USER_FLAGS_AT] + flags + packet[USER_FLAGS_AT + 4 :]
+
+
+def without_trailers(packet: bytes, seen: Glance) -> tuple[bytes, bytes]:
+    """A packet that ends with its body as it was stored, and the headers after it.
+
+    On the way TimeToReachQueue is the time of expiry.
+    """
+    end, reach = align4(seen.body_at + seen.body_size), seen.time_to_reach_queue
+    if reach != INFINITE:
+        reach = max(reach - seen.sent_time, 0)
+    head = SIZE_AND_TIME.pack(end, reach)
+    message = b"".join((packet[:PACKET_SIZE_AT], head, packet[PACKET_SIZE_AT + 8 : end]))
+    return message, packet[end:]

@@ -368,19 +368,19 @@ class Bindery(Accounting):
         one, pattern = self.named(station, kind, object_name(name)), scan_pattern(pattern)
         self._check_visible(station, one)
         first = 0 if instance == _FIRST else instance + 1
-        seen = [
+        visible = [
             (at, prop)
             for at, (_, prop) in enumerate(sorted(one.properties.items()))
             if at >= first
             and matches(pattern, prop.name)
             and self.may_read(station, one, prop.stored.security)
         ]
-        if not seen:
+        if not visible:
             raise QmsError(NO_SUCH_PROPERTY, f"no further property of {one.name} fits")
-        at, prop = seen[0]
+        at, prop = visible[0]
         stored = prop.stored
         return PropertyInfo(
-            prop.name, stored.flags, stored.security, at, prop.has_value, len(seen) > 1
+            prop.name, stored.flags, stored.security, at, prop.has_value, len(visible) > 1
         )
 
     def read_property_value(

@@ -1,0 +1,53 @@
+"""Where bodies lie, for readers of many messages that are often alike."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from posthouse.wire.packet.glance import Glance, front_of, glance
+from posthouse.wire.packet.patch import SENT_TIME_AT, USER_FLAGS_AT
+
+
+class _Seen(NamedTuple):
+    """A packet, as far as the next one has to be like it for its body to lie in the same place."""
+
+    size: int
+    front: bytes
+    rest: bytes
+    body: slice
+
+
+_last: list[_Seen] = []
+
+
+def body_of(packet: bytes) -> slice:
+    """Where the body lies; messages that follow each other are often alike."""
+    for size, front, rest, body in _last:
+        if (
+            len(packet) == size
+            and packet.startswith(rest, USER_FLAGS_AT)
+            and packet.startswith(front)
+        ):
+            return body
+    seen = glance(packet)
+    body = slice(seen.body_at, seen.body_at + seen.body_size)
+    front = front_of(packet, seen)
+    rest = front[USER_FLAGS_AT:]
+    _last[:] = [_Seen(len(packet), packet[:SENT_TIME_AT], rest, body)] if front else []
+    return body
+
+
+def label_bytes(packet: bytes, seen: Glance) -> bytes:
+    """The label as it is in the packet, its NUL included."""
+    return packet[seen.label_at : seen.label_at + seen.label_size]
+
+
+def body_bytes(packet: bytes, seen: Glance) -> bytes:
+    """The body as it is in the packet."""
+    return packet[seen.body_at : seen.body_at + seen.body_size]
+
+
+def with_label(packet: bytes, seen: Glance, label: bytes) -> bytes:
+    """The packet with another label of the same size."""
+    assert len(label) == seen.label_size
+    return packet[: seen.label_at] + label + packet[seen.label_at + seen.label_size :]
