@@ -12,6 +12,7 @@ from posthouse.model.errors import QueueQuotaExceeded
 from posthouse.wire.packet.glance import glance_all
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.sends import packet_of, transactional_packet
+from tests.engine.staging import append, begin, key_of
 from tests.engine.web import WebRig
 
 
@@ -75,3 +76,13 @@ def test_messages_over_http_are_refused(count: int, no_more: Any) -> None:
     assert 200 not in rig.post(*[rig.message() for _ in range(count)])
     assert no_more
     assert rig.messages("orders") == []
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_portion_of_a_stage_is_refused(count: int, no_more: Any) -> None:
+    rig = PeerRig()
+    upload = begin(rig, key_of(0))
+    with pytest.raises(QueueQuotaExceeded, match="newest"):
+        append(rig, upload, [("orders", [b"x"] * count)])
+    assert no_more
+    assert (upload.messages, rig.bodies("orders")) == (0, [])

@@ -85,12 +85,9 @@ class Admission:
                 and definition.role is not QueueRole.INTERNAL
             ):
                 raise _other_kind(queue)
-            if definition.authentication and not flags & FLAG_AUTHENTICATED:
-                raise MessageNotAuthenticated(
-                    f"the queue {queue.name} takes authenticated messages only"
-                )
-            if definition.privacy_level != PRIVACY_OPTIONAL:
-                _check_privacy(queue, is_encrypted(batch.packets[0], seen))
+            if definition.authentication or definition.privacy_level != PRIVACY_OPTIONAL:
+                encrypted = is_encrypted(batch.packets[0], seen)
+                check_protection(queue, bool(flags & FLAG_AUTHENTICATED), encrypted)
         if seen.ack_flags:
             # Acknowledgments are made in the middle of other steps: names must not fail there.
             Packet(batch.packets[0], seen).names  # noqa: B018
@@ -148,8 +145,10 @@ def _other_kind(queue: Queue) -> TransactionUsage:
     )
 
 
-def _check_privacy(queue: Queue, encrypted: bool) -> None:
-    """Whether the queue wants its messages encrypted or in the clear."""
+def check_protection(queue: Queue, authenticated: bool, encrypted: bool) -> None:
+    """Whether the queue wants its messages signed, encrypted or in the clear."""
+    if queue.definition.authentication and not authenticated:
+        raise MessageNotAuthenticated(f"the queue {queue.name} takes authenticated messages only")
     privacy = queue.definition.privacy_level
     if privacy == _PRIVACY_BODY and not encrypted:
         raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")

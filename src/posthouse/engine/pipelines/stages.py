@@ -24,7 +24,7 @@ from posthouse.engine.ledger.records import (
     Publish,
     Row,
 )
-from posthouse.engine.messages.admission import PRIVACY_OPTIONAL, Room
+from posthouse.engine.messages.admission import Room, check_protection
 from posthouse.engine.messages.enqueue import destination_name
 from posthouse.engine.pipelines.stage import (
     ASKING,
@@ -55,16 +55,16 @@ from posthouse.engine.queues.open_queues import QueueAccessType, QueueShareMode
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import (
     AccessDenied,
-    IllegalPropertyValue,
     InsufficientResources,
     InvalidParameter,
-    MessageNotAuthenticated,
     OperationCancelled,
     QueueDeleted,
     UnsupportedFormatNameOperation,
 )
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.security.access import Caller
+from posthouse.wire.packet.batch import Batch
+from posthouse.wire.packet.glance import TRANSACTION
 
 QUERY_SIZE_MAX = 200
 BATCH_MAX = ATTEMPT_MAX = (1 << 63) - 1
@@ -224,7 +224,7 @@ class Stages:
         upload.opened[queue.number] = descriptor
         outgoing = queue.outgoing is not None
         if not outgoing:
-            _check_protection(queue)
+            check_protection(queue, False, False)  # messages of a batch are neither
         return StageTarget(
             queue.number,
             destination_name(self.core, descriptor),
@@ -249,8 +249,11 @@ class Stages:
             raise TooManyAsk(ASKING_MAX)
         for run in runs:
             queue = core.opening.check(upload.opened[run.queue], _SEND)
-            core.admission.check_quotas(queue, run.size, room)
-            room.take(queue, run.size)
+            # What speaks against the first speaks against all of its run.
+            first = Batch.of(run.records[0][3])
+            first.size = run.size
+            transactional = bool(first.head.user_flags & TRANSACTION)
+            core.admission.admit(queue, first, 0, transactional, room)
         upload.asking += asks
         for run in runs:
             count = len(run.records)
@@ -576,14 +579,3 @@ def _difference(known: Query, other: BatchSignature) -> str:
     if known.is_of_other_stream(other):
         return "it is of another checkpoint"
     return "it is a second write"
-
-
-def _check_protection(queue: Queue) -> None:
-    definition = queue.definition
-    if definition.authentication:
-        raise MessageNotAuthenticated(
-            f"the queue {queue.name} takes authenticated messages only, and those of a batch "
-            "are not signed"
-        )
-    if definition.privacy_level > PRIVACY_OPTIONAL:
-        raise IllegalPropertyValue(f"the queue {queue.name} takes encrypted messages only")
