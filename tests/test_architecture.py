@@ -493,7 +493,7 @@ VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
 OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
 ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
 # A ratchet, until it is 0: it may only go down.
-KNOT_MAX = 39
+KNOT_MAX = 37
 
 # Modules outside `wire` that still have places of a packet: numpy walks over whole columns of
 # packets in them. A ratchet: none comes in, and the last ones go.

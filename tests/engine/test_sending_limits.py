@@ -159,7 +159,7 @@ def test_uncommitted_sends_count_against_the_quotas_until_they_are_aborted(
     rig.commit(second)
     with rig.refused(QueueQuotaExceeded.code):
         rig.send(out, bytes(500), tx=rig.begin("third"))
-    assert rig.queue("orders").reserved == rig.manager.transactions.collection.reserved == 0
+    assert rig.queue("orders").reserved == rig.manager.ledger.reserved == 0
 
 
 # -- time

@@ -106,7 +106,7 @@ def test_a_stage_survives_stops_and_is_published_behind_them(rig: Rig) -> None:
     stage(rig, key_of(0), ("orders", BODIES))
     rig.restart()
     assert rig.manager.stages.messages == 3
-    assert rig.manager.stages.size == rig.manager.transactions.collection.reserved > 0
+    assert rig.manager.stages.size == rig.manager.ledger.reserved > 0
     publish(rig, 0, (0, 0))
     rig.restart()
     assert rig.bodies("orders") == BODIES
@@ -118,7 +118,7 @@ def test_an_unfinished_upload_is_gone_after_a_restart(rig: Rig) -> None:
     append(rig, upload, [("orders", BODIES)])
     rig.restart()
     core = rig.manager.ledger
-    assert (len(core.state.table), len(core.state.pending), core.transactions.reserved) == (0, 0, 0)
+    assert (len(core.state.table), len(core.state.pending), core.reserved) == (0, 0, 0)
 
 
 def test_an_aborted_upload_leaves_nothing(rig: Rig) -> None:
@@ -127,7 +127,7 @@ def test_an_aborted_upload_leaves_nothing(rig: Rig) -> None:
     rig.run(lambda m: m.stages.abort(upload))
     rig.run(lambda m: m.stages.abort(upload))
     core = rig.manager.ledger
-    assert (len(core.state.table), core.transactions.reserved) == (0, 0)
+    assert (len(core.state.table), core.reserved) == (0, 0)
     assert not rig.manager.stages.uploads
     assert not rig.queue("orders").descriptors
     with pytest.raises(OperationCancelled):
@@ -536,7 +536,7 @@ def test_a_stage_that_is_not_published_expires(rig: Rig) -> None:
         publish(rig, 0, (0, 0))
     rig.advance(DAY_S)
     assert not rig.manager.stages.stages
-    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.ledger.reserved == 0
 
 
 def test_a_stage_expires_over_a_restart(rig: Rig) -> None:
@@ -614,7 +614,7 @@ def test_a_queue_that_is_gone_refuses_the_batch(rig: Rig) -> None:
         rig.restart()
     assert rig.bodies("orders") == []
     rig.run(lambda m: m.stages.discard(QUERY, 0, rig.admin))
-    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.ledger.reserved == 0
     assert not rig.manager.ledger.state.pending
 
 

@@ -405,7 +405,7 @@ def test_an_aborted_send_leaves_no_trace(buffer: int) -> None:
     rig.send(r"DIRECT=OS:BETA\private$\q", b"never", tx=tx)
     rig.abort(tx)
     assert (durable(rig), answers) == (before, [])
-    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.ledger.reserved == 0
     assert rig.manager.transactions.collection.open == {}
     rig.restart()
     assert durable(rig) == before

@@ -230,7 +230,7 @@ def test_sends_to_a_queue_that_was_deleted_become_dead_letters(
     assert rig.bodies(DEADXACT) == [b"kept"]
     assert rig.reads(DEADXACT)[0].message_class == NACK_QUEUE_DELETED
     assert [m.message_class for m in rig.messages("admin")] == [NACK_QUEUE_DELETED]
-    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.ledger.reserved == 0
     assert nothing_left(rig)
     rig.restart()
     assert rig.bodies(DEADXACT) == [b"kept"]
@@ -245,7 +245,7 @@ def test_an_abort_forgets_sends_to_a_queue_that_was_deleted(rig: Rig) -> None:
     rig.abort(tx)
     assert (rig.bodies(DEADXACT), rig.bodies("admin")) == ([], [])
     assert nothing_left(rig)
-    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.ledger.reserved == 0
 
 
 @pytest.mark.parametrize("end", ["commit", "abort", "crash"])

@@ -95,7 +95,7 @@ def test_a_transaction_of_the_life_before_is_not_one_of_this_queue_manager(rig: 
     rig.send(out, tx=rig.begin("fresh"))
     with rig.refused(TransactionSequence.code, "not one of this queue manager"):
         rig.send(out, tx=tx)
-    assert rig.manager.transactions.collection.reserved == rig.queue("orders").reserved > 0
+    assert rig.manager.ledger.reserved == rig.queue("orders").reserved > 0
 
 
 def test_a_read_given_back_is_no_part_of_the_transaction(rig: Rig) -> None:
@@ -215,7 +215,7 @@ def test_a_restart_aborts_every_transaction_that_was_not_prepared(rig: Rig) -> N
     assert rig.manager.ledger.locks == {}
     assert [deserialize(rig.receive("orders").packet).body for _ in range(2)] == [b"1", b"2"]
     assert rig.bodies("bills") == []
-    assert rig.manager.transactions.collection.reserved == 0
+    assert rig.manager.ledger.reserved == 0
 
 
 # -- purge

@@ -116,7 +116,7 @@ def test_a_prepared_transaction_is_aborted_before_or_after_a_restart(
     check_in_doubt(rig, tx)
     rig.abort(tx)
     check_aborted(rig)
-    assert rig.manager.transactions.collection.reserved == rig.queue("bills").reserved == 0
+    assert rig.manager.ledger.reserved == rig.queue("bills").reserved == 0
     rig.restart()
     check_aborted(rig)
     assert rig.manager.transactions.in_doubt() == []

@@ -279,7 +279,7 @@ def test_what_is_in_doubt_can_be_decided_whatever_was_lost_of_it(end: str) -> No
             getattr(machine, end)(tx)
         assert machine.manager.transactions.in_doubt() == []
         assert machine.manager.ledger.locks == {}
-        assert machine.manager.transactions.collection.reserved == 0
+        assert machine.manager.ledger.reserved == 0
         assert not machine.manager.ledger.state.pending
     assert seen == {
         ("transaction_in_doubt",),

@@ -229,7 +229,7 @@ def _same(what: str, seen: object, expected: object) -> None:
 def _check_totals(world: World, model: Model, count: int) -> None:
     core = world.manager.ledger
     _same("bytes of all queues", core.state.bytes, model.size)
-    _same("bytes of uncommitted sends", core.transactions.reserved, model.reserved)
+    _same("bytes of uncommitted sends", core.reserved, model.reserved)
     _same("messages", len(core.state.table), count + len(core.state.pending))
     sends = [
         operation

@@ -333,7 +333,7 @@ def test_a_full_queue_refuses_a_stage_and_keeps_nothing_of_it(
         refused = await put(rig, stream(table(ROWS)))
         assert refused.status == 507
         await settled(rig)
-        assert rig.desk.manager.transactions.collection.reserved == 0
+        assert rig.desk.manager.ledger.reserved == 0
 
     with_api(tmp_path, work)
 

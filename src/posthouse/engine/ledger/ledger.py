@@ -228,6 +228,7 @@ class Ledger:
         self.throttled: set[str] = set()  # why no messages are taken at the moment
         self.time_to_reach_queue_max = settings.queue_manager.time_to_reach_queue_s
         self.queues: dict[int, Queue] = {}
+        self.reserved = 0  # bytes of uncommitted sends
         self.deleted_queues: set[int] = set()  # still holding messages of open transactions
         self.locks: dict[int, Lock] = {}
         self.unreadable: set[int] = set()  # messages whose records are damaged

@@ -6,6 +6,8 @@ import struct
 from array import array
 
 from posthouse.engine.ledger.records import (
+    DOOMED_DELETED,
+    DOOMED_PURGED,
     FLAG_EXPRESS,
     FLAG_TRANSACTIONAL,
     FLAGS_AT,
@@ -17,6 +19,7 @@ from posthouse.engine.ledger.records import (
     WANT_JOURNAL,
     Row,
 )
+from posthouse.model.message_classes import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.glance import Glance
 
@@ -127,3 +130,11 @@ def wants_of(seen: Glance) -> int:
 def restamped(seen: Glance, guid: bytes, sent_time: int, ordinal: int) -> Glance:
     """What was seen of a packet before it was stamped, with the new identity and time."""
     return seen._replace(source_guid=guid, sent_time=sent_time, ordinal=ordinal)
+
+
+_CLASS_OF_DOOM = {DOOMED_PURGED: NACK_QUEUE_PURGED, DOOMED_DELETED: NACK_QUEUE_DELETED}
+
+
+def class_of_doom(doomed: int) -> int:
+    """The class with which a message purged in somebody's hands ends; 0: it was not."""
+    return _CLASS_OF_DOOM.get(doomed, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE, FLAG_TRANSACTIONAL
 from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.machine.shortages import scarcities
@@ -52,7 +52,7 @@ class Room:
 class Admission:
     """The door of every queue: a message that is admitted can no longer be refused."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
 
     def admit(
@@ -109,7 +109,7 @@ class Admission:
             before, before_here = room.bytes, room.bytes_of.get(queue.number, 0)
         limit = core.settings.machine_quota_kib
         if limit != INFINITE:
-            used = core.state.bytes + core.transactions.reserved + before
+            used = core.state.bytes + core.reserved + before
             if used + size > limit << 10:
                 raise MachineQuotaExceeded(f"the machine quota of {limit} KiB would be exceeded")
         if queue.state.bytes + queue.reserved + before_here + size > queue.limit:

@@ -18,6 +18,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
+from posthouse.engine.ledger.rows import class_of_doom
 from posthouse.engine.ledger.steps import Allowance, SteppedWork
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.transaction import Transaction
@@ -29,11 +30,9 @@ from posthouse.model.errors import (
     TransactionUsage,
     UnsupportedOperation,
 )
-from posthouse.model.message import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED
 
 MOVES_MAX = 0xFFFF
 ALIASES_MAX = 16  # earlier lookup ids that a much-moved message keeps
-CLASS_OF_DOOM = {DOOMED_PURGED: NACK_QUEUE_PURGED, DOOMED_DELETED: NACK_QUEUE_DELETED}
 _SYSTEM_ROLES = frozenset(
     {
         QueueRole.JOURNAL,
@@ -245,7 +244,7 @@ class Moving:
 
     def _end(self, queue: Queue, number: int, row: Row, doom: int, step: Change) -> bool:
         """Ends a message; one that somebody holds when it is not received after all."""
-        core, message_class = self.core, CLASS_OF_DOOM[doom]
+        core, message_class = self.core, class_of_doom(doom)
         core.reading.release(number)
         core.poison.release(number)
         lock = core.locks.get(number)
@@ -262,10 +261,6 @@ class Moving:
             self.purge(self.core.queues[number], DOOMED_DELETED)
         self.begun.clear()  # nobody here waits for it
 
-    def class_of_doom(self, row: Row) -> int:
-        """The class with which a message purged in somebody's hands ends; 0: it was not."""
-        return CLASS_OF_DOOM.get(row.doomed, 0)
-
     def end_doomed(self) -> None:
         """At start: the holder of a purged message is gone, so it ends as purged."""
         for number in sorted(self.core.state.doomed):  # in the order they came
@@ -273,4 +268,4 @@ class Moving:
             if number not in self.core.locks:
                 queue = self.core.queues[row.queue]
                 self.core.groups.note_purged(queue, row.lookup_id, None)
-                self.core.outcomes.delete(queue, number, row, self.class_of_doom(row))
+                self.core.outcomes.delete(queue, number, row, class_of_doom(row.doomed))

@@ -515,7 +515,7 @@ class Stages:
 
     def _reserve(self, number: int, size: int) -> None:
         """Staged messages count against quotas, as those of open transactions do."""
-        self.core.transactions.reserved += size
+        self.core.reserved += size
         queue = self.core.queues.get(number)
         if queue is not None:
             queue.reserved += size

@@ -60,7 +60,6 @@ class Transactions:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.open: dict[bytes, Transaction] = {}
-        self.reserved = 0  # bytes of uncommitted sends
         self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
         self._owned: Owned[bytes, Transaction] = Owned()  # active, by owner
         self._numbers = 0
@@ -138,7 +137,7 @@ class Transactions:
         sends = EnqueuedBatch(queue.number, numbers, row, batch, size, sender, extra)
         transaction.add_sends(sends)
         queue.reserved += size
-        self.reserved += size
+        self.core.reserved += size
         if transaction.spilled:
             self._append_pending(sends)
         elif transaction.size > core.settings.transactions.buffer:
@@ -422,7 +421,7 @@ class Transactions:
 
     def release(self, queue: Queue | None, size: int) -> None:
         """Uncommitted sends of this many bytes are no more."""
-        self.reserved -= size
+        self.core.reserved -= size
         if queue is not None:
             queue.reserved -= size
 
@@ -512,7 +511,7 @@ class Transactions:
             for operation in transaction.operations:
                 lost.discard(operation.number)
             self.open[identifier] = transaction
-            self.reserved += transaction.size
+            self.core.reserved += transaction.size
             self._numbers = max(self._numbers, transaction.number)
             core.event("transaction_in_doubt", id=format_guid(identifier))
         for number, count in core.stages.runs():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import Lock
+from posthouse.engine.ledger.ledger import Ledger, Lock
 from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.rows import class_of_doom
 from posthouse.engine.transactions.transaction import (
     EnqueuedBatch,
     OperationType,
@@ -17,7 +17,7 @@ from posthouse.engine.transactions.transaction import (
 from posthouse.model.guids import format_guid
 
 
-def recovered(core: Core, identifier: bytes, stored: StoredTransaction) -> Transaction:
+def recovered(core: Ledger, identifier: bytes, stored: StoredTransaction) -> Transaction:
     """A prepared transaction as it was, its messages locked and room reserved for them."""
     transaction = Transaction(identifier, stored.number, None, core.now_ms)
     transaction.state = TransactionState.PREPARED
@@ -34,7 +34,7 @@ def recovered(core: Core, identifier: bytes, stored: StoredTransaction) -> Trans
     return transaction
 
 
-def _fits(core: Core, stored: StoredOperation, row: Row) -> bool:
+def _fits(core: Ledger, stored: StoredOperation, row: Row) -> bool:
     """Whether a message is still as the transaction left it.
 
     It is not where a crash took an express message out of a journal, and where the loss of
@@ -48,7 +48,7 @@ def _fits(core: Core, stored: StoredOperation, row: Row) -> bool:
     return bool(row.lookup_id) and stored.number not in core.locks
 
 
-def _find_again(core: Core, transaction: Transaction, stored: StoredOperation, row: Row) -> None:
+def _find_again(core: Ledger, transaction: Transaction, stored: StoredOperation, row: Row) -> None:
     number = stored.number
     if stored.kind is OperationType.ENQUEUE:
         extra = core.state.extras.get(number, b"")
@@ -58,7 +58,7 @@ def _find_again(core: Core, transaction: Transaction, stored: StoredOperation, r
         )
     else:
         lock = Lock(transaction)
-        lock.purged = core.moving.class_of_doom(row)
+        lock.purged = class_of_doom(row.doomed)
         core.lock(core.queues[row.queue], number, lock)
         operation = TransactionalOperation(stored.kind, stored.queue, number, stored.reason)
         transaction.add(operation)
