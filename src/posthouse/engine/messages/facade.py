@@ -254,7 +254,7 @@ class MessagesFacade:
         *,
         positive: bool = True,
         message_class: int = ACK_RECEIVE,
-        in_transactions: bool = True,
+        in_transactions: bool = False,
     ) -> None:
         """Dequeue Message End (3.1.7.1.12) of several reads: all of them or none.
 
@@ -279,7 +279,11 @@ class MessagesFacade:
     ) -> None:
         """Dequeue Message End (3.1.7.1.12); a rejection is positive with that class."""
         self.dequeue_messages_end(
-            descriptor, [lookup_id], positive=positive, message_class=message_class
+            descriptor,
+            [lookup_id],
+            positive=positive,
+            message_class=message_class,
+            in_transactions=True,
         )
 
     def read_message_by_lookup_identifier(

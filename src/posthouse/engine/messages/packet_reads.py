@@ -134,10 +134,11 @@ class Fetching(MessageReading):
         return super().read_of(number, row)
 
     def reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
-        """What a reader of several gets; what was damaged once and can be read is not any more."""
-        if self.core.unreadable and len(numbers) > 1:
+        """What a reader of several gets; what was damaged and can be read now is sound again."""
+        if self.core.unreadable:
             for number in self.core.unreadable.intersection(numbers):
-                self.damage.read(number)
+                if number in self.core.effects.senders:
+                    self.damage.read(number)
         return super().reads_of(numbers, rows)
 
     def dequeue_many(

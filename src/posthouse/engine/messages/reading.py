@@ -266,10 +266,10 @@ class MessageReading:
         return None
 
     def reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
-        """What a reader of several gets, whose packets have been fetched; or of one."""
-        if len(numbers) == 1:
-            return [self.read_of(numbers[0], rows[0])]
+        """What a reader of several gets, whose packets have been fetched; or of any one."""
         senders = self.core.effects.senders
+        if len(numbers) == 1 and numbers[0] not in senders:
+            return [self.read_of(numbers[0], rows[0])]
         reads = [
             read_of_row(number, row, senders[number])
             for number, row in zip(numbers, rows, strict=True)
