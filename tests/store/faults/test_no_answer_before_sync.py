@@ -46,6 +46,7 @@ MACHINERY = {
 }
 # Calls on queues and messages that change nothing durable.
 LOOKS = {
+    "addressed",
     "all",
     "books_apart",
     "bytes_ahead",
@@ -67,13 +68,16 @@ LOOKS = {
     "nothing_to_read",
     "oldest_age_s",
     "outgoing_queues",
+    "own_hosts",
     "packet",
     "packet_read",
     "packets_read",
     "purgeable",
     "read_of",
+    "refused_names",
     "require",
     "seek_by_lookup_id",
+    "set_interfaces",
     "size_ahead",
     "size_by_lookup_identifier",
     "state",
