@@ -21,7 +21,6 @@ from posthouse.security.body_encryption import encrypt
 from posthouse.security.key_blobs import SimpleBlob, pack_simple_blob
 from posthouse.security.keys import ProviderKey, UserCertificate
 from posthouse.security.message_security import MessageSecurity, Signer
-from posthouse.security.packet_rewriting import with_protection
 from posthouse.security.providers import PROVIDERS, CryptoProvider
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
@@ -31,6 +30,7 @@ from posthouse.wire.packet.headers import SecurityFlags
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.optional import Security
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.protection import with_protection
 
 P = 0xED6924912FA748CC5B0FA1561C7114987E86B9EA1D5C53AC20F8F966C95DB3E31828F2CF6033529A536E8BCC9B65E1B9231F1A927DAD8800016E7A396D04113F  # noqa: E501
 Q = 0xE8ADEBB1389B1DBDEFB0DF57456E375BDB46A5DDCD8D4A87877DF4FFCB70DE8144D2EC928964FBF84B5D62A4973D51C1D9E86E5883939B823BBCDB876AB3CD35  # noqa: E501

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from posthouse.wire.packet.bodies import body_of
 from posthouse.model.names import parse_format_name
 from posthouse.protocols.management.stubs import MANAGEMENT
 from posthouse.protocols.queue_format import queue_format_of
 from posthouse.protocols.remote_read import stubs
 from posthouse.rpc.ept import EPT
 from posthouse.rpc.syntax import SyntaxId
+from posthouse.wire.packet.bodies import body_of
 from posthouse.wire.packet.remote_read import read_packet
 from tests.process.rpc_house import House, add_user
 from tests.support.process.samba_reader import samba

@@ -30,11 +30,6 @@ from posthouse.security.message_security import (
     privacy_wanted,
     requested_signature,
 )
-from posthouse.wire.packet.protection import (
-    signature_of_list,
-    with_list_signature,
-    with_protection,
-)
 from posthouse.security.providers import AES128, AES192, AES256, PROVIDERS, RC2, RC4
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
@@ -44,6 +39,11 @@ from posthouse.wire.packet.headers import SecurityFlags
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.optional import Provider, Security
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.protection import (
+    signature_of_list,
+    with_list_signature,
+    with_protection,
+)
 from tests.security.key_ring import MemoryRing, certificate, next_cleanup, private_key, provider_key
 from tests.support.packet_security import changed, security_of, with_flags
 from tests.support.signed_samples import ADDRESS, SOURCE, sample

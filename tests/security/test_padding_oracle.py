@@ -20,13 +20,13 @@ from posthouse.security import message_security
 from posthouse.security.body_encryption import _rsa_decrypted
 from posthouse.security.key_blobs import SimpleBlob, pack_simple_blob, unpack_simple_blob
 from posthouse.security.message_security import MessageSecurity, Verified
-from posthouse.wire.packet.protection import with_protection
 from posthouse.security.providers import RC2, RC4
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.optional import Provider
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.protection import with_protection
 from tests.security.key_ring import MemoryRing, private_key, provider_key
 
 ALPHA, BETA = b"A" * 16, b"B" * 16

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import InsufficientResources
 from posthouse.model.message import MESSAGE_SIZE_MAX, Message
+from posthouse.wire.packet.headers import SecurityFlags
+from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.protection import (
     signature_of_list,
     with_list_signature,
     with_protection,
 )
-from posthouse.wire.packet.headers import SecurityFlags
-from posthouse.wire.packet.message import deserialize, serialize
-from posthouse.wire.packet.optional import Provider, Security
-from posthouse.wire.packet.packet import Packet
 from tests.wire.strategies import messages
 
 items = st.binary(max_size=30)

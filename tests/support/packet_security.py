@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from posthouse.wire.packet.protection import with_protection
 from posthouse.wire.packet.optional import Security
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.protection import with_protection
 
 
 def security_of(packet: bytes) -> Security:
