@@ -10,13 +10,11 @@ from posthouse.api.types import BASE64, LOOKUP_ID_MAX, U32_MAX, ErrorBody, Guid,
 
 OFFERS_MAX = 1_000
 ENTRIES_MAX = 10_000
-PACKET_SIZE_MAX = 8 << 20  # more than any message has
 
 PullNumber = Annotated[int, Meta(ge=1, le=U32_MAX)]
 PullEpoch = Annotated[int, Meta(ge=0, le=U32_MAX)]
-PacketBytes = Annotated[
-    bytes, Meta(max_length=PACKET_SIZE_MAX, extra_json_schema={"pattern": BASE64})
-]
+# The size of a packet is bounded by its codec, and that of all of them by the limit of a request.
+PacketBytes = Annotated[bytes, Meta(extra_json_schema={"pattern": BASE64})]
 SourceLookupId = Annotated[int, Meta(ge=0, le=LOOKUP_ID_MAX)]
 
 
