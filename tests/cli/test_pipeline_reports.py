@@ -14,7 +14,7 @@ COMMANDS = [
     ("pipeline", "deadletters", "--resend", "0a1b2c3d"),
     ("pipeline", "latency"),
     ("pipeline", "traffic"),
-    ("pipeline", "sql", "select 1"),
+    ("pipeline", "sql", "--engine", "spark", "select 1"),
 ]
 
 

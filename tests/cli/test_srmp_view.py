@@ -125,7 +125,7 @@ def test_a_stored_message_is_told_with_what_http_brought(
         (b"Content-Length: 906", b"Transfer-Encoding: chunked", "chunks"),
         (b"Content-Length: 906", b"Content-Length: x", "Content-Length"),
         (b"Host: machine2", b"Host", "field"),
-        (b"Host: machine2", b"SOAPAction: x", "twice"),
+        (b"Host: machine2", b"SOAPAction: x", "repeated"),
         (b"<expiresAt>2007", b"<expiresAt>x007", "date"),
     ],
 )

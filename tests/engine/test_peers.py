@@ -73,7 +73,7 @@ def test_there_is_an_end_to_peers(rig: Rig) -> None:
     for number in range(PEERS_MAX):
         guid = number.to_bytes(2, "little") + b"x" * 14
         rig.manager.transactions.add_peer(f"p{number}", guid, URL)
-    with pytest.raises(QueueError, match="no more"):
+    with pytest.raises(QueueError, match="1000 peers, which is the limit"):
         add(rig)
 
 

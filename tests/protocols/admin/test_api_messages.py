@@ -356,7 +356,7 @@ def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
         ]
         for reply in refused:
             assert reply.status == 429, reply.text
-            assert "4 searches under way" in reply.json["error"]["cause"]
+            assert "4 searches in progress" in reply.json["error"]["cause"]
             assert "scans_per_user" in reply.json["error"]["remedy"]
         assert len((await rig.get(at() + "/messages", token=bob)).json["messages"]) == 100
         rig.admin.services.gather = gather

@@ -113,6 +113,8 @@ def sql(
         raise typer.BadParameter("only a lake has a past: give --lake DIR too")
     then = None if as_of is None else version_or_moment(as_of)
     options = storage_options(store)
+    if engine is Engine.spark:
+        need_spark()
     with reached(remote) as place, bulk_http(place) as http:
         tables = _tables(http, place, lake, then, options)
         found = None if engine is Engine.spark else _small(remote, statement, tables, engine)

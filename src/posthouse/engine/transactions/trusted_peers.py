@@ -86,7 +86,7 @@ class Peers:
             raise InvalidParameter(f"the peer {self._by_guid[guid].name} is this queue manager")
         if guid == self.core.guid:
             raise InvalidParameter("this queue manager is not a peer of its own")
-        require_room(len(self._by_name), PEERS_MAX, "peers")
+        require_room(len(self._by_name), PEERS_MAX, "peers", "Delete some: posthouse peer delete.")
         peer = Peer(
             name=name,
             guid=guid,
