@@ -67,7 +67,7 @@ def test_a_command_that_would_say_it_is_refused(rig: PostRig) -> None:
         (MachinePart(name="OMEGA", guid=before.guid), "name"),
         (MachinePart(name=before.name, guid=before.guid, routing_server=True), "routing_server"),
     ):
-        with pytest.raises(DsError, match="it says itself") as refused:
+        with pytest.raises(DsError, match="this queue manager sets") as refused:
             enter(rig, Document(machines=[part]), ["name", field])
         assert "posthouse.toml" in refused.value.remedy
     assert own_part(rig) == before

@@ -121,7 +121,7 @@ def test_names_that_nobody_knows_say_where_to_look(rig: PostRig) -> None:
         rig.open(f"PUBLIC={GONE}", SEND)
     with pytest.raises(IllegalFormatName, match="directory alias list"):
         rig.open(f"DL={GONE}", SEND)
-    with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent to a machine"):
+    with pytest.raises(UnsupportedFormatNameOperation, match="cannot be sent to a MACHINE= name"):
         rig.open(f"MACHINE={BETA};DEADLETTER", SEND)
 
 

@@ -105,7 +105,7 @@ class DirectoryChanges:
                 spoken_of = [name for name in ours if getattr(value, name) != getattr(was, name)]
                 if spoken_of and asked:
                     raise DsError(
-                        f"{', '.join(spoken_of)} are set by this queue manager itself",
+                        f"this queue manager sets {', '.join(spoken_of)} itself",
                         "Change it in its posthouse.toml: [queue_manager], [directory] addresses.",
                     )
                 value = msgspec.structs.replace(value, **ours)
