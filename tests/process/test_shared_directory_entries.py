@@ -248,5 +248,5 @@ def test_connector_queues_stay_while_nobody_can_tell(house: House) -> None:
 def test_an_entry_of_ours_is_what_we_say(house: House) -> None:
     part = {"name": "ALPHA", "guid": house.qm.guid, "routing_server": False}
     body = {"document": {"machines": [part]}, "only": ["routing_server"]}
-    with pytest.raises(DsError, match="are set by this queue manager itself"):
+    with pytest.raises(DsError, match="this queue manager sets"):
         house.qm.call("POST", "/directory", body)
