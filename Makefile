@@ -2,7 +2,7 @@
 # Needs python3 (3.11 or newer, with venv), make and a package index. Nothing else, no root.
 
 PYTHON        ?= python3
-WORKERS       ?= 4
+WORKERS       ?= 3
 UNSTABLE      ?= 3
 FUZZ_SECONDS  ?= 60
 SEED          ?= $(shell date +%s)
