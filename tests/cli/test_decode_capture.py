@@ -19,7 +19,7 @@ from posthouse.model.message import Message, MessageId, TxSequenceId
 from posthouse.protocols.remote_read import stubs
 from posthouse.protocols.remote_read.stubs import REMOTE_READ, Opnum
 from posthouse.rpc import pdu
-from posthouse.rpc.syntax import NDR
+from posthouse.rpc.syntax import NDR, SyntaxId
 from posthouse.wire.binary.internal import (
     connection_parameters,
     establish_connection,
@@ -467,3 +467,36 @@ def test_an_empty_and_a_cut_capture(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert code == 0
     assert "The file ends early" in out
     assert " = " not in out
+
+
+def test_nothing_of_an_http_head_is_kept_but_a_few_fields() -> None:
+    head = (
+        b"GET /x?token=" + SECRET + b" HTTP/1.1\r\nHost: alpha\r\nX-Api-Key: " + SECRET
+        + b"\r\nAuthorization: Basic\r\n " + SECRET + b"\r\nReferer : /?" + SECRET + b"\r\n\r\n"
+    )  # fmt: skip
+    made, before, after = copy_of(conversation((True, head), server=Endpoint("192.0.2.1", 80)))
+    assert SECRET not in made
+    assert b"Host: alpha" in made
+    assert [kinds(one) for one in before.sessions] == [kinds(one) for one in after.sessions]
+
+
+def test_what_follows_an_upgrade_is_blanked() -> None:
+    upgrade = b"GET /session HTTP/1.1\r\nUpgrade: posthouse\r\n\r\n"
+    frames = conversation(
+        (True, upgrade + b"\0\0" + SECRET + b"\r\n\r\n" + SECRET), server=Endpoint("192.0.2.1", 80)
+    )
+    made, _, _ = copy_of(frames)
+    assert SECRET not in made
+    assert upgrade in made
+
+
+def test_calls_of_other_interfaces_are_blanked() -> None:
+    other = SyntaxId(bytes(16), 1, 0)
+    bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, (pdu.ContextItem(0, other, (NDR,)),)))
+    request = pdu.pack_request(0, 7, SECRET)
+    parts = [
+        (True, pdu.pack(pdu.BIND, pdu.WHOLE, 1, bind, None)),
+        (True, pdu.pack(pdu.REQUEST, pdu.WHOLE, 2, request, None)),
+    ]
+    made, _, _ = copy_of(conversation(*parts, server=Endpoint("192.0.2.1", 2103)))
+    assert SECRET not in made

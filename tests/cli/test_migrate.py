@@ -431,9 +431,15 @@ def test_some_messages_are_copied_and_moved_here(moving: Moving) -> None:
     copied = message("copy", far, moving.path, "--where", 'body_text = "two"')
     assert (copied.code, copied.out) == (0, "copy: 1 messages done.\n"), copied.err
     assert (moving.bodies(), moving.there()) == ([b"two"], [b"one", b"two", b"three"])
+    refused = message("move", far, moving.path)
+    assert refused.code == 1
+    found = re.search(r"posthouse migrate forget (\d+)", refused.err)
+    assert found is not None, refused.err
+    moving.ours.queue(moving.path).purge()
+    moving.ours.call("DELETE", f"/pulls/{found[1]}")
     moved = message("move", far, moving.path)
     assert (moved.code, moved.out) == (0, "move: 3 messages done.\n"), moved.err
-    assert (moving.bodies(), moving.there()) == ([b"two", b"one", b"three"], [])
+    assert (moving.bodies(), moving.there()) == ([b"one", b"two", b"three"], [])
     gone = message("move", far, moving.path, "--lookup-id", "999")
     assert gone.code == 1
     assert "1 were gone already" in gone.out

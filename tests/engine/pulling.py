@@ -50,12 +50,22 @@ def offer(*ids: int, **attributes: object) -> list[OfferedMessage]:
 class Source:
     """A queue elsewhere, pulled into a queue of a rig."""
 
-    def __init__(self, rig: Rig, to: str = "orders", name: str = SOURCE, guid: bytes = GUID):
+    def __init__(
+        self,
+        rig: Rig,
+        to: str = "orders",
+        name: str = SOURCE,
+        guid: bytes = GUID,
+        *,
+        keep: bool = False,
+    ) -> None:
         self.rig = rig
         self.holder = object()
         path = to if "\\" in to else rf".\private$\{to}"
         self.pull = rig.run(
-            lambda m: m.pulls.begin(guid, name, "far", parse_name(path), self.holder, LEASE_MS)
+            lambda m: m.pulls.begin(
+                guid, name, "far", parse_name(path), self.holder, LEASE_MS, keep
+            )
         )
         self.epoch = self.pull.definition.epoch
 

@@ -84,3 +84,13 @@ def test_a_machine_of_the_directory_is_named_by_guid_from_the_start() -> None:
     rig.enter_machine()
     rig.take(rig.tx(1, 0, ordinal=1))
     assert acknowledge(rig) == BY_GUID
+
+
+def test_a_message_of_which_nothing_was_acknowledged_changes_nothing() -> None:
+    """Number 0 is before every message, and no acknowledgment was for it."""
+    rig = EastRig()
+    rig.take(rig.tx(1, 0, ordinal=1))
+    rig.advance(NOT_TAKEN_MS / 1000)
+    rig.take(rig.tx(0, 0, ordinal=2))
+    assert acknowledge(rig) == BY_ADDRESS
+    assert rig.bodies("east") == [b"1"]

@@ -208,6 +208,7 @@ def test_a_run_without_a_session_is_a_lease(rig: Rig) -> None:
         return manager.pulls.begin(GUID, SOURCE, "far", name, None, LEASE_MS)
 
     pull = rig.run(begin)
+    first = pull.definition.epoch
     with rig.refused(SharingViolation.code):
         rig.run(begin)
     rig.advance(50)
@@ -216,7 +217,7 @@ def test_a_run_without_a_session_is_a_lease(rig: Rig) -> None:
     with rig.refused(SharingViolation.code):
         rig.run(begin)
     rig.advance(11)
-    assert rig.run(begin).definition.epoch == 2
+    assert rig.run(begin).definition.epoch == first + 1
 
 
 def test_a_run_goes_on_after_a_restart_of_the_server(rig: Rig) -> None:
@@ -322,3 +323,53 @@ def test_with_its_queue_a_pull_is_gone(rig: Rig) -> None:
     assert not state.of_table(TABLE_PULLED)
     with rig.refused(InvalidParameter.code):
         source.take(offer(3))
+
+
+def test_what_was_copied_is_not_moved_since_its_copy_may_be_gone(rig: Rig) -> None:
+    copying = Source(rig, keep=True)
+    copying.take(offer(1, 2))
+    rig.run(lambda m: m.end_session(copying.holder))
+    rig.receive("orders")
+    rig.restart()
+    with rig.refused(PropertyNotAllowed.code):
+        Source(rig)
+    again = Source(rig, keep=True)
+    assert again.take(offer(1, 2, 3))[:2] == (1, 2)
+    rig.run(lambda m: m.end_session(again.holder))
+    rig.run(lambda m: m.pulls.forget(again.pull.definition.number))
+    assert Source(rig).take(offer(1, 2, 3)).taken == 3
+
+
+def test_the_journal_of_a_queue_that_was_copied_is_taken_whole(rig: Rig) -> None:
+    """Another program may have received what was only copied."""
+    Source(rig, keep=True).take(offer(1, 2))
+    journal = Source(rig, r".\private$\orders;journal", SOURCE + JOURNAL_ENDING)
+    of_program = [one._replace(lookup_id=one.lookup_id + 70) for one in offer(1)]
+    assert journal.take(of_program)[:2] == (1, 0)
+
+
+def test_a_late_request_of_a_pull_that_is_gone_meets_no_other(rig: Rig) -> None:
+    gone = Source(rig)
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\orders", rig.admin))
+    other = Source(rig, r".\private$\ledger", "private$\\other")
+    assert other.pull.definition.number > gone.pull.definition.number
+    with rig.refused(InvalidParameter.code):
+        gone.take(offer(1))
+
+
+def test_a_number_that_is_given_again_after_a_restart_has_other_epochs(rig: Rig) -> None:
+    gone = Source(rig)
+    rig.run(lambda m: m.queues.delete_queue(r".\private$\orders", rig.admin))
+    rig.advance(5)
+    rig.restart()
+    other = Source(rig, r".\private$\ledger", "private$\\other")
+    assert other.pull.definition.number == gone.pull.definition.number
+    with rig.refused(OperationCancelled.code):
+        gone.take(offer(1))
+
+
+def test_a_quota_can_be_used_whole() -> None:
+    rig = Rig()
+    rig.create("small", quota_kib=4)
+    messages = [OfferedMessage(one, 0, 0, packet(bytes(1000), one)) for one in (1, 2, 3)]
+    assert Source(rig, "small").take(messages).taken == 3

@@ -252,6 +252,28 @@ def test_what_may_differ_is_left_to_spark(tables: Samples, statement: str) -> No
     assert "\n" not in str(refused(reason.value))
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select " + " or ".join(["priority = 1"] * 2_000) + " from queues.orders",
+        "select now() - interval 2000000000 days from queues.orders",
+        "select " + "9" * 5_000 + " from queues.orders",
+        "select label from queues.orders limit " + "9" * 5_000,
+        "select " + "1/(" * 20 + "priority" + ")" * 20 + " from queues.orders",
+    ],
+    ids=["long", "interval", "number", "limit", "nested"],
+)
+def test_what_is_very_long_or_large_is_left_to_spark(tables: Samples, statement: str) -> None:
+    with pytest.raises(NeedsSpark):
+        answer(statement, tables)
+
+
+def test_whole_numbers_stay_exact(tables: Samples) -> None:
+    number = 9_007_199_254_740_993  # no double has it
+    found = answer(f"select floor({number}), ceil({number}) from queues.orders limit 1", tables)
+    assert [column[0].as_py() for column in found.columns] == [number, number]
+
+
 _WORDS = """
 select distinct count ( ) * , . ; label priority from queues orders `orders` where and or not in
 between like is null group by having order limit offset union all with as case when then else end

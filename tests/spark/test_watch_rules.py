@@ -269,6 +269,10 @@ def test_patterns_name_queues_of_any_computer() -> None:
         ({"rule": [RULES["rule"][0], RULES["rule"][0]]}, "the same name"),
         ({"alarms": {"webhooks": ["file:///etc/passwd"]}}, "not an address"),
         ({"alarms": {"webhooks": ["https://user:secret@host/"]}}, "not an address"),
+        ({"alarms": {"webhooks": ["https://host/secret x"]}}, "not an address"),
+        ({"alarms": {"webhooks": ["https://host:99999/secret"]}}, "not an address"),
+        ({"alarms": {"webhooks": ["https://[::1/secret"]}}, "not an address"),
+        ({"alarms": {"webhooks": ["https://host/secret\u00fc"]}}, "not an address"),
     ],
     ids=str,
 )
@@ -276,3 +280,4 @@ def test_a_wrong_file_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words) as refused:
         plan_of(RULES | change)
     assert "\n" not in str(refused.value)
+    assert "secret" not in refused.value.cause

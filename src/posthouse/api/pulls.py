@@ -19,12 +19,16 @@ SourceLookupId = Annotated[int, Meta(ge=0, le=LOOKUP_ID_MAX)]
 
 
 class PullBeginBody(Json):
-    """The queue elsewhere: the GUID of its queue manager, and its name there; the queue here."""
+    """The queue elsewhere: the GUID of its queue manager, and its name there; the queue here.
+
+    With `keep` nothing is ended there. A run without it is refused after one with it.
+    """
 
     guid: Guid
     source: Annotated[str, Meta(min_length=1, max_length=512)]
     queue: Name
     host: Annotated[str, Meta(max_length=255)] = ""
+    keep: bool = False
 
 
 class PullParams(Json):

@@ -291,6 +291,7 @@ class QueueManager:
         """What waits for a way may have one when the directory has changed."""
         if state != self._directory_state:
             self._directory_state = state
+            self._follow_enterprise()
             self.ledger.deadlines.note(-inf)  # its timers, and what rests until it is mended
         if state[:2] != self._directory_seen:
             self._directory_seen = state[:2]

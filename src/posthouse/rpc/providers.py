@@ -97,11 +97,16 @@ class Attempt:
         proof = self._logins.vouched(user)
         if proof is not None:
             return self._identity(proof, "kerberos")._replace(groups=sids)
-        if domain is not None and self._logins.takes_domain_users and not self._logins.knows(user):
+        if domain is not None and self._takes(user, domain):
             name = f"{domain.domain}\\{domain.name}"
             return Identity(name, domain.domain, "kerberos", domain.sid, sids, has_account=False)
         self._logins.refused(user, self._address, "no account for this user of Kerberos")
         return None
+
+    def _takes(self, user: str, domain: DomainUser) -> bool:
+        """A user of a domain has several names; an account under any of them decides."""
+        logins = self._logins
+        return logins.takes_domain_users and not (logins.knows(user) or logins.knows(domain.name))
 
     def _identity(self, proof: Proof, mechanism: str) -> Identity:
         return Identity(proof.name, self._names.netbios, mechanism, proof.sid)

@@ -86,6 +86,9 @@ class AddressWatch:
         if self._notices is None:
             self._timer = self._loop.call_later(LOOK_S, self._again)
         addresses = self._look()
+        if not addresses:  # the kernel could not be asked, for example for lack of descriptors
+            self._timer = self._timer or self._loop.call_later(LOOK_S, self._again)
+            return
         if frozenset(addresses) != self._known:
             self._known = frozenset(addresses)
             self._changed(addresses)

@@ -32,11 +32,12 @@ def test_messages_are_offered_listed_and_forgotten(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
         begun = (await begin(rig)).json
-        assert (begun["id"], begun["epoch"], begun["running"]) == (1, 1, True)
-        assert (await offer(rig, 1, 7, 8)).json == {
+        assert (begun["id"], begun["running"]) == (1, True)
+        epoch = begun["epoch"]
+        assert (await offer(rig, epoch, 7, 8)).json == {
             "taken": 2, "known": 0, "refused": [], "stopped": None, "left": 0,
         }  # fmt: skip
-        assert (await offer(rig, 1, 8, 9)).json["known"] == 1
+        assert (await offer(rig, epoch, 8, 9)).json["known"] == 1
         page = (await rig.get(f"{PULLS}/1/messages", limit=2)).json
         digest = f"{message_digest(packet(b'0007', 7), 0):016x}"
         assert page["messages"][0] == {"lookup_id": 7, "digest": digest}
@@ -51,7 +52,7 @@ def test_messages_are_offered_listed_and_forgotten(tmp_path: Path) -> None:
         assert "posthouse_pulled_again_total 1.0" in text
         assert "posthouse_pulls_running 1.0" in text
         assert (await rig.ask("DELETE", f"{PULLS}/1")).status == 409
-        assert (await rig.post(f"{PULLS}/1/end", {"epoch": 1})).status == 200
+        assert (await rig.post(f"{PULLS}/1/end", {"epoch": epoch})).status == 200
         assert (await rig.ask("DELETE", f"{PULLS}/1")).status == 200
         assert (await rig.get(PULLS)).json["pulls"] == []
 
@@ -61,12 +62,12 @@ def test_messages_are_offered_listed_and_forgotten(tmp_path: Path) -> None:
 def test_a_second_run_and_a_run_of_old_are_refused(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
-        await begin(rig)
+        epoch = (await begin(rig)).json["epoch"]
         second = await begin(rig)
         assert (second.status, "another run" in second.text) == (409, True)
-        assert (await rig.post(f"{PULLS}/1/end", {"epoch": 1})).status == 200
-        assert (await begin(rig)).json["epoch"] == 2
-        old = await offer(rig, 1, 1)
+        assert (await rig.post(f"{PULLS}/1/end", {"epoch": epoch})).status == 200
+        assert (await begin(rig)).json["epoch"] == epoch + 1
+        old = await offer(rig, epoch, 1)
         assert old.status >= 400
         assert "another run of pull 1 has begun" in old.text
 
@@ -87,15 +88,15 @@ def test_only_administrators_bring_in_messages_of_others(tmp_path: Path) -> None
 def test_a_message_of_any_size_comes_in_and_no_other_thing(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()
-        await begin(rig)
-        assert (await offer(rig, 1, 1, size=3 << 20)).json["taken"] == 1
+        epoch = (await begin(rig)).json["epoch"]
+        assert (await offer(rig, epoch, 1, size=3 << 20)).json["taken"] == 1
         wrong = {"lookup_id": 2, "packet": b64encode(b"nonsense").decode()}
-        reply = await offer(rig, 1, messages=[wrong])
+        reply = await offer(rig, epoch, messages=[wrong])
         assert reply.json["refused"][0]["lookup_id"] == 2
         assert "not a message" in reply.json["refused"][0]["error"]["cause"]
         for bad in (-1, 1 << 63):
             offered = wrong | {"lookup_id": bad}
-            assert (await offer(rig, 1, messages=[offered])).status == 400
+            assert (await offer(rig, epoch, messages=[offered])).status == 400
         assert (await begin(rig, guid="x")).status == 400
         assert (await begin(rig, source="a\x00b")).status == 422
 

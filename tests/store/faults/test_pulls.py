@@ -39,7 +39,8 @@ def operation(name: str, variant: str, holds: Holds) -> Callable[[Make], Make]:
 
 def begun(world: World) -> bool:
     """The pull is there, in its first epoch."""
-    return [pull.definition.epoch for pull in world.manager.pulls.all()] == [1]
+    found = [pull.definition for pull in world.manager.pulls.all()]
+    return [one.epoch - one.begun for one in found] == [1]
 
 
 def taken(world: World) -> bool:

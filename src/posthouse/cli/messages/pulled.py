@@ -58,7 +58,7 @@ def pull_some(
         meant = _meant(found, queue, where, lookup_ids)
         if dry_run:
             return _result(len(meant), None)
-        run = PullRun(remote.client, found.source(queue), target, DEFAULT_PATIENCE_S)
+        run = PullRun(remote.client, found.source(queue), target, DEFAULT_PATIENCE_S, keep=keep)
         run.begin()
         reader = found.queue(queue, takes=not keep, shared=True)
         pull = QueuePull(reader, run)

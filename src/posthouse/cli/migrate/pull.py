@@ -146,7 +146,7 @@ class Pulling:
         for queue in queues:
             try:
                 good = self._one(queue, lambda: False) and good
-            except (QueueError, RemoteProtocolError) as error:
+            except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
                 if alone:
                     raise
                 complain(f"{queue.label}: {error}")
@@ -171,7 +171,7 @@ class Pulling:
     def _one(self, queue: SourceQueue, follow: Callable[[], bool], *, quiet: bool = False) -> bool:
         source = self._machines.source(queue)
         reader = self._machines.queue(queue, takes=not self._keep, shared=self._shared)
-        run = PullRun(self._remote.client, source, queue.target, self._patience_s)
+        run = PullRun(self._remote.client, source, queue.target, self._patience_s, keep=self._keep)
         run.begin()
         try:
             with self._shown(queue, quiet=quiet) as told:

@@ -152,6 +152,7 @@ class SourceQueue(NamedTuple):
     name: FormatName
     target: str
     messages: int | None = None  # as the inventory has it
+    path: str = ""  # as the inventory has it: one queue has several format names, and one path
 
     @property
     def label(self) -> str:
@@ -192,7 +193,7 @@ class Machines:
         given = self._guids.get(host)
         if given is None and reach.guid is not None:
             given = parse_guid(reach.guid)
-        found = find_source(host, queue.name, reach.binary_port, given)
+        found = find_source(host, queue.name, reach.binary_port, given, queue.path)
         self._guids[host] = found.guid
         return found
 
@@ -283,7 +284,7 @@ class Choice(NamedTuple):
         for one in machine.queues:
             name = parse_format_name(one.format_name)
             target = _target_of(one.path, name)
-            queue = SourceQueue(place, name, target, one.messages)
+            queue = SourceQueue(place, name, target, one.messages, one.path)
             if self.journals:
                 yield _journal_of(queue, one.journal_messages)
             yield queue
@@ -299,7 +300,8 @@ def _target_of(path: str, name: FormatName) -> str:
 
 def _journal_of(queue: SourceQueue, messages: int | None = None) -> SourceQueue:
     name = parse_format_name(f"{queue.name}{JOURNAL}")
-    return SourceQueue(queue.place, name, queue.target + JOURNAL, messages)
+    path = queue.path + JOURNAL if queue.path else ""
+    return SourceQueue(queue.place, name, queue.target + JOURNAL, messages, path)
 
 
 def _system_queue(place: RemotePlace, text: str, messages: int | None = None) -> SourceQueue:

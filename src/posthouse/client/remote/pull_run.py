@@ -52,12 +52,19 @@ class PullRun:
     """One run: begun, offered messages, ended."""
 
     def __init__(
-        self, manager: QueueManagerClient, source: PullSource, target: str, patience_s: float
+        self,
+        manager: QueueManagerClient,
+        source: PullSource,
+        target: str,
+        patience_s: float,
+        *,
+        keep: bool = False,
     ) -> None:
         self.source = source
         self.target = target
         self._manager = manager
         self._patience_s = patience_s
+        self._keep = keep  # at the source
         self._pull: PullJson | None = None
 
     @property
@@ -69,7 +76,9 @@ class PullRun:
     def begin(self) -> PullJson:
         """Begins; raises `SharingViolation` where another run goes on."""
         guid, name, host = self.source
-        body = PullBeginBody(guid=format_guid(guid), source=name, host=host, queue=self.target)
+        body = PullBeginBody(
+            guid=format_guid(guid), source=name, host=host, queue=self.target, keep=self._keep
+        )
         until = time.monotonic() + ENDING_S
         while True:
             try:

@@ -13,14 +13,27 @@ from posthouse.client.errors import ServerUnreachable
 from posthouse.client.remote.pull_run import PullSource
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID
-from posthouse.model.names import DirectName, FormatName, MachineName, PrivateName
+from posthouse.model.names import (
+    DirectName,
+    FormatName,
+    MachineName,
+    PathName,
+    PrivateName,
+    parse_name,
+)
 from posthouse.protocols.binary.settings import BinarySettings
 
 ASK_S: Final = 10.0
 
 
-def source_name(name: FormatName) -> str:
-    """The name of a queue on its own machine, whichever name the machine has."""
+def source_name(name: FormatName, path: str = "") -> str:
+    """The name of a queue on its own machine, whichever name the machine has.
+
+    A path name, where one is known, goes first: a queue has one, and several format names.
+    """
+    parsed = parse_name(path) if path else None
+    if isinstance(parsed, PathName):
+        return str(parsed).partition("\\")[2].casefold()
     if isinstance(name, DirectName):
         return str(name.path).partition("\\")[2].casefold()
     return str(name).casefold()
@@ -52,10 +65,12 @@ def guid_of_machine(host: str, port: int, timeout_s: float = ASK_S) -> bytes:
     return guid
 
 
-def find_source(host: str, name: FormatName, port: int, guid: bytes | None) -> PullSource:
+def find_source(
+    host: str, name: FormatName, port: int, guid: bytes | None, path: str = ""
+) -> PullSource:
     """The source of a pull. A GUID that is given has to be that of the machine, if it is named."""
     named = guid_in_name(name)
     if guid is not None and named is not None and guid != named:
         raise InvalidParameter(f"{name} is a queue of another machine than --guid names")
     found = named or guid or guid_of_machine(host, port)
-    return PullSource(found, source_name(name), host.casefold())
+    return PullSource(found, source_name(name, path), host.casefold())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 import msgspec
@@ -39,6 +40,7 @@ class PullDefinition(msgspec.Struct, array_like=True):
     size: int = 0  # bytes of their packets
     begun: int = 0  # UTC seconds
     last: int = 0
+    copied: bool = False  # of some messages a copy was taken, and the source still had them
 
 
 class PullEntry(NamedTuple):
@@ -106,22 +108,26 @@ class Pull:
         self.definition = definition
         self.holder: object | None = None  # the session that runs it
         self.lease_until_ms = 0  # the same for one without a session
-        self.moved: frozenset[int] = frozenset()  # of a journal: digests of its queue's pull
+        self.copies = False  # the run that is going on ends nothing at the source
         self._ids = array("Q")
         self._digests = array("Q")
+        self._digest_set: set[int] | None = None  # once it has been asked for
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def load(self, page: bytes) -> None:
-        """Takes in a page that the log kept."""
-        words = array("Q", page)
-        for lookup_id, digest in zip(words[0::2], words[1::2], strict=True):
-            self.add(PullEntry(lookup_id, digest))
+    def load(self, pages: bytes) -> None:
+        """Takes in all pages that the log kept."""
+        words = array("Q", pages)
+        entries = sorted(zip(words[0::2], words[1::2], strict=True))
+        self._ids = array("Q", [lookup_id for lookup_id, _ in entries])
+        self._digests = array("Q", [digest for _, digest in entries])
 
     def add(self, entry: PullEntry) -> None:
         """One more message; most come in order."""
         ids = self._ids
+        if self._digest_set is not None:
+            self._digest_set.add(entry.digest)
         if not ids or entry.lookup_id > ids[-1]:
             ids.append(entry.lookup_id)
             self._digests.append(entry.digest)
@@ -137,9 +143,11 @@ class Pull:
             return self._digests[at]
         return None
 
-    def digests(self) -> frozenset[int]:
-        """The digests of all messages that were taken."""
-        return frozenset(self._digests)
+    def digests(self) -> AbstractSet[int]:
+        """The digests of all messages that were taken; made once, and kept up to date."""
+        if self._digest_set is None:
+            self._digest_set = set(self._digests)
+        return self._digest_set
 
     def entries_after(self, lookup_id: int, count: int) -> list[PullEntry]:
         """Up to `count` entries with greater identifiers, in order."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from posthouse.engine.ledger.core import Core
@@ -28,7 +29,6 @@ from posthouse.engine.ledger.records import (
     Change,
 )
 from posthouse.engine.ledger.rows import TRANSACTION_HEADER, flags_of, row_of, wants_of
-from posthouse.engine.messages.admission import Room
 from posthouse.engine.pulls.pull import (
     OfferedMessage,
     OfferOutcome,
@@ -80,6 +80,7 @@ class Pulls:
         self.core = core
         self._pulls: dict[int, Pull] = {}
         self._entries = 0
+        self._last_number = 0  # numbers are not given again: late requests may name them
         self.taken_messages = self.known_messages = 0
 
     def load(self) -> None:
@@ -93,8 +94,7 @@ class Pulls:
             number, page = page_of(key)
             pages[number][page] = value
         for number, found in pages.items():
-            for _, value in sorted(found.items()):
-                self._pulls[number].load(value)
+            self._pulls[number].load(b"".join(found.values()))
         self._entries = sum(map(len, self._pulls.values()))
 
     # -- looking
@@ -131,8 +131,12 @@ class Pulls:
         target: PathName | FormatName,
         holder: object | None,
         lease_ms: int,
+        keep: bool = False,
     ) -> Pull:
-        """A run of a pull begins: one at a time. It lasts as long as its holder, or its lease."""
+        """A run of a pull begins: one at a time. It lasts as long as its holder, or its lease.
+
+        One that does not `keep` messages at the source ends them there when they are known here.
+        """
         queue = self._target(target)
         source = source.casefold()
         if not 0 < len(source) <= SOURCE_LENGTH_MAX or not source.isprintable():
@@ -149,6 +153,14 @@ class Pulls:
                 "Name that queue, or forget the pull: posthouse migrate forget.",
             )
         definition = pull.definition
+        if definition.copied and not keep:
+            raise PropertyNotAllowed(
+                f"messages of {source} were copied here before: they would be ended there, also if "
+                "their copies are gone",
+                "Delete the copies, forget the pull and pull again: posthouse migrate forget "
+                f"{definition.number}.",
+            )
+        pull.copies = keep
         definition.target, definition.host = queue.number, host
         definition.epoch += 1
         self._hold(pull, holder, lease_ms)
@@ -188,8 +200,11 @@ class Pulls:
             raise InsufficientResources(
                 f"there are {PULLS_MAX:,} pulls", "Forget some of them: posthouse migrate forget."
             )
-        number = max(self._pulls, default=0) + 1
-        pull = Pull(PullDefinition(number, guid, source, queue.number, begun=self.core.utc))
+        number = self._last_number = max(self._last_number, *self._pulls, 0) + 1
+        definition = PullDefinition(number, guid, source, queue.number, begun=self.core.utc)
+        # After a restart: above those of a pull that had this number.
+        definition.epoch = self.core.utc
+        pull = Pull(definition)
         self._pulls[number] = pull
         return pull
 
@@ -239,17 +254,17 @@ class Pulls:
     def _room(self) -> int:
         return self.core.settings.limits.pulled_messages_max - self._entries
 
-    def _moved_by_us(self, pull: Pull) -> frozenset[int]:
-        """Of a journal: what pulls of its queue received there, and is here already."""
+    def _moved_by_us(self, pull: Pull) -> AbstractSet[int]:
+        """Of a journal: what pulls of its queue received there, and is here already.
+
+        Where some were only copied, another program may have received them: then nothing is left
+        out of the journal.
+        """
         source, ending = pull.definition.source, JOURNAL_ENDING
         if not source.endswith(ending):
             return frozenset()
         read = self._find(pull.definition.guid, source.removesuffix(ending))
-        if read is None:
-            return frozenset()
-        if len(pull.moved) != len(read):  # digests of equal messages are equal: made again then
-            pull.moved = read.digests()
-        return pull.moved
+        return frozenset() if read is None or read.definition.copied else read.digests()
 
     def _keep(self, pull: Pull, step: _Taking) -> None:
         definition, key = pull.definition, page_key(pull.definition.number, pull.definition.pages)
@@ -257,6 +272,7 @@ class Pulls:
         definition.pages += 1
         definition.messages += len(step.entries)
         definition.size += step.size
+        definition.copied = definition.copied or pull.copies
         definition.last = self.core.utc
         self._define(pull, step.change)
 
@@ -297,14 +313,13 @@ class _Taking:
     """One offer: what is new of it becomes part of a change."""
 
     def __init__(
-        self, core: Core, pull: Pull, queue: Queue, moved: frozenset[int], room: int
+        self, core: Core, pull: Pull, queue: Queue, moved: AbstractSet[int], room: int
     ) -> None:
         self._core = core
         self._pull = pull
         self._queue = queue
         self._moved = moved  # digests of messages that are here under other identifiers
         self._room = room  # for entries
-        self._taken_room = Room()
         self._taken = self._known = 0
         self.change = Change()
         self.entries: list[PullEntry] = []
@@ -376,7 +391,6 @@ class _Taking:
         core, queue = self._core, self._queue
         if not copies:
             in_transaction = bool(batch.head.user_flags & TRANSACTION_HEADER)
-            return core.admission.admit(queue, batch, 0, in_transaction, self._taken_room)
-        core.admission.check_quotas(queue, batch.size, self._taken_room)
-        self._taken_room.take(queue, batch.size)
+            return core.admission.admit(queue, batch, 0, in_transaction)
+        core.admission.check_quotas(queue, batch.size, None)
         return flags_of(batch.head, FLAG_COPY)

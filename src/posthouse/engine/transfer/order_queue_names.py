@@ -47,8 +47,8 @@ class OrderQueueNames:
         """A message came that was accepted before: has its sender taken the acknowledgment?"""
         sequence_id, number = place
         key, sender = (source, host, sequence_id), (source, host)
-        last, since_ms = self._told.get(key, (0, 0))
-        if number > last or self._core.now_ms - since_ms < NOT_TAKEN_MS:
+        told = self._told.get(key)
+        if told is None or number > told[0] or self._core.now_ms - told[1] < NOT_TAKEN_MS:
             return
         del self._told[key]
         if sender in self._by_guid:

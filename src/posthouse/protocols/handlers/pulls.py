@@ -57,6 +57,7 @@ def begin_pull(
         parse_name(body.queue),
         context.association,
         LEASE_MS,
+        body.keep,
     )
     return pull_json(manager, pull)
 

@@ -191,11 +191,19 @@ def plan_of(table: dict[str, Any], source: str = "the file") -> WatchPlan:
 
 
 def _check_url(url: str, source: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+    """Its text may be a secret: only its host is named."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+        good = parts.scheme in ("http", "https") and host and not parts.username
+    except ValueError:
+        host, good = "", False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        where = f" ({host})" if host else ""
         raise InvalidParameter(
-            f"{source}: {url!r} is not an address for a webhook",
-            "Write https://HOST/PATH; a secret belongs into the path, not before the host.",
+            f"{source}: an entry of webhooks{where} is not an address for a webhook",
+            "Write https://HOST/PATH in ASCII, without spaces; a secret belongs into the path, not "
+            "before the host.",
         )
 
 

@@ -48,6 +48,14 @@ class Sampler:
 
         The first look takes waiting messages as new, not those of journals and dead letters.
         """
+        before = dict(self._read)
+        try:
+            return self._look()
+        except BaseException:
+            self._read = before  # what was read of some queues is new at the next look, too
+            raise
+
+    def _look(self) -> Look:
         samples, messages = list[QueueSample](), list[SeenMessage]()
         asked = [*self._queues, *self._journals, *DEAD]
         plans = arrow_read.plan(self._http, [PlannedQueue(queue) for queue in asked]).queues

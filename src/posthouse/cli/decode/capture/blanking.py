@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from posthouse.cli.decode.capture.rpc import MAPPER_METHODS, METHODS
 from posthouse.cli.decode.capture.transcript import CaptureFound, Line, Session
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.rpc import pdu
@@ -22,8 +23,20 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.pgm.packets import read_pgm
 
 BLANK: Final = ord("x")
-_SECRET_FIELDS: Final = re.compile(
-    rb"\r\n(?:authorization|proxy-authorization|cookie|set-cookie):[ \t]*([^\r\n]*)", re.I
+# A field of an HTTP head with the lines that continue it; all but those of a few names are blanked.
+_FIELD: Final = re.compile(rb"\r\n([!-9;-~]+)[ \t]*:((?:[^\r\n]|\r\n[ \t])*)")
+_PLAIN_FIELDS: Final = frozenset(
+    b"host content-type content-length transfer-encoding connection soapaction upgrade date server "
+    b"mime-version accept".split()
+)
+_QUERY: Final = re.compile(rb"[A-Z]+ [^ ?\r\n]*\?([^ \r\n]*)")
+_SOAP_BODY: Final = re.compile(
+    rb"<([A-Za-z0-9_.-]+:)?Body(?:\s[^>]*)?(?<!/)>(.*?)</(?:[A-Za-z0-9_.-]+:)?Body\s*>", re.S
+)
+# Calls whose requests hold names and numbers: those of the interfaces that we have.
+_OPEN_CALLS: Final = frozenset(
+    [method.name for methods in METHODS.values() for method in methods.values()]
+    + list(MAPPER_METHODS.values())
 )
 _NCP_HEAD: Final = 7  # type, sequence, connection, task, connection, function
 _NCP_REPLY_HEAD: Final = 8
@@ -93,28 +106,37 @@ def _binary(data: bytes, kind: str) -> Iterator[Span]:
         seen = glance(data)
         yield seen.body_at, seen.body_at + seen.body_size
         yield seen.extension_at, seen.extension_at + seen.extension_size
-        if compound_at := Packet(data, seen).tail.compound_at:  # the message as it was over HTTP
-            yield compound_at, len(data)
+        tail = Packet(data, seen).tail
+        if tail.soap_at:  # and whatever follows it
+            yield tail.soap_at, len(data)
+        elif tail.compound_at:  # the message as it was over HTTP
+            yield tail.compound_at, len(data)
 
 
 def _rpc(data: bytes, kind: str) -> Iterator[Span]:
     header = pdu.read_header(data)
     if header.auth_length:
         yield len(data) - header.auth_length, len(data)
+    whole = header.flags & pdu.WHOLE == pdu.WHOLE
     if header.kind == pdu.RESPONSE or (
-        header.kind == pdu.REQUEST and header.flags & pdu.WHOLE != pdu.WHOLE
+        header.kind == pdu.REQUEST and not (whole and kind.rpartition(" ")[2] in _OPEN_CALLS)
     ):
         yield pdu.CALL_HEADER_SIZE, len(data) - header.auth_length
 
 
 def _http(data: bytes, kind: str) -> Iterator[Span]:
     head_end = data.find(b"\r\n\r\n") + 4
-    for field in _SECRET_FIELDS.finditer(data, 0, head_end):
-        yield field.span(1)
+    if query := _QUERY.match(data):
+        yield query.span(1)
+    for field in _FIELD.finditer(data, 0, head_end - 2):
+        if field[1].lower() not in _PLAIN_FIELDS:
+            yield field.span(2)
     if not kind.startswith("SRMP"):
         yield head_end, len(data)
         return
     end = _envelope_end(data, head_end)
+    if body := _SOAP_BODY.search(data, head_end, max(end, head_end)):
+        yield body.span(2)
     yield (end if end > 0 else head_end), len(data)
 
 

@@ -97,6 +97,8 @@ def _is_rpc(front: bytes) -> bool:
 
 
 def _http_extent(data: bytes, at: int, at_end: bool) -> int:
+    if not _is_http(data[at : at + 64]):  # another protocol follows on the connection
+        raise RemoteProtocolError("it is not of this protocol")
     end = data.find(b"\r\n\r\n", at, at + HEAD_MAX)
     if end < 0:
         if len(data) - at > HEAD_MAX:

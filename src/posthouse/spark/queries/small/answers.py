@@ -47,6 +47,10 @@ LOCKS: Final = (
 """What closes a database when its tables are in it."""
 
 
+SQL_MAX: Final = 1 << 20
+"""Characters of what DuckDB gets; nested calls can make a short statement long."""
+
+
 def is_installed() -> bool:
     """Whether DuckDB is there."""
     return find_spec("duckdb") is not None
@@ -58,10 +62,15 @@ def answer(statement: str, tables: Tables, *, bytes_max: int | None = BYTES_MAX)
     `NeedsSpark` where the statement is one that only Spark answers, where it would read more than
     `bytes_max`, or where it fails: then Spark has the last word.
     """
-    parsed = parse(statement)
-    if isinstance(parsed, Shown):
-        return _shown(tables, parsed)
-    made = translated(parsed, tables, datetime.now(UTC))
+    try:
+        parsed = parse(statement)
+        if isinstance(parsed, Shown):
+            return _shown(tables, parsed)
+        made = translated(parsed, tables, datetime.now(UTC))
+    except (RecursionError, OverflowError):
+        raise NeedsSpark("it is very long, or has a very large number") from None
+    if len(made.sql) > SQL_MAX:
+        raise NeedsSpark("it is very long")
     if bytes_max is not None:
         _check_size(made.reads, bytes_max)
     with database() as base:

@@ -75,6 +75,13 @@ def _plain(template: str, result: KindOf, *kinds: Sequence[KindOf]) -> Function:
     return make
 
 
+def _whole_number(function: str) -> Function:
+    """`floor` and `ceil`: a whole number stays as it is, whatever its size."""
+    of_double = _plain(f"{function}({{}})", LONG, (DOUBLE,))
+    of_whole = _plain("{}", LONG, (INT, LONG))
+    return lambda values: (of_whole if values and values[0].kind in WHOLE else of_double)(values)
+
+
 _LENGTHS: Final[dict[KindOf, str]] = {STRING: "length", BINARY: "octet_length"}
 _OCTET_LENGTHS: Final[dict[KindOf, str]] = {STRING: "strlen", BINARY: "octet_length"}
 
@@ -298,9 +305,9 @@ SCALARS: Final[dict[str, Function]] = {
     "isnotnull": _plain("{} IS NOT NULL", BOOLEAN, ORDERED),
     "abs": _abs,
     "round": _round,
-    "floor": _plain("floor({})", LONG, NUMBERS),
-    "ceil": _plain("ceil({})", LONG, NUMBERS),
-    "ceiling": _plain("ceil({})", LONG, NUMBERS),
+    "floor": _whole_number("floor"),
+    "ceil": _whole_number("ceil"),
+    "ceiling": _whole_number("ceil"),
     "year": _plain("year({})", INT, _TIMES),
     "quarter": _plain("quarter({})", INT, _TIMES),
     "month": _plain("month({})", INT, _TIMES),

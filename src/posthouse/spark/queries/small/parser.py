@@ -43,6 +43,7 @@ from posthouse.spark.queries.small.tree import (
 LENGTH_MAX: Final = 20_000
 DEPTH_MAX: Final = 60
 LONG_MAX: Final = (1 << 63) - 1
+DIGITS_MAX: Final = 30  # of a number; Python does not read thousands of them
 _COMPARED: Final = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 _UNITS: Final = ("second", "minute", "hour", "day", "week")
 _CALLED: Final = ("current_timestamp", "current_date")  # written without brackets too
@@ -122,7 +123,9 @@ class _Parser:
         return self._take().value
 
     def _number(self) -> int:
-        if self._next.kind != NUMBER or int(self._next.value) > LONG_MAX:
+        if self._next.kind != NUMBER or len(self._next.value) > DIGITS_MAX:
+            self._give_up()
+        if int(self._next.value) > LONG_MAX:
             self._give_up()
         return int(self._take().value)
 
@@ -379,7 +382,7 @@ class _Parser:
     def _span(self) -> Span:
         if self._next.kind == TEXT and self._next.value.strip().isascii():
             text = self._take().value.strip()
-            if not text.isdigit() or int(text) > LONG_MAX:
+            if not text.isdigit() or len(text) > DIGITS_MAX or int(text) > LONG_MAX:
                 self._give_up()
             number = int(text)
         else:
