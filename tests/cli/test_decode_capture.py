@@ -431,6 +431,13 @@ def test_http_secrets_and_tokens_are_blanked() -> None:
     assert [kinds(one) for one in before.sessions] == [kinds(one) for one in after.sessions]
 
 
+def test_the_body_of_an_envelope_is_blanked() -> None:
+    body = SOAP.replace("<se:Body></se:Body>", f"<se:Body>{SECRET.decode()}</se:Body>")
+    made, _, _ = copy_of(conversation((True, post(body)), server=Endpoint("192.0.2.1", 80)))
+    assert SECRET not in made
+    assert b"<se:Body>x" in made
+
+
 def test_tokens_of_rpc_and_answers_are_blanked() -> None:
     trailer = pdu.Trailer(10, 6, 0, 0, SECRET)
     bind = pdu.pack_bind(pdu.Bind(5840, 5840, 0, (pdu.ContextItem(0, REMOTE_READ, (NDR,)),)))

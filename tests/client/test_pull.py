@@ -547,6 +547,10 @@ def test_names_of_queues_are_those_on_their_machine() -> None:
         r"DIRECT=OS:far.example.com\private$\orders",
     ):
         assert source_name(parse_format_name(text)) == r"private$\orders"
+    public = parse_format_name("PUBLIC=01234567-89ab-cdef-0123-456789abcdef")
+    assert source_name(public, r"FAR\Orders") == source_name(
+        parse_format_name(r"DIRECT=OS:far\orders")
+    )
     guid = "01234567-89ab-cdef-0123-456789abcdef"
     name = parse_format_name(f"MACHINE={guid};DEADLETTER")
     found = find_source("Far", name, 1, None)

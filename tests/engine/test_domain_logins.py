@@ -70,6 +70,13 @@ def test_a_closed_account_is_not_passed_by() -> None:
     assert rig.told == ["no account for this user of Kerberos"]
 
 
+def test_a_closed_account_is_not_passed_by_under_another_name() -> None:
+    """The ticket names them by their principal name, the domain by the name of the account."""
+    rig = Rig(domain_users=True)
+    rig.add("alice")
+    assert rig.attempt.vouched("alice.smith", ALICE) is None
+
+
 def test_no_group_of_a_domain_makes_an_administrator() -> None:
     plain = Caller.user(ALICE.sid, "alice")
     assert not plain.with_groups([ADMINISTRATORS]).is_administrator

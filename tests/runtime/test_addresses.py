@@ -102,6 +102,15 @@ def test_without_notices_of_the_kernel_addresses_are_looked_at_now_and_then(
     assert asyncio.run(changes(["a"], looks, 2)) == [("a", "b"), ("b",)]
 
 
+def test_a_look_that_finds_nothing_takes_no_address_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There was no descriptor to ask the kernel with; it is asked again."""
+    monkeypatch.setattr(addresses, "SETTLE_S", 0.001)
+    monkeypatch.setattr(addresses, "LOOK_S", 0.001)
+    assert asyncio.run(changes(["a"], [(), ("a",)], 0)) == []
+
+
 PROGRAM = """
 import asyncio, subprocess, sys
 from posthouse.runtime.addresses import AddressWatch, local_addresses
