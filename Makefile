@@ -11,6 +11,9 @@ BENCH_ARGS    ?=
 RULES         ?= 60
 CONFORMANCE_ARGS ?=
 
+# Where several are installed, the one that was built with optimisation; one you name is used.
+CHOSEN = $(if $(filter file,$(origin PYTHON)),$$($(PYTHON) tools/choose_python.py),'$(PYTHON)')
+
 VENV  := .venv
 PY    := $(VENV)/bin/python
 READY := $(VENV)/.ready
@@ -27,7 +30,7 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench bench-peers soak fuzz peers kerberos docs client site conformance conformance-audit mutants clean
+.PHONY: help demo test lint bench bench-peers soak any-spark fuzz peers kerberos docs client site conformance conformance-audit mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -56,6 +59,12 @@ bench-peers: $(READY) ## measures Posthouse beside RabbitMQ, Redis, NATS and Pos
 soak: $(READY) ## the long doses of the property and simulation tests (SEED)
 	@echo "soak with seed $(SEED); replay with: make soak SEED=$(SEED)"
 	@POSTHOUSE_SOAK=1 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --timeout 7200 --hypothesis-seed $(SEED)
+	@$(PY) -m tools.spark_packages pyspark-4.2
+	@PYTHONPATH='$(CURDIR)/$(VENV)/pyspark-4.2' $(PY) -m pytest -q -n $(WORKERS) --dist worksteal tests/spark
+
+any-spark: $(READY) ## Spark Connect, PySpark 4.2, and a cluster without a shared disk
+	@$(PY) -m tools.spark_packages connect pyspark-4.2
+	@POSTHOUSE_ANY_SPARK=1 $(PY) -m pytest -q -n 2 --dist loadfile --durations 5 tests/any_spark
 
 fuzz: $(READY) ## every fuzz/fuzz_*.py for FUZZ_SECONDS each (SEED)
 	@$(PY) -m tools.fuzz --seconds $(FUZZ_SECONDS) --seed $(SEED) --workers $(WORKERS)
@@ -99,7 +108,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo '$(PYTHON) lacks venv: install the Debian package python3-venv (as root: apt-get install python3-venv)'; exit 1; }
 	@echo 'setting up $(VENV) (once; again when requirements.lock or pyproject.toml changes)'
-	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv $(VENV)
+	@$(PY) -c '' 2>/dev/null || { chosen=$(CHOSEN) && "$$chosen" -m venv $(VENV); }
 	@$(PY) -m pip install -qq --disable-pip-version-check -r requirements.lock
 	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo '$(CURDIR)' > $@

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import backlog, calls, engine, flat, formats, pgm, qms, remote, spark, srmp, store
+from benchmarks import (
+    backlog,
+    calls,
+    engine,
+    flat,
+    formats,
+    pgm,
+    published,
+    qms,
+    remote,
+    spark,
+    srmp,
+    store,
+)
 from benchmarks import directory as enterprises
 from benchmarks.command import WRONG_USAGE, measured_place, run_command
 from benchmarks.figures import Outcome
@@ -52,7 +65,11 @@ def bench(
     with measured_place(directory, quick=quick, json=json) as place:
         run = Run(place, quick=quick)
         for name in names or BENCHMARKS:
-            print_outcome(BENCHMARKS[name](run), json=json)
+            outcome = BENCHMARKS[name](run)
+            compared = published.moved(outcome, published.load(), quick=quick)
+            if compared is not None:
+                outcome.tables.append(compared)
+            print_outcome(outcome, json=json)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from benchmarks.run import Bar, Run
 NAME = "backlog"
 COUNT, COUNT_QUICK = 1_000_000, 4_000
 STARTS = 5
-GOAL_BYTES, AIM_BYTES = 250, 100
+GOAL_BYTES, AIM_BYTES = 120, 100
 GOAL_READY_S, AIM_READY_S = 2.0, 1.0
 MIB = 1 << 20
 

@@ -29,7 +29,7 @@ from posthouse.client.connect import connect
 from posthouse.protocols.http.connection import HttpConnection
 from posthouse.protocols.sessions import requests
 from posthouse.runtime import serve
-from posthouse.runtime.doors import standard_doors
+from posthouse.runtime.endpoints import standard_doors
 from posthouse.runtime.loop import SyncPolicy
 from posthouse.runtime.ports import PortSet
 

@@ -28,6 +28,7 @@ from posthouse.engine.ledger.records import (
     Record,
     Row,
 )
+from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.ledger.rows import packed_rows
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
@@ -79,7 +80,7 @@ class Posthouse(Candidate):
     def remove(self, first: int, count: int) -> None:
         numbers, change = list(range(first, first + count)), Change()
         rows = self.state.table.rows(numbers)
-        self.state.end_run(numbers, rows, RECEIVED)
+        self.state.end_run(numbers, Rows.of(rows), RECEIVED)
         change.ends.extend([(number, RECEIVED) for number in numbers])
         self._commit([(CHANGE, 0, change.pack(), b"")])
 
@@ -104,7 +105,7 @@ class Sqlite(Candidate):
     index = "create index message_order on message (queue, priority desc, id)"
 
     def __init__(self, directory: Path) -> None:
-        # Autocommit mode: transactions begin and end where we say so.
+        # Autocommit mode: transactions begin and end only where this code begins and ends them.
         self.base = sqlite3.connect(directory / "queue.db", isolation_level=None)
         for setting, value in (("journal_mode", "wal"), ("synchronous", "full")):
             self.base.execute(f"pragma {setting} = {value}")

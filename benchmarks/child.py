@@ -19,7 +19,7 @@ from benchmarks.samples import packets
 from posthouse.runtime.driver import Call
 
 BATCH = 128
-REPORTS = 50  # how often a long job says how far it is
+REPORTS = 50  # progress reports of a long job
 IMPORTED, IMPORTED_CPU = time.monotonic(), time.process_time()
 
 

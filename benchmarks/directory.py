@@ -44,7 +44,7 @@ SIZES_QUICK = (Size(10, 300), Size(50, 600))
 
 
 class Enterprise:
-    """A queue manager that knows this many machines and queues."""
+    """A queue manager whose directory lists this many machines and queues."""
 
     def __init__(self, home: Home, size: Size, bar: Bar) -> None:
         self.home, self.size = home, size

@@ -246,7 +246,7 @@ def _measure_one(run: Run, bench: Bench, case: Case) -> Measurement:
     count = run.dose(300, 20) if case.batch == 1 else run.dose(300, 4) * case.batch
     if case.before is not None:
         case.before(bench, count)
-    bench.home.tidy_up()  # what the last case left behind is not this one's
+    bench.home.tidy_up()  # garbage of the previous case must not count for this one
     syncs = bench.home.disk.syncs
     with Stopwatch() as watch:
         turns = case.work(bench, count)

@@ -37,7 +37,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SIZES_QUICK = (64, 256, 1_024)
 BATCH = 128
 GOAL_RATIO = 1.25
-FAR = "DIRECT=TCP:192.0.2.1\\private$\\orders"  # an address for documentation: nobody is there
+FAR = "DIRECT=TCP:192.0.2.1\\private$\\orders"  # an address for documentation: no host has it
 BYTES_MAX = 1 << 30
 
 COLUMNS = [
@@ -137,7 +137,7 @@ def measure(run: Run) -> Outcome:
 
 
 def _measure(run: Run, kind: type[Backlog]) -> Outcome:
-    """All lengths of backlog side by side, one behind the other in every round."""
+    """Measures every length of backlog, one after the other in each round."""
     sizes, pairs = SIZES_QUICK if run.quick else SIZES, BATCH * run.dose(160, 4)
     results: dict[int, list[Measurement]] = {size: [] for size in sizes}
     sample = packets(8 * BATCH)

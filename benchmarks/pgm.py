@@ -1,7 +1,8 @@
 """`pgm`: multicast messages of 1 KiB at the document's rate; one packet in a hundred is lost.
 
-Two queue managers on this machine, PGM inside of UDP. The second hears the first only through a
-relay, which loses packets by chance; what is missing is asked for and repaired, or the run fails.
+Two queue managers on this machine, PGM inside of UDP. The second receives from the first only
+through a relay, which loses packets by chance; what is missing is asked for and repaired, or the
+run fails.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Relay(Thread):
         self._ear.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
         self._ear.settimeout(POLL_S)
         self._mouth = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._mouth.bind((SENDER, 0))  # receivers believe nobody but the source
+        self._mouth.bind((SENDER, 0))  # receivers accept packets of the source's address only
         there = socket.inet_aton(HEARER)
         self._mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, there)
         self._ended = False
@@ -126,7 +127,7 @@ class Relay(Thread):
         self.first_s = self.first_s or self.last_s
 
     def end(self) -> None:
-        """Nothing passes any more."""
+        """Stops the relay."""
         self._ended = True
         self.join()
 

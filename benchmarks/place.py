@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from posthouse.model.interpreter import describe
+
 
 class Mount(NamedTuple):
     """The file system that holds a directory."""
@@ -37,7 +39,7 @@ def machine() -> str:
     """One line about the processor side."""
     load = os.getloadavg()[0]
     return (
-        f"Python {platform.python_version()}, Linux {platform.release()}, "
+        f"{describe()}; Linux {platform.release()}, "
         f"{len(os.sched_getaffinity(0))} processors, load {load:.1f} at the start"
     )
 

@@ -30,7 +30,7 @@ def started(
     """A process in a session of its own, so that Ctrl-C is for us alone; killed at the end.
 
     With `log` all its output goes there, else there are pipes. Signals wait while it is being made:
-    one in between would leave a process nobody knows of.
+    one in between would leave a process running without an owner.
     """
     process: Process | None = None
     try:

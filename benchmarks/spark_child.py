@@ -13,6 +13,7 @@ import random
 import shutil
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.spark_work import PARTITIONS, POOL_SIZE, STRIDE, Done, Place, Work
-from posthouse.spark import session
+from posthouse.client.admin_http import BulkHttp
+from posthouse.spark import session, sql
 from posthouse.spark.sessions import prepare_environment
 
 MASTER = f"local[{PARTITIONS}]"
@@ -81,7 +83,9 @@ class Worker:
         return f"{name}-{os.getpid()}-{next(self._numbers)}"
 
     def rows(self, work: Work) -> DataFrame:
-        """What is read, all columns of it."""
+        """What is read, all columns of it, or how many rows there are of each value."""
+        if work.counts:
+            return self.counted(work)
         if work.source == "posthouse":
             reader = self.spark.read.format("posthouse").options(**self.access(work.name))
             if work.decode:
@@ -91,10 +95,25 @@ class Worker:
             return self.spark.read.parquet(self.path(work.name))
         return generated(self.spark, work.rows, work.size)
 
+    def counted(self, work: Work) -> DataFrame:
+        """By a statement over the catalog, or over the table."""
+        question = f"SELECT {work.counts}, count(*) FROM {{}} GROUP BY {work.counts}"
+        if work.source == "parquet":
+            return self.spark.sql(question.format(f"parquet.`{self.path(work.name)}`"))
+        url, token_file, _ = self.place
+        named = question.format(f"posthouse.{self.manager}.`{work.name}`")
+        return sql(named, url=url, token_file=token_file, spark=self.spark)
+
+    @cached_property
+    def manager(self) -> str:
+        """The name of the queue manager."""
+        with BulkHttp(self.place.url, token_file=self.place.token_file) as http:
+            return str(http.call("GET", "/status")["name"])
+
     # -- streams
 
     def stream(self, work: Work) -> Done:
-        """This many batches, one after the other; the time is what Spark says they took."""
+        """Runs batches one after the other; the times are those that Spark reports."""
         table = self.path(self.new("out"))
         checkpoint = self.path(self.new("checkpoint"))
         query = self.begin(work, table, checkpoint)

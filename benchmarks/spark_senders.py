@@ -1,8 +1,8 @@
 """Senders beside a pipeline: `python -m benchmarks.spark_senders HOME QUEUE SIZE`.
 
-Each line of standard input is a number of seconds; this long both send as fast as they can, a batch
-at a time, each answered when it is on disk. Then the queue is emptied, and a line says what they
-did.
+Each line of standard input is a number of seconds; for this time both send as fast as they can, a
+batch at a time, each answered when it is on disk. Then the queue is emptied, and a line reports
+what was sent.
 """
 
 from __future__ import annotations

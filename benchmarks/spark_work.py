@@ -17,7 +17,7 @@ STRIDE = 1031  # a prime: bodies repeat only after the whole pool
 
 
 class Place(NamedTuple):
-    """What every piece of work needs to know."""
+    """The server's address, its token and a folder, which every piece of work needs."""
 
     url: str
     token_file: str
@@ -36,6 +36,7 @@ class Work(NamedTuple):
     batches: int = 0  # of a stream; 0: no stream
     skipped: int = 1  # batches of a stream that do not count
     consume: bool = False
+    counts: str = ""  # how many rows there are of each value of this column; no others are read
     decode: str = ""  # contents too, with body_json as `variant` or `string`
     seconds: float = 0.0  # repeat it this long
 

@@ -32,7 +32,7 @@ from posthouse.client.connect import connect
 NAME = "srmp"
 CONNECTIONS: Final = (1, 16)
 OURS, BARE, RABBIT = "posthouse", "bare", "rabbitmq"
-REQUIRED, AIM = 0.5, 0.75  # of the bare handler, at sixteen connections
+REQUIRED, AIM = 0.65, 0.8  # of the bare handler, at sixteen connections
 
 COLUMNS = [
     Column("connections", "connections"),

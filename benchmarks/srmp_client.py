@@ -1,7 +1,7 @@
 """Senders of one message at a time on each of several connections, for `srmp`.
 
 `python -m benchmarks.srmp_client http|amqp HOST:PORT CONNECTIONS COUNT`. It reports in lines of
-JSON: `ready` when it is connected, then it waits for a line; `done` with its times behind that.
+JSON: `ready` when it is connected, then it waits for a line; `done` with its times after that.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ COLUMNS = [
 
 
 def measure(run: Run) -> Outcome:
-    """All candidates, one behind the other in every round."""
+    """Measures all candidates, one after the other in each round."""
     disk = disk_table(run, NAME)
     results: Results = {}
     with run.bar(NAME, run.rounds * len(BATCHES) * len(CANDIDATES) + 1) as bar:

@@ -22,7 +22,7 @@ class NotSynced(AssertionError):
 
 
 class WitnessFile(RealFile):
-    """Notes every write until a sync that began behind it has ended."""
+    """A file that notes each write until a sync that began after it has ended."""
 
     def __init__(self, descriptor: int, name: str, disk: WitnessDisk) -> None:
         super().__init__(descriptor, name, False)
@@ -31,7 +31,7 @@ class WitnessFile(RealFile):
         self.unsynced: deque[int] = deque()
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write, and note it; zeros are space in advance, which nobody is told of."""
+        """Writes and notes it; zeros only reserve space and are not noted."""
         written = super().write(buffers, offset)
         if self.durable and any(buffers[0][:_HEAD]):
             self.disk.writes += 1
@@ -49,7 +49,7 @@ class WitnessFile(RealFile):
 
 
 class WitnessDisk(RealDisk):
-    """A `RealDisk` that counts fdatasync calls and knows what they covered."""
+    """A `RealDisk` that counts fdatasync calls and records which writes they cover."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -76,7 +76,7 @@ def run_out(manager: posthouse.QueueManagerClient, store: Any, site: str) -> Non
 
 
 def label_of(fields: dict[bytes, bytes]) -> str:
-    """Whatever an entry has as its label: one that cannot be sent would stop all behind it."""
+    """The label of an entry, made valid: one that cannot be sent would block all later entries."""
     text = fields.get(b"label", b"").decode(errors="replace").replace("\0", " ")
     return text.encode("utf-16-le")[: 2 * LABEL_MAX].decode("utf-16-le", "ignore")
 

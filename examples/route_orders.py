@@ -1,6 +1,6 @@
 """Takes orders out of a queue and sends each to one of two others, exactly once.
 
-Run it again to go on, also after something was killed: the checkpoint knows how far it was.
+Run it again to go on, also after something was killed: the checkpoint holds its position.
 
 python examples/route_orders.py --token-file token.txt './private$/orders' \\
     --checkpoint at --limit 250 './private$/large' './private$/small'

@@ -28,7 +28,7 @@ _GENUINE = frozenset(SEEDS)
 
 
 def fuzz_one(data: bytes) -> bool:
-    """Reads it as a token, as a call and as an answer; what it says, signed, is believed."""
+    """Reads the input as a token, as a call and as an answer; True if a signature is accepted."""
     text, believed = data.decode("latin-1"), False
     with contextlib.suppress(TransactionEnlist):
         believed |= parse_token(data).accepts(KEY)

@@ -44,7 +44,7 @@ RESPONSES: list[tuple[int, Any]] = [
     (0, PropertyValues((Variant(1),), 0xC00E0025)),
     (1, ActionResult(0)),
 ]
-# The first byte of an input says which stub it is: the opnum, and in the high bits syntax and side.
+# The first byte of an input selects the stub: the opnum, and in the high bits syntax and side.
 NDR64, RESPONSE = 0x40, 0x80
 
 

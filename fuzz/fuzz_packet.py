@@ -8,7 +8,7 @@ from pathlib import Path
 from fuzz import scanner_probes
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.wire.packet.message import deserialize, serialize
-from posthouse.wire.packet.packet import Packet, drop_session_header, glance, patch, stamp
+from posthouse.wire.packet.packet import Packet, drop_session_header, patch, stamp, summarize
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors"
 PACKET_SIZE_AT = 8
@@ -34,11 +34,11 @@ def fuzz_one(data: bytes) -> bool:
         packet.check()
     except RemoteProtocolError:
         return False
-    seen = packet.glance
-    assert glance(memoryview(data)) == seen
+    seen = packet.summary
+    assert summarize(memoryview(data)) == seen
     assert seen.body_at + seen.body_size <= seen.packet_size <= len(data)
     assert patch(data, seen=seen) == data
-    stamped = glance(stamp(data, source_guid=bytes(16), ordinal=1, sent_time=2, seen=seen))
+    stamped = summarize(stamp(data, source_guid=bytes(16), ordinal=1, sent_time=2, seen=seen))
     assert stamped.body_at == seen.body_at
     assert Packet(drop_session_header(data)).session is None
     written = serialize(deserialize(data))
@@ -47,7 +47,7 @@ def fuzz_one(data: bytes) -> bool:
 
 
 def mutate(seed: bytes, chance: random.Random) -> bytes:
-    """A damaged packet; most keep a PacketSize that fits, or nothing behind it would be read."""
+    """A damaged packet; most keep a PacketSize that fits, or nothing after it would be read."""
     packet = bytearray(seed)
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         chance.choice(MISTAKES)(packet, chance)

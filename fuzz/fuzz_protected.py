@@ -25,11 +25,11 @@ from posthouse.security.providers import PROVIDERS, CryptoProvider
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
 from posthouse.security.signing import SignatureKind, hash_input
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import SecurityFlags
 from posthouse.wire.packet.message import serialize
-from posthouse.wire.packet.optional import Security
+from posthouse.wire.packet.optional_headers import Security
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.protection import with_protection
 
 P = 0xED6924912FA748CC5B0FA1561C7114987E86B9EA1D5C53AC20F8F966C95DB3E31828F2CF6033529A536E8BCC9B65E1B9231F1A927DAD8800016E7A396D04113F  # noqa: E501
@@ -122,7 +122,7 @@ def _sealed(packet: bytes, provider: CryptoProvider, algorithm: int) -> bytes:
         privacy_level=provider.privacy_level, encryption_algorithm=algorithm
     )
     body = encrypt(algorithm, key, view.body)
-    return with_protection(packet, view.glance, security._replace(flags=flags), properties, body)
+    return with_protection(packet, view.summary, security._replace(flags=flags), properties, body)
 
 
 SIGNED = [
@@ -147,13 +147,13 @@ _GENUINE = {
 
 
 def fuzz_one(data: bytes) -> bool:
-    """Opens one packet: what is believed says what the owner of the key has signed."""
+    """Opens one packet: whatever is accepted must be what the owner of the key signed."""
     try:
-        seen = glance(data)
+        seen = summarize(data)
         found = SECURITY.open(data, seen, 0)
     except RemoteProtocolError:
         return False
-    assert glance(found.packet) == found.seen
+    assert summarize(found.packet) == found.seen
     if found.authenticated:
         kind = SignatureKind(found.signature_kind)
         assert (kind, hash_input(Packet(found.packet), kind)) in _GENUINE, "that was never signed"
@@ -164,7 +164,7 @@ def fuzz_one(data: bytes) -> bool:
 
 
 def mutate(seed: bytes, chance: random.Random) -> bytes:
-    """A few other bytes, mostly behind the fixed headers, in a packet that keeps its size."""
+    """A few other bytes, mostly after the fixed headers, in a packet that keeps its size."""
     packet = bytearray(seed)
     for _ in range(chance.choice((1, 1, 2, 4))):
         at = chance.randrange(chance.choice((0, 48, 64)), len(packet))

@@ -208,7 +208,7 @@ class Line:
 
 
 class House:
-    """The server, and everything that clients know of it."""
+    """The server, and the handles and ids that its clients hold."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000
@@ -411,7 +411,7 @@ class House:
         """Bytes that are not a PDU; that client is no longer heard."""
         self.line(which).connection.receive(bytes(values) * 4)
 
-    # -- what clients hear
+    # -- answers to clients
 
     def heard(self, line: Line, asked: Asked, answer: Any) -> None:
         """Keeps what later calls can use, and looks whether it fits."""

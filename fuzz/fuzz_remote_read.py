@@ -48,7 +48,7 @@ RESPONSES = [
     (7, Received(1, 2, (Section(1, 99, b"begins"), Section(2, 4, b"ends")), 0)),
     (7, not_received(0xC00E001B)),
 ]
-# The first byte of an input says which stub it is: the opnum, and in the high bits syntax and side.
+# The first byte of an input selects the stub: the opnum, and in the high bits syntax and side.
 NDR64, RESPONSE = 0x40, 0x80
 SEEDS = [
     bytes([opnum | wide]) + METHODS[opnum].request.encode(value, ndr64=bool(wide))

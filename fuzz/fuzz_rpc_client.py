@@ -1,4 +1,4 @@
-"""Fuzz target: what a server says to a remote reader is an answer, or breaks the connection.
+"""Fuzz target: bytes of a server to a remote reader are an answer, or break the connection.
 
 The client's end of a connection, the answers of R_StartReceive, and the messages in them. It runs
 with its siblings by `make fuzz`; alone, guided by coverage, by
@@ -53,7 +53,7 @@ SEEDS = [
 
 
 def fuzz_one(data: bytes) -> bool:
-    """The first byte says whether the connection is bound; pieces of any size say the same."""
+    """The first byte sets whether the connection is bound; pieces of any size give one result."""
     is_bound = bool(data and data[0] & 1)
     whole = _heard(is_bound, data[1:], len(data) or 1)
     assert _heard(is_bound, data[1:], 5) == whole

@@ -66,7 +66,7 @@ class Glass:
     def unprotect(
         self, level: Level, before: bytes, body: bytes, after: bytes, signature: bytes
     ) -> bytes:
-        """As it is, behind the right signature."""
+        """Returns the body unchanged if the signature is right."""
         if signature != SIGNATURE:
             raise BadProtection("another signature")
         return body
@@ -212,7 +212,7 @@ READERS: tuple[Callable[[bytes], object], ...] = (
 )
 
 
-# -- what a client says
+# -- PDUs of a client
 
 
 def bind(kind: int = pdu.BIND, level: int = 0, token: bytes = b"hello", flags: int = 3) -> bytes:

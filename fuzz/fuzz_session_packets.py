@@ -179,7 +179,7 @@ def drop(packets: list[bytearray], chance: random.Random) -> None:
 
 
 def piggyback(packets: list[bytearray], chance: random.Random) -> None:
-    """A packet that says it has a SessionHeader, and has one behind, inside or nowhere."""
+    """Flags a packet as having a SessionHeader, which is after it, inside it or missing."""
     packet = chance.choice(packets)
     if len(packet) >= 16:
         packet[FLAGS_AT] |= 0x10

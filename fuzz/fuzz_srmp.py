@@ -11,9 +11,9 @@ from pathlib import Path
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.security.message_security import KeyRing
 from posthouse.security.xml_signatures import DRAFT, RSA_SHA1, verify
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope, read_tree
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import kind_of
@@ -92,8 +92,8 @@ def check(packet: bytes, parts: Parts, head: bytes) -> None:
     assert (found.body, found.extension) == (parts.body, parts.extension)
     kept = stored_parts(packet)
     assert kept.compound == head + b"\r\n\r\n" + parts.payload
-    for sent in (packet, without_srmp(packet, glance(packet))):
-        request = srmp_of(sent, glance(sent), CONTEXT)
+    for sent in (packet, without_srmp(packet, summarize(packet))):
+        request = srmp_of(sent, summarize(sent), CONTEXT)
         again = read_parts(dict(request.fields)["Content-Type"], request.payload)
         assert read_envelope(again.envelope).to == request.url
 

@@ -6,14 +6,13 @@ of MSMQ send (as the SANS Internet Storm Center has published it, June 2024). `M
 open session: packets with a size or an offset that leads out of them, one header each, as the
 advisories on MSMQ describe the fields (CVE-2023-21554 "QueueJumper", CVE-2023-21769,
 CVE-2023-28302, CVE-2024-30080). They are written from the layout of the headers: each has the wrong
-number and nothing behind it.
+number and nothing after it.
 """
 
 import struct
 
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.wire.binary.internal import ESTABLISH_CONNECTION_SIZE, establish_connection
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE,
     COMPOUND_MESSAGE_HEADER,
@@ -23,6 +22,7 @@ from posthouse.wire.packet.headers import (
     UserFlags,
 )
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import BASE_FLAGS_AT, PACKET_SIZE_AT, USER_FLAGS_AT
 
 U8, U16, U32 = (struct.Struct(form) for form in ("<B", "<H", "<I"))
@@ -32,7 +32,8 @@ NAMES_AT = 64  # of the UserHeader
 FAR = 0xFFFF_FFFF
 
 # A ConnectionParameters, a SessionAck and a UserMessage before there is a session, and so on: the
-# states of a session have tests of their own. Here is what knows nothing of sessions.
+# states of a session have tests of their own. These are probes of programs that do not speak the
+# protocol.
 GREETINGS: dict[str, bytes] = {
     "nmap GenericLines": b"\r\n\r\n",
     "nmap GetRequest": b"GET / HTTP/1.0\r\n\r\n",
@@ -106,12 +107,12 @@ def changed(packet: bytes, *fields: tuple[int, struct.Struct, int]) -> bytes:
 
 def flagged(packet: bytes, **flags: int) -> bytes:
     """A packet whose UserHeader promises more headers than there are."""
-    seen = glance(packet)
+    seen = summarize(packet)
     return changed(packet, (USER_FLAGS_AT, U32, UserFlags(seen.user_flags).replace(**flags)))
 
 
 def over_http(length: int, size: int, body_size: int, offset: int, text: bytes = b"") -> bytes:
-    """A message that says it came over HTTP, with the two headers of SRMP behind its body."""
+    """A message flagged as sent over HTTP, with the two headers of SRMP after its body."""
     packet = flagged(sample(), over_http=1)
     headers = SRMP_ENVELOPE_HEADER.codec.pack(SRMP_ENVELOPE, 0, length) + text
     headers += bytes(-len(headers) % 4)
@@ -122,7 +123,7 @@ def over_http(length: int, size: int, body_size: int, offset: int, text: bytes =
 
 def _messages() -> dict[str, bytes]:
     plain, sequenced, signed = sample(), sample(sequenced=True), sample(signed=True)
-    listed, seen, signed_seen = sample(listed=True), glance(plain), glance(signed)
+    listed, seen, signed_seen = sample(listed=True), summarize(plain), summarize(signed)
     properties, size = seen.properties_at, len(plain)
     base = BaseFlags(seen.base_flags)
     return {
@@ -150,8 +151,8 @@ def _messages() -> dict[str, bytes]:
             flagged(plain, transaction_header=1), seen.label_at
         ),
         "connector GUID that is not there": changed(
-            _cut(sequenced, glance(sequenced).properties_at + 4),
-            (glance(sequenced).transaction_at, U32, 1),
+            _cut(sequenced, summarize(sequenced).properties_at + 4),
+            (summarize(sequenced).transaction_at, U32, 1),
         ),
         "debug header that is not there": changed(
             plain, (BASE_FLAGS_AT, U16, base.replace(debug_header=1))
@@ -171,17 +172,19 @@ def _messages() -> dict[str, bytes]:
 
 
 def _cut(packet: bytes, size: int) -> bytes:
-    """What is left of a packet that says that it ends there."""
+    """A packet cut to `size` bytes, with its PacketSize set to that."""
     return changed(packet[:size], (PACKET_SIZE_AT, U32, size))
 
 
-def _security(packet: bytes, seen: Glance, at: int, form: struct.Struct, number: int) -> bytes:
+def _security(
+    packet: bytes, seen: PacketSummary, at: int, form: struct.Struct, number: int
+) -> bytes:
     return changed(packet, (seen.security_at + at, form, number))
 
 
 def _listed(packet: bytes, at: int, number: int) -> bytes:
-    """A MultiQueueFormatHeader, which begins behind the body, with another number."""
-    seen = glance(packet)
+    """A MultiQueueFormatHeader, which begins after the body, with another number."""
+    seen = summarize(packet)
     begin = (seen.body_at + seen.body_size + 3) & ~3
     return changed(packet, (begin + at, U32, number))
 

@@ -35,6 +35,7 @@ BUDGET_SECONDS = {
     "rpc": 40.0,
     "client": 60.0,
     "documentation": 20.0,
+    "console": 90.0,
     "spark": 800.0,
 }
 BUDGET_SECONDS_ELSE = 60.0
@@ -97,6 +98,9 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "peer(*names): real programs this test runs against, see tools/peers.py"
+    )
+    config.addinivalue_line(
+        "markers", "visits(*routes): routes of the API that the console asks in this test"
     )
     config.addinivalue_line("markers", "soak: runs in `make soak` only")
     config.pluginmanager.register(Groups(), "posthouse-groups")

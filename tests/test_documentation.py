@@ -93,12 +93,12 @@ def names_in(cells: list[str]) -> list[str]:
 
 
 def test_the_page_of_spark_lists_every_option_and_column() -> None:
-    reading = names_in(rows_of("spark.md", "Reading: options"))
+    reading = names_in(rows_of("spark-options.md", "Reading: options"))
     assert sorted(reading) == sorted(option.name for option in SOURCE)
-    writing = names_in(rows_of("spark.md", "Writing: options"))
+    writing = names_in(rows_of("spark-options.md", "Writing: options"))
     assert sorted(writing) == sorted(option.name for option in SINK)
-    assert names_in(rows_of("spark.md", "Columns")) == [*NAMES, BODY_TEXT.name]
-    decoded = names_in(rows_of("spark.md", "What is in messages"))
+    assert names_in(rows_of("spark-options.md", "Columns")) == [*NAMES, BODY_TEXT.name]
+    decoded = names_in(rows_of("spark-options.md", "What is in messages"))
     assert decoded[: len(DECODED_NAMES)] == [*DECODED_NAMES]
 
 
@@ -176,8 +176,8 @@ def test_every_decision_and_fact_that_the_code_cites_is_on_its_page() -> None:
 
 
 def test_every_line_of_the_threat_model_has_a_test_that_exists() -> None:
-    page = (DOCS / "security.md").read_text(encoding="utf-8")
-    model = page.partition("## Threat model")[2].partition("### What the protocols cannot")[0]
+    page = (DOCS / "threat-model.md").read_text(encoding="utf-8")
+    model = page.partition("## What the protocols cannot")[0]
     rows = re.findall(r"^\| (?!They|A hostile)(.+) \|$", model, re.MULTILINE)
     assert len(rows) > 30
     for row in rows:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from posthouse.client.remote import own_side, peer_check
+from posthouse.client.remote import local_checks, peer_check
 from posthouse.runtime.settings.file import read_settings
 from posthouse.runtime.settings.settings import Settings
 
@@ -59,9 +59,15 @@ def test_there_are_twenty_checks_and_doctor_has_those_that_it_prints() -> None:
     lines = [line for line in text.splitlines() if re.match(r"\| \d+ \|", line)]
     assert [int(line.split("|")[1]) for line in lines] == list(range(1, 21))
     program = "".join(
-        Path(str(module.__file__)).read_text(encoding="utf-8") for module in (peer_check, own_side)
+        Path(str(module.__file__)).read_text(encoding="utf-8")
+        for module in (peer_check, local_checks)
     )
     for line in lines:
+        named = re.findall("`([^`]+)`", line.split("|")[4])
+        assert named, line
+        for file, _, test in (one.partition("::") for one in named):
+            source = (Path(__file__).parent / file).read_text(encoding="utf-8")
+            assert f"def {test or 'test_'}" in source, (file, test)
         told = re.search(r"doctor: (.*?)(?: \(| \|)", line)
         for check in re.findall("`([^`]+)`", told[1] if told else ""):
             words = check.split()

@@ -295,7 +295,7 @@ def run(
 ) -> list[str]:
     """Write docs/conformance.md, or only compare it; returns what is wrong.
 
-    Whoever has collected all tests already gives the collector.
+    Pass a collector if you have collected all tests already.
     """
     collector = collector or collect(root)
     evidence = gather(root, collector.tests)

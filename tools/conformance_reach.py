@@ -131,7 +131,7 @@ def parsed(line: str) -> Any:
 
 
 def public_functions(root: Path, modules: Iterable[str]) -> set[str]:
-    """The functions behind the public names of the clients, asked of Python itself."""
+    """The functions that the public names of the clients stand for, as Python resolves them."""
     command = [sys.executable, "-m", "tools.conformance_reach", str(root), *modules]
     home = str(Path(__file__).parent.parent)
     environment = {"PYTHONPATH": f"{root / 'src'}:{home}", "PATH": ""}

@@ -229,7 +229,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the tests that the collection lists, each with as many parameters as it says.
+    """Keeps only the tests that the collection lists, each with the listed number of parameters.
 
     A test that repeats itself by a dose runs with one: its parameters are more of the same.
     """

@@ -1,12 +1,11 @@
 """Feeds mutated bytes to every fuzz target for a while.
 
-A target is a file fuzz/fuzz_<name>.py with `SEEDS: list[bytes]` and a function
-`fuzz_one(data: bytes) -> bool`, which shows whether the input was accepted, and raises only where
-the program is wrong. A target that knows its format better than chance does may
-have a `mutate(seed: bytes, chance: random.Random) -> bytes` of its own; one whose inputs take long
-says with `RUNS: int` how many of them `make test` is to try.
-The first input of a target that raises is written to fuzz/crashes/ and ends its run;
-`python -m tools.fuzz --replay fuzz/crashes/FILE` runs it again. A seed gives the same inputs again.
+A target is a file fuzz/fuzz_<name>.py with `SEEDS: list[bytes]` and a function `fuzz_one(data:
+bytes) -> bool`, which shows whether the input was accepted, and raises only where the program is
+wrong. A target may have a `mutate(seed: bytes, chance: random.Random) -> bytes` of its own that
+fits its format; if inputs take long, `RUNS: int` is the number that `make test` tries. The first
+input of a target that raises is written to fuzz/crashes/ and ends its run; `python -m tools.fuzz
+--replay fuzz/crashes/FILE` runs it again. A seed gives the same inputs again.
 """
 
 from __future__ import annotations

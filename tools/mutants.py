@@ -499,7 +499,7 @@ def changed_lines(root: Path, base: str, folder: str) -> dict[str, set[int]]:
 
 def tests_of(root: Path, path: str) -> list[str]:
     """The tests that ought to notice a mistake in the module; empty where there are none."""
-    inside = "/".join(Path(path).with_suffix("").parts[2:])  # behind src/posthouse
+    inside = "/".join(Path(path).with_suffix("").parts[2:])  # the path below src/posthouse
     keys = [key for key in TESTS_OF if fnmatchcase(inside, key) or inside.startswith(f"{key}/")]
     if keys:
         wanted = TESTS_OF[max(keys, key=len)]
@@ -573,7 +573,7 @@ class Campaign:
         self.limits: dict[tuple[str, ...], float] = {}
 
     def measure(self, targets: tuple[str, ...]) -> str | None:
-        """Run tests without a mistake, to know how long they take; returns what is wrong."""
+        """Run tests without a mistake, to measure how long they take; returns what is wrong."""
         tree = self.trees.get()
         began = time.monotonic()
         outcome = tree.test(list(targets), BASELINE_SECONDS)

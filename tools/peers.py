@@ -22,6 +22,7 @@ class Peer(NamedTuple):
     probe: tuple[str, ...]
     why: str
     folder: str = ""  # a pattern of folders off the PATH; the last one that fits counts
+    npm: str = ""  # package and version of npm's registry, installed for all users
 
     @property
     def program(self) -> str | None:
@@ -34,7 +35,7 @@ class Peer(NamedTuple):
 
 
 KERBEROS = "krb5kdc kdb5_util kadmin.local kinit"
-DOMAIN = "samba samba-tool"
+DOMAIN = "samba samba-tool winbindd wbinfo nsenter"
 HAS_SCHEMA = 'ls /usr/share/samba/setup/ad-schema/AD_DS_* && test "$(id -u)" = 0'
 FIND_PROGRAM = 'PATH="$PATH:/usr/sbin" command -v "$each"'  # not on everybody's PATH
 LOADS_OPENPGM = "import ctypes; ctypes.CDLL('libpgm-5.3.so.0'); import zmq; assert zmq.has('pgm')"
@@ -95,6 +96,23 @@ PEERS = {
         probe=("sh", "-c", "mcs --version && mono --version"),
         why="reads with .NET's own classes what the formatters write, and writes what they read",
     ),
+    "chromium": Peer(
+        package="chromium chromium-driver fonts-dejavu-core",
+        probe=("sh", "-c", "chromium --version && chromedriver --version"),
+        why="is the browser in which the pages of the console are tested",
+    ),
+    "axe-core": Peer(
+        package="nodejs npm",
+        probe=("sh", "-c", 'test -f "$(npm root -g)/axe-core/axe.min.js"'),
+        why="finds faults of the console's pages that keep people out",
+        npm="axe-core@4.14.0",
+    ),
+    "typescript": Peer(
+        package="nodejs npm",
+        probe=("tsc", "--version"),
+        why="checks the types of the console's scripts",
+        npm="typescript@7.0.2",
+    ),
     "nginx": Peer(
         package="nginx",
         probe=("nginx", "-v"),
@@ -111,6 +129,16 @@ PEERS = {
         probe=("postgres", "--version"),
         why="commits and rolls back together with queues, even if a process dies on the way",
         folder="/usr/lib/postgresql/*/bin",
+    ),
+    "rabbitmq": Peer(
+        package="rabbitmq-server",
+        probe=("sh", "-c", "command -v epmd && ls /usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server"),
+        why="is measured beside Posthouse by `make bench-peers`",
+    ),
+    "nats": Peer(
+        package="nats-server",
+        probe=("nats-server", "--version"),
+        why="is measured beside Posthouse by `make bench-peers`",
     ),
     "samba": Peer(
         package="python3-samba",
@@ -148,7 +176,7 @@ PEERS = {
         why="a directory server with the schema of message queues (started by the tests only)",
     ),
     "activedirectory": Peer(
-        package="samba-ad-dc samba-ad-provision samba-dsdb-modules python3-samba iproute2",
+        package="samba-ad-dc winbind samba-ad-provision samba-dsdb-modules python3-samba iproute2",
         probe=("sh", "-c", f"for each in {DOMAIN}; do {FIND_PROGRAM} || exit; done; {HAS_SCHEMA}"),
         why="a domain controller with the schema of Active Directory (root, in the tests only)",
     ),
@@ -181,8 +209,10 @@ def missing(name: str) -> str | None:
 
 def install() -> str | None:
     """Install what is missing; returns why that failed, or None."""
-    wanted = " ".join(PEERS[name].package for name in PEERS if missing(name)).split()
-    if not wanted:
+    absent = [PEERS[name] for name in PEERS if missing(name)]
+    needs_npm = any(peer.npm for peer in absent) and shutil.which("npm") is None
+    wanted = " ".join(peer.package for peer in absent if needs_npm or not peer.npm).split()
+    if not absent:
         print("peers: all present")
         return None
     if os.geteuid() != 0:
@@ -190,9 +220,13 @@ def install() -> str | None:
     if shutil.which("apt-get") is None:
         return f"make peers uses apt-get only; install {' '.join(wanted)} by other means"
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *wanted]):
+    commands = (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *wanted])
+    for command in commands if wanted else ():
         if subprocess.run(["apt-get", *command], env=environment).returncode:
             return f"apt-get {command[0]} failed"
+    packages = [peer.npm for peer in absent if peer.npm]
+    if packages and subprocess.run(["npm", "install", "--global", *packages]).returncode:
+        return "npm install failed"
     missing.cache_clear()
     left = [reason for name in PEERS if (reason := missing(name))]
     return "; ".join(left) or None

@@ -8,7 +8,7 @@ processes or the simulation reaches.
 killed, and prints a table with the lines and branches that none of them took. Other tests do not
 count: what only they reach may be code that no user can reach. It ends with 1 if a line is left.
 `python -m tools.reach --keep FOLDER [TEST ...]` adds the given tests to what earlier ones reached;
-options that it does not know are those of pytest.
+unknown options go to pytest.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def _program(name: str, *folders: str, pattern: str = "") -> str | None:
 
 
 class RabbitServer(Server):
-    """RabbitMQ. Debian's wrapper would change the user, so the script behind it is called."""
+    """RabbitMQ. Debian's wrapper would change the user, so the script that it wraps is called."""
 
     title: ClassVar[str] = "RabbitMQ"
     durable: ClassVar[str] = "confirm or commit, classic durable queue"
@@ -58,7 +58,7 @@ class RabbitServer(Server):
         (self.directory / name).write_text("\n".join(lines) + "\n", encoding="ascii")
 
     def helpers(self) -> list[tuple[Command, int]]:
-        """The name server; one that RabbitMQ started itself would stay behind."""
+        """The name server. One that RabbitMQ starts by itself would outlive the benchmark."""
         port = str(self._names_port)
         return [(Command(["epmd", "-port", port, "-address", LOOPBACK], {}), self._names_port)]
 

@@ -1,7 +1,7 @@
 """A producer or consumer in a process of its own: `python -m benchmarks.peers.client ...`.
 
 It reports in lines of JSON: `ready` when it is connected, then it waits for a line; `done` with its
-times behind that.
+times after that.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _consume(driver: Driver, queue: str, load: Load, meter: Meter) -> None:
 
 
 def _prove(driver: Driver, queue: str, load: Load) -> None:
-    """This many groups, each acknowledged before the next is begun; tells when, in UTC."""
+    """Sends and receives groups, each acknowledged before the next; prints the times in UTC."""
     _wait()
     body, groups = os.urandom(load.size), range(load.messages)
     batch = Load(load.mode, 1 if load.mode is Mode.SINGLE else load.batch, load.size)

@@ -25,7 +25,7 @@ class BinaryDriver(PosthouseDriver):
         super().__init__(f"{url} {token_file}")
 
     def produce(self, queue: str, load: Load, body: bytes, meter: Meter) -> None:
-        """All are acknowledged at the end; nobody waits for those of a transaction before that."""
+        """Sends all messages and waits once, at the end, for their acknowledgments."""
         host, port = host_and_port(self._binary)
         sender = BinarySender(host, port, TIMEOUT_S, BinarySettings())
         sender.connect()
@@ -34,7 +34,8 @@ class BinaryDriver(PosthouseDriver):
         if load.durable:
             sender.send(packets)
         else:
-            sender.post(packets)  # the last few would wait for a timer; nobody else waits at all
+            # Without waiting: the last acknowledgments come only after a timer.
+            sender.post(packets)
         meter.stop()
         sender.close()
 

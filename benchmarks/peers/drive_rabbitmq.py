@@ -57,7 +57,9 @@ class RabbitDriver:
         connection.close()
 
     def consume(self, queue: str, load: Load, meter: Meter) -> int:
-        """Acknowledged by the hundred; a question behind the last shows that it has arrived."""
+        """Acknowledges a hundred messages at a time; a request after the last one shows that it
+        arrived.
+        """
         connection = pika.BlockingConnection(self._parameters)
         channel = connection.channel()
         received = size = 0

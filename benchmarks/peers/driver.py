@@ -36,13 +36,15 @@ class Meter:
         self.laps.append(time.monotonic())
 
     def stop(self) -> None:
-        """Everything behind this is not measured."""
+        """Ends the measurement."""
         self.ended = time.monotonic()
         self.cpu_s += time.process_time()
 
     @property
     def waits(self) -> list[tuple[float, float]]:
-        """From asking to acknowledgement, one behind the other; the whole where no lap was told."""
+        """Beginning and end of each wait for an acknowledgment; one for the whole if there are no
+        laps.
+        """
         ends = self.laps or [self.ended]
         return list(zip([self.began, *ends], ends, strict=False))
 

@@ -55,24 +55,30 @@ def _p99(leg: Leg) -> float:
 
 
 TARGETS: Final = (
-    Target(END_TO_END, "rabbitmq", _rate, 3, 5),
-    Target(END_TO_END, "nats", _rate, 0.5, 1),
-    Target(SEND, "rabbitmq", _rate, 4, 8),
-    Target(SEND, "redis", _rate, 1.7, 3.5),
-    Target(RECEIVE, "rabbitmq", _rate, 2, 4),
-    Target(RECEIVE, "redis", _rate, 1, 2),
+    Target(END_TO_END, "rabbitmq", _rate, 4, 6),
+    Target(END_TO_END, "nats", _rate, 0.9, 1.2),
+    Target(SEND, "rabbitmq", _rate, 9, 12),
+    Target(SEND, "redis", _rate, 3.8, 5),
+    Target(RECEIVE, "rabbitmq", _rate, 3.5, 5),
+    Target(RECEIVE, "redis", _rate, 2, 3),
+    Target(RECEIVE, "postgresql", _rate, 1.1, 1.5),
+    Target(ONE_AT_A_TIME, "rabbitmq", _rate, 2, 2.6),
+    Target(ONE_AT_A_TIME, "redis", _rate, 1, 1.3),
+    Target(ONE_AT_A_TIME, "postgresql", _rate, 1, 1.3),
     Target(ONE_AT_A_TIME, "rabbitmq", _p50, 0.5, 0.38, at_most=True, words=": p50"),
     Target(ONE_AT_A_TIME, "rabbitmq", _p99, 0.6, 0.35, at_most=True, words=": p99"),
-    Target(TRANSACTION, "rabbitmq", _rate, 6, 10),
-    Target(TRANSACTION, "redis", _rate, 0.9, 1.5),
+    Target(TRANSACTION, "rabbitmq", _rate, 8, 12),
+    Target(TRANSACTION, "redis", _rate, 1.1, 1.6),
+    Target(TRANSACTION, "postgresql", _rate, 1.1, 1.6),
     *(Target(f"{bodies}, sent", "rabbitmq", _rate, 1.5, 2.5) for bodies in LARGE_BODIES),
     *(Target(f"{bodies}, received", "rabbitmq", _rate, 1.3, 2) for bodies in LARGE_BODIES),
+    *(Target(f"{bodies}, received", "redis", _rate, 1, 1.3) for bodies in LARGE_BODIES),
     *(
         Target(case, "rabbitmq", _cpu, 0.5, 0.25, at_most=True, words=": CPU a message")
         for case in (END_TO_END, SEND, RECEIVE, ONE_AT_A_TIME, TRANSACTION)
     ),
     *(
-        Target(case, "rabbitmq", _rate, 1, 2, words=": two managers", ours=PAIR)
+        Target(case, "rabbitmq", _rate, 2.5, 4, words=": two managers", ours=PAIR)
         for case in (RELAY, RELAY_TRANSACTIONS)
     ),
 )

@@ -35,7 +35,7 @@ class PosthouseServer(Server):
         return Command(words, {})
 
     def accepts(self) -> bool:
-        """It says so itself."""
+        """Whether the server has written its ready file."""
         return self._ready_file.exists()
 
     def settle(self) -> None:

@@ -1,7 +1,7 @@
 """Shows from outside that an acknowledgement means a sync: the kernel's account, by strace.
 
-Groups are sent one behind the other, so the sync of each lies between two moments that the client
-knows: when it began to send, and when it was told that all is durable. Not timed otherwise.
+Groups are sent one after the other, so the sync of each lies between two moments that the client
+records: when it begins to send, and when the server confirms that all is durable.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Server:
         """What has to be done once it does not."""
 
     def syncs(self) -> int | None:
-        """How often it says that it synced so far; None: it does not say."""
+        """The number of syncs that the server itself reports; None if it reports none."""
         return None
 
     def processes(self) -> list[int]:
@@ -121,7 +121,7 @@ def _await(server: Server, process: Process, ready: Callable[[], bool]) -> None:
 
 
 def _stop(process: Process, number: signal.Signals) -> None:
-    """Politely; whoever does not listen is killed behind this."""
+    """Asks the process to end and waits; the caller kills it if it does not."""
     process.send_signal(number)  # nothing happens to one that has ended
     with suppress(TimeoutExpired):
         process.wait(STOP_S)
@@ -160,7 +160,7 @@ def process_tree(root: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat behind the name, which may hold anything: state, parent, ..."""
+    """The fields of /proc/PID/stat after the name, which may hold anything: state, parent, ..."""
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     return text.rpartition(")")[2].split()
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from posthouse.model.errors import QueueExists as QueueExists
     from posthouse.model.errors import QueueNotFound as QueueNotFound
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _PLACES = {
     "ClientConnectionError": "posthouse.client.errors",

@@ -28,7 +28,8 @@ def test_a_talking_command_gets_the_common_options() -> None:
     parameters = inspect.signature(command).parameters
     assert tuple(parameters) == ("name", "count", *COMMON_NAMES)
     assert command.__doc__ == "What it does."
-    command(home=None, url=None, token_file=None, json=True, name="x", count=2)
+    nothing = dict.fromkeys(name for name in COMMON_NAMES if name != "json")
+    command(**nothing, json=True, name="x", count=2)
     ((remote, name, count),) = seen
     assert (remote.json, name, count) == (True, "x", 2)
 

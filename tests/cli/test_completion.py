@@ -64,7 +64,7 @@ def test_the_table_is_what_the_commands_say() -> None:
         (["mess"], ["message"]),
         (["queue", "pu"], ["purge"]),
         (["send", "--bod"], ["--body", "--body-file", "--body-type"]),
-        (["token", "create", "--role", ""], ["administer", "operate", "read"]),
+        (["token", "create", "--role", ""], ["administer", "look", "metrics", "operate", "read"]),
         (["token", "create", "--user", ""], []),
         (["completion", ""], ["bash", "fish", "zsh"]),
         (["no-such-noun", ""], []),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -49,11 +51,13 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.pgm.packets import ODATA, Tsi, pack_data, pack_spm
 from tests.support.capture_files import (
     CLIENT,
+    SERVER,
     conversation,
     datagram,
     ip_packet,
     pcap,
     pcapng,
+    segment,
     timed,
 )
 
@@ -436,6 +440,120 @@ def test_the_body_of_an_envelope_is_blanked() -> None:
     made, _, _ = copy_of(conversation((True, post(body)), server=Endpoint("192.0.2.1", 80)))
     assert SECRET not in made
     assert b"<se:Body>x" in made
+
+
+FOREIGN = "http://hospital.example/patients"
+OF_APPLICATIONS = {
+    "a header": f"<a:man xmlns:a='{FOREIGN}' a:name='{{0}}'>{{0}}<a:id>{{0}}</a:id></a:man>",
+    "an empty header": f"<patient xmlns='{FOREIGN}' note='{{0}} &gt; > />'/>",
+    "a header that looks like ours": f"<path xmlns='{FOREIGN}'><to>{{0}}</to></path>",
+    "a header of a known namespace": "<Note xmlns='msmq.namespace.xml'>{0}</Note>",
+    "text": "{0}",
+    "references": "&#65;{0}&amp;{0}",
+    "a section of text": "<![CDATA[<a>{0}</a>]]>",
+    "a comment": "<!-- {0} -->",
+    "an instruction": "<?note {0}?>",
+}
+
+
+def is_blank(made: bytes) -> bool:
+    return not any(SECRET[:size] in made for size in range(8, len(SECRET) + 1))
+
+
+@pytest.mark.parametrize("what", OF_APPLICATIONS)
+@pytest.mark.parametrize("where", ["<se:Header>", "</path>", "<se:Body>", "</se:Body>"])
+def test_what_applications_put_into_an_envelope_is_blanked(what: str, where: str) -> None:
+    added = OF_APPLICATIONS[what].format(SECRET.decode())
+    frames = conversation(
+        (True, post(SOAP.replace(where, where + added))), server=Endpoint("192.0.2.1", 80), size=90
+    )
+    made, before, after = copy_of(frames)
+    assert is_blank(made)
+    assert FOREIGN.encode() not in made
+    assert b"MSMQ:order" in after.sessions[0].lines[0].data
+    assert kinds(before.sessions[0]) == kinds(after.sessions[0]) == ["SRMP user message"]
+
+
+def test_attributes_of_applications_are_blanked() -> None:
+    secret = f'xmlns:a="{FOREIGN}" a:token="{SECRET.decode()}" se:mustUnderstand="1"'
+    body = SOAP.replace('se:mustUnderstand="1"', secret, 1).replace(
+        "<se:Body>", f"<se:Body note = '{SECRET.decode()}'>"
+    )
+    made, _, after = copy_of(conversation((True, post(body)), server=Endpoint("192.0.2.1", 80)))
+    assert is_blank(made)
+    assert FOREIGN.encode() not in made
+    assert kinds(after.sessions[0]) == ["SRMP user message"]
+
+
+@pytest.mark.parametrize("line_end", ["", "\r\n"], ids=["as MSMQ", "as the standard"])
+def test_parts_of_srmp_are_blanked_and_stay_parts(line_end: str) -> None:
+    secret = SECRET.decode()
+    lines = [
+        f"--cut\r\nContent-Type: text/xml\r\nX-Note: {secret}\r\nContent-Length: {len(SOAP)}\r\n"
+        f"\r\n{SOAP}{line_end}--cut\r\nContent-Type: text/plain\r\n"
+        f"Content-Length: {len(secret)}\r\nContent-Id: body@3\r\n\r\n{secret}{line_end}--cut\r\n"
+        f"Content-Length: {len(secret)}\r\nContent-Id: extension@3\r\n\r\n{secret}{line_end}--cut--"
+    ]
+    payload = "".join(lines)
+    head = (
+        "POST /msmq/private$/orders HTTP/1.1\r\nHost: winbox\r\n"
+        f"Content-Type: multipart/related; boundary=cut\r\nContent-Length: {len(payload)}\r\n\r\n"
+    )
+    frames = conversation((True, (head + payload).encode()), server=Endpoint("192.0.2.1", 80))
+    made, before, after = copy_of(frames)
+    assert is_blank(made)
+    assert kinds(before.sessions[0]) == kinds(after.sessions[0]) == ["SRMP user message"]
+    fields = after.sessions[0].lines[0].view.headers[-2].fields  # type: ignore[union-attr]
+    assert fields["body"] == b"x" * len(SECRET)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_what_a_link_puts_after_an_ip_packet_is_left_out(version: int) -> None:
+    ends = {}
+    if version == 6:
+        ends = {"client": Endpoint("2001:db8::7", 50_000), "server": Endpoint("2001:db8::1", 1801)}
+    frames = conversation(*HANDSHAKE, (True, message(1)), **ends)
+    made, before, after = copy_of([frame + SECRET for frame in frames])
+    assert is_blank(made)
+    assert kinds(before.sessions[0]) == kinds(after.sessions[0])
+    pinged = Endpoint("192.0.2.1", 524)
+    created = write_request(Request(CREATE_CONNECTION, 0, 0xFFFF, 0, 0, b""))
+    made, before, after = copy_of([datagram(CLIENT, pinged, created + bytes(4) + SECRET)])
+    assert is_blank(made)
+    assert kinds(before.sessions[0]) == kinds(after.sessions[0])
+
+
+def test_bytes_that_a_second_segment_has_in_the_place_of_the_first_are_not_kept() -> None:
+    frames = binary(message(1), size=100_000)
+    again = segment(CLIENT, SERVER, 4_294_967_000, SECRET * 20)  # other bytes, known numbers
+    before_all = segment(CLIENT, SERVER, 4_294_967_000 - len(SECRET), SECRET)
+    made, _, after = copy_of([*frames[:5], again, before_all, *frames[5:]])
+    assert is_blank(made)
+    assert kinds(after.sessions[0]).count("UserMessage") == 1
+
+
+def lines_run_to_blank(messages: int) -> int:
+    """How many lines of our code run while a connection of this many messages is blanked."""
+    data = pcap(timed(binary(*(message(number) for number in range(1, messages + 1)), size=200)))
+    found, count = read_capture(data), 0
+
+    def each(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return each
+
+    before = sys.gettrace()
+    sys.settrace(each)
+    try:
+        blanked(data, found)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_the_work_of_blanking_grows_with_the_messages_and_no_faster() -> None:
+    few, many = lines_run_to_blank(20), lines_run_to_blank(80)
+    assert many < 4.2 * few
 
 
 def test_tokens_of_rpc_and_answers_are_blanked() -> None:

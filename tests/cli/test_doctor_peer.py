@@ -11,7 +11,7 @@ import pytest
 import posthouse as ph
 from posthouse.client.remote import peer_check
 from posthouse.client.remote.findings import PeerFinding
-from posthouse.client.remote.own_side import OwnSide, UnansweredQueue
+from posthouse.client.remote.local_checks import OwnSide, UnansweredQueue
 from tests.cli.conftest import Posthouse, Result
 from tests.client.read_serving import PASSWORD, USER, SecretServing, read_serving
 
@@ -161,6 +161,14 @@ def test_a_private_address_here_and_a_public_one_there_is_a_nat() -> None:
     assert found.state == "warning"
     assert "10.0.0.5 and 8.8.8.8" in found.found
     assert "address translation" not in about(side(), "10.0.0.5", "10.0.0.9")
+
+
+def test_winbind_that_cannot_be_asked_fails_with_what_to_do() -> None:
+    found = about(side(domain_trouble="winbind does not run"))["domain users"]
+    assert found.state == "failed"
+    assert "winbind does not run" in found.found
+    assert "winbindd_priv" in found.remedy
+    assert "domain users" not in about(side())
 
 
 def test_a_long_name_refused_names_and_a_copied_home_are_told() -> None:

@@ -48,7 +48,7 @@ def test_a_refusal_of_the_queue_manager(ph: Posthouse) -> None:
         (("list", "--json"), "No such command 'list'."),
         (("--json",), "No such option: --json"),
         (("send", "--json"), "Missing argument 'DEST'."),
-        (("peek", "orders", "--count", "x", "--json"), "valid integer"),
+        (("peek", "orders", "--count", "x", "--json"), "not a whole number"),
         (("message", "import", "no.jsonl", "orders", "--json"), "no.jsonl"),
     ],
 )

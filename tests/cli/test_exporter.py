@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace
 from posthouse.client.remote.exporter import CONNECTIONS_MAX, Exporter, ExporterServer
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.model.property_ids import Vt
 from posthouse.rpc.propvariant import NULL, Variant, text, texts
 from posthouse.rpc.security import Level

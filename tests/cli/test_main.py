@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from posthouse import __version__
 from posthouse.cli import main
 from posthouse.cli.program import NOUNS
 from posthouse.model.errors import MalformedPacket, QueueNotFound
+from posthouse.model.interpreter import describe
 
 
 def raising(error: BaseException) -> int:
@@ -31,7 +34,22 @@ def raising(error: BaseException) -> int:
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--version"]) == main.DONE
-    assert capsys.readouterr().out == f"posthouse {__version__}\n"
+    assert capsys.readouterr().out == f"posthouse {__version__} ({describe()})\n"
+
+
+def test_there_is_one_version() -> None:
+    """Of the package, the program, the man page, the changelog and the first page."""
+    root = Path(__file__).parent.parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    release = __version__.partition(".dev")[0]
+    manual = (root / "src/posthouse/cli/posthouse.1").read_text(encoding="utf-8")
+    heading = re.search(r"^## (.*)$", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert project["version"] == __version__
+    assert f'"posthouse {__version__}"' in manual.splitlines()[0]
+    assert heading is not None
+    assert heading[1] == (f"{release} (in work)" if ".dev" in __version__ else release)
+    in_work = f"version {release.rpartition('.')[0]} in work"
+    assert (in_work in (root / "README.md").read_text("utf-8")) is (".dev" in __version__)
 
 
 def test_the_package_is_the_program(
@@ -42,7 +60,7 @@ def test_the_package_is_the_program(
     with pytest.raises(SystemExit) as end:
         runpy.run_module("posthouse", run_name="__main__")
     assert end.value.code == main.DONE
-    assert capsys.readouterr().out == f"posthouse {__version__}\n"
+    assert capsys.readouterr().out == f"posthouse {__version__} ({describe()})\n"
 
 
 def shown(word: str = "") -> list[str]:
@@ -131,7 +149,7 @@ def test_the_module_runs_as_a_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "posthouse.cli.main", "--version"], capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout) == (0, f"posthouse {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"posthouse {__version__} ({describe()})\n")
 
 
 @pytest.mark.parametrize("words", [["--version"], ["version"]])
@@ -140,7 +158,7 @@ def test_the_version_loads_no_command(words: list[str]) -> None:
     code = "import sys; from posthouse.cli.main import run; run(sys.argv[1:]); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     version, modules = done.stdout.splitlines()
-    assert version == f"posthouse {__version__}"
+    assert version == f"posthouse {__version__} ({describe()})"
     assert {"typer", "rich", "msgspec"}.isdisjoint(modules.split())
 
 

@@ -10,6 +10,7 @@ import typer
 
 from posthouse.api.types import BulkJson, ErrorBody
 from posthouse.cli.connection import Remote
+from posthouse.cli.contexts import Target
 from posthouse.cli.messages import command as message
 from tests.cli.conftest import Posthouse
 from tests.support.format_vectors import FOLDER
@@ -181,7 +182,7 @@ def test_queues_that_are_not_there_are_refused(ph: Posthouse) -> None:
 def test_work_that_ended_early_is_told_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     gone = ErrorBody(name="MQ_ERROR_QUEUE_NOT_FOUND", code=0xC00E0003, cause="none", remedy="Look.")
     result = BulkJson(matched=3, done=3, gone=0, refused=0, error=gone, dry_run=False)
-    with Remote(None, None, None, json=False) as remote, pytest.raises(typer.Exit) as ended:
+    with Remote(Target(), json=False) as remote, pytest.raises(typer.Exit) as ended:
         message._tell(remote, "move", result, named=False)
     assert ended.value.exit_code == 1
     said = capsys.readouterr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import uuid
 from collections.abc import Iterator
 from itertools import count
@@ -247,6 +248,8 @@ def test_copies_are_verified_and_differences_found(moving: Moving) -> None:
     moving.ours.create_queue(moving.path)
     line = moving("pull", moving.source, "--keep", "--json", *moving.login()).lines[-1]
     assert (line["state"], line["taken"], line["ended"]) == ("done", 3, 0)
+    (pull,) = [one for one in moving("list", "--json").lines if moving.name in one["source"]]
+    assert (pull["messages"], pull["copies"]) == (3, 3)
     same = moving("verify", moving.source, "--json", *moving.login()).value
     assert same["equal"]
     assert (same["at_source"], same["pulled"], same["here"]) == (3, 3, 3)
@@ -291,6 +294,68 @@ def test_a_whole_machine_is_pulled_with_journals_and_dead_letters(moving: Moving
     again = moving("pull", *words, *moving.login(), "--json")
     assert sum(line["taken"] for line in again.lines) == 0
     assert moving("verify", *words, *moving.login()).code == 0
+
+
+def test_what_pulls_put_into_a_journal_there_is_not_missing(moving: Moving) -> None:
+    """The order is the user's: moved, more came, copied with journals."""
+    moving.create(b"read", b"one", b"two", journal=True)
+    moving.ours.create_queue(moving.path, journal=True)
+    with ph_module.connect(moving.far.home) as qm:
+        qm.queue(moving.path).receive(0)
+    assert moving("pull", moving.source, *moving.login()).code == 0
+    first = moving("verify", moving.source, "--journals", *moving.login(), "--json")
+    assert first.code == 1  # the journal was not pulled
+    journal, queue = first.lines
+    assert (journal["missing_count"], journal["left_out"], queue["equal"]) == (1, 2, True)
+    moving.theirs.queue(moving.path).send(b"three", recoverable=True)
+    keep = ("pull", moving.source, "--keep", "--journals", *moving.login())
+    assert moving(*keep).code == 0
+    assert moving.bodies(moving.path + ";journal") == [b"read"]
+    shown = moving("verify", moving.source, "--journals", *moving.login())
+    assert shown.code == 0, shown.out
+    assert "2 are in that journal because pulls received them." in shown.out
+    assert moving(*keep).code == 0
+    assert moving.bodies(moving.path + ";journal") == [b"read"]
+
+
+def test_a_machine_that_is_away_keeps_none_of_the_others_waiting(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.scan()
+    inventory = json.loads(moving.inventory.read_text())
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    away = inventory["machines"][0] | {"host": "127.0.0.2", "port": port}
+    inventory["machines"].insert(0, away)
+    moving.inventory.write_text(json.dumps(inventory))
+    moving.ours.create_queue(moving.path)
+    words = ["--inventory", str(moving.inventory), *moving.login()]
+    done = moving("pull", *words)
+    assert done.code == 3
+    assert f"127.0.0.2: DIRECT=OS:{moving.theirs.name}" in done.err.replace("\n", " ")
+    assert f"1 messages moved to {moving.path}." in done.out
+    assert (moving.bodies(), moving.there()) == ([b"one"], [])
+    same = moving("verify", *words)
+    assert same.code == 3
+    assert "no difference. 0 at the source, 1 pulled; 1 of them in" in same.out
+
+
+def test_a_guid_is_that_of_one_machine(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.scan()
+    inventory = json.loads(moving.inventory.read_text())
+    inventory["machines"].append(inventory["machines"][0] | {"host": "127.0.0.2"})
+    moving.inventory.write_text(json.dumps(inventory))
+    words = ("--inventory", moving.inventory, "--guid", str(uuid.uuid4()), *moving.login())
+    for verb in ("pull", "verify"):
+        refused = moving(verb, *words)
+        assert refused.code == 2
+        assert "127.0.0.1, 127.0.0.2" in refused.err
+        assert "--machine HOST" in refused.err
+    assert moving.name not in moving("list").out
+    moving.ours.create_queue(moving.path)
+    assert moving("pull", *words, "--machine", "127.0.0.1").code == 0
+    (pull,) = [one for one in moving("list", "--json").lines if moving.name in one["source"]]
+    assert pull["guid"] == words[3]
 
 
 def test_a_password_comes_from_standard_input(moving: Moving) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import unicodedata
@@ -75,3 +76,46 @@ def test_names_are_broken_last(
     monkeypatch.setenv("COLUMNS", "60")
     print_table("", ("name", "label"), [("ALPHA\\private$\\orders;journal", "word " * 20)])
     assert "ALPHA\\private$\\orders;journal " in capsys.readouterr().out
+
+
+def on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+@given(
+    st.lists(st.lists(st.text("ab 1$", max_size=30), min_size=6, max_size=6), max_size=4),
+    st.integers(20, 120),
+)
+def test_no_value_is_dropped_however_narrow_the_terminal(rows: list[list[str]], width: int) -> None:
+    out = io.StringIO()
+    out.isatty = lambda: True  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        patch.setenv("NO_COLOR", "1")
+        patch.setenv("TERM", "dumb")
+        patch.setattr(sys, "stdout", out)
+        print_table("", [f"column {number}" for number in range(6)], rows)
+    shown = out.getvalue()
+    for letter in "ab1$":
+        count = sum(cell.count(letter) for row in rows for cell in row)
+        titles = shown.count("column 1") if letter == "1" else 0
+        assert shown.count(letter) == count + titles
+
+
+def test_a_table_that_does_not_fit_becomes_names_and_values(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_narrow_terminal(monkeypatch, 30)
+    print_table("", ("queue", "messages", "bytes"), [("q" * 25, "1,000", "2")] * 2)
+    record = f"queue     {'q' * 25}\nmessages  1,000\nbytes     2\n"
+    assert capsys.readouterr().out == f"{record}\n{record}"
+
+
+def test_long_texts_are_broken_before_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_narrow_terminal(monkeypatch, 40)
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_table("", ("queue", "messages", "label"), [("orders", "1,234,567", "new orders " * 9)])
+    assert "orders  1,234,567  new orders" in capsys.readouterr().out

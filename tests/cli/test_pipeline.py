@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from posthouse.cli.connection import Remote
+from posthouse.cli.contexts import Target
 from posthouse.cli.pipelines.access import interruptible, reached
 from posthouse.cli.pipelines.command import moment
 from posthouse.model.errors import ServiceNotAvailable
@@ -69,14 +70,14 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
 
 def test_tasks_get_a_token_that_ends_with_the_command(server: Serving) -> None:
     server.ask(lambda manager: setattr(manager.transactions.coordinator, "url", server.url))
-    with Remote(server.home, None, None, json=False) as remote:
+    with Remote(Target(server.home), json=False) as remote:
         before = len(remote.client.call("GET", "/tokens")["tokens"])
         with reached(remote, "operate") as place:
             assert place.url == server.url
             assert place.token_file is not None
             token_file = Path(place.token_file)
             assert token_file.parent.stat().st_mode & 0o077 == 0
-            with Remote(None, place.url, token_file, json=False) as there:
+            with Remote(Target(None, place.url, token_file), json=False) as there:
                 assert there.client.status().name == "ALPHA"
             assert place.options == {"url": place.url, "tokenFile": place.token_file}
         assert not token_file.exists()
@@ -86,16 +87,16 @@ def test_tasks_get_a_token_that_ends_with_the_command(server: Serving) -> None:
 def test_an_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSTHOUSE_TOKEN_FILE", "/run/token")
     with (
-        Remote(None, "http://127.0.0.1:1", None, json=False) as remote,
+        Remote(Target(None, "http://127.0.0.1:1"), json=False) as remote,
         reached(remote) as place,
     ):
-        assert place == ("http://127.0.0.1:1", "/run/token")
+        assert place == ("http://127.0.0.1:1", "/run/token", None)
 
 
 def test_a_queue_manager_without_an_admin_endpoint_is_of_no_use(server: Serving) -> None:
     server.ask(lambda manager: setattr(manager.transactions.coordinator, "url", ""))
     with (
-        Remote(server.home, None, None, json=False) as remote,
+        Remote(Target(server.home), json=False) as remote,
         pytest.raises(ServiceNotAvailable, match="no admin endpoint"),
         reached(remote),
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.cli.conftest import Posthouse
@@ -184,3 +186,61 @@ def test_hostile_labels_and_names_cannot_steer_the_terminal(ph: Posthouse) -> No
         assert "[bold]evil" in said
         assert "[red]x[/red]" in said
     ph("queue", "delete", "./private$/[bold]evil")
+
+
+# -- which queues, which columns, in which order
+
+
+@pytest.fixture
+def three(ph: Posthouse) -> Iterator[None]:
+    for name, count in (("sort-b", 2), ("sort-a", 1), ("sort-c", 3)):
+        ph("queue", "create", name, "--label", f"number {count}")
+        ph("send", name, "--body", "x", "--count", str(count))
+    yield
+    for name in "abc":
+        ph("queue", "delete", f"sort-{name}")
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize(
+    ("options", "messages"),
+    [
+        (["--sort", "messages"], [3, 2, 1]),
+        (["--sort", "messages", "--reverse"], [1, 2, 3]),
+        (["--sort", "queue"], [1, 2, 3]),
+        (["--sort", "label", "--reverse"], [3, 2, 1]),
+        (["--sort", "oldest", "--match", "SORT-A"], [1]),
+        (["--sort", "queue", "--match", "sort-[bc]"], [2, 3]),
+        (["--match", "nothing*"], []),
+    ],
+)
+def test_queues_are_chosen_and_ordered(
+    ph: Posthouse, options: list[str], messages: list[int]
+) -> None:
+    match = [] if "--match" in options else ["--match", "sort-?"]
+    found = ph("queue", "list", "--json", *match, *options, "--columns", "messages").lines
+    assert found == [{"messages": count} for count in messages]
+
+
+@pytest.mark.usefixtures("three")
+def test_columns_are_those_asked_for(ph: Posthouse) -> None:
+    shown = ph("queue", "list", "--match", "sort-a", "--columns", "label,queue,quota").out
+    words = ["label", "queue", "quota", "number", "1", "ALPHA\\private$\\sort-a"]
+    assert shown.split() == words
+    assert ph("queue", "list", "--match", "zzz").err == "No queue matches 'zzz'.\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (["--sort", "mesages"], "Did you mean messages?"),
+        (["--sort", "messages,bytes"], "--sort takes one column"),
+        (["--reverse"], "--reverse goes with --sort"),
+        (["--columns", "queue,x"], "'x' is not a column"),
+        (["--watch", "soon"], "is not a duration"),
+        (["--watch", "0.01s"], "is not between"),
+    ],
+)
+def test_a_wrong_list_has_one_answer(ph: Posthouse, options: list[str], cause: str) -> None:
+    refused = ph("queue", "list", *options)
+    assert (refused.code, cause in refused.err) == (2, True)

@@ -303,3 +303,18 @@ def test_a_formatter_that_does_not_fit_sends_nothing(
     refused = ph("send", ORDERS, "--body", "x", *options)
     assert (refused.code, reason in refused.err) == (2, True)
     assert received(ph) == []
+
+
+def test_a_trace_context_travels_with_the_message(ph: Posthouse) -> None:
+    """It is in the JSON and in what people read; what is not one is refused."""
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    sent = ph("send", ORDERS, "--empty", "--traceparent", parent, "--tracestate", "a=1")
+    assert sent.code == 0
+    (seen,) = ph("peek", ORDERS, "--json").lines
+    assert (seen["traceparent"], seen["tracestate"]) == (parent, "a=1")
+    shown = ph("message", "show", ORDERS, str(seen["lookup_id"])).out
+    assert parent in next(line for line in shown.splitlines() if "trace context" in line)
+    refused = ph("send", ORDERS, "--empty", "--traceparent", parent.upper())
+    assert refused.code != 0
+    assert "looks like" in refused.err
+    assert len(received(ph)) == 1

@@ -29,6 +29,12 @@ def begin(ph: Posthouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ph("user", "create", "alice", stdin=b"correct horse 7\n")
 
 
+def a_new_user(ph: Posthouse) -> Words:
+    ph("user", "delete", "alice")
+    Path("password.txt").write_text("correct horse 7\n")
+    return {}
+
+
 def stopped_home(ph: Posthouse) -> Words:
     with serving(Path("stopped").absolute()):
         return {}
@@ -86,7 +92,7 @@ def nothing(ph: Posthouse) -> Words:
 
 BEGUN: dict[str, Callable[[Posthouse], Words]] = {
     "": nothing,
-    "A command ends with exit code 3: not reachable": nothing,
+    "A command ends with exit code 3: not reachable": a_new_user,
     "The queue manager does not start": stopped_home,
     "A message did not arrive on another machine": outgoing,
     "A message is nowhere to be found": sent,

@@ -25,10 +25,11 @@ ORDERS = r".\private$\orders"
 class Peer:
     """The other end: reads what the core sends and answers by hand."""
 
-    def __init__(self, *, greet: bool = True, unanswered_max: int = 64) -> None:
+    def __init__(self, *, greet: bool = True, unanswered_max: int = 64, revision: int = 1) -> None:
         self.now = 0.0
         self.core = SessionCore(b"s" * 16, "test", lambda: self.now)
         self.unanswered_max = unanswered_max
+        self.revision = revision
         self.handles = itertools.count(1000)
         if greet:
             self.connect()
@@ -42,9 +43,8 @@ class Peer:
         return self.heard()
 
     def welcome(self) -> payloads.Welcome:
-        return payloads.Welcome(
-            1, "posthouse", "ALPHA", b"g" * 16, 1 << 26, 1024, 65536, 10000, self.unanswered_max
-        )
+        limits = 1 << 26, 1024, 65536, 10000, self.unanswered_max
+        return payloads.Welcome(self.revision, "posthouse", "ALPHA", b"g" * 16, *limits)
 
     def heard(self) -> list[Frame]:
         return Splitter().feed(b"".join(self.core.take_outgoing()))

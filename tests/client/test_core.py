@@ -38,6 +38,7 @@ from posthouse.model.errors import (
     QueueNotAvailable,
     QueueNotFound,
     RemoteProtocolError,
+    TransactionSequence,
 )
 from posthouse.wire.frames import frames, payloads
 from tests.client.peer import ORDERS, Peer, delivered, receiving
@@ -356,6 +357,80 @@ def test_a_transaction_that_has_not_begun_begins_in_the_next_connection() -> Non
     assert isinstance(sent.error, ClientConnectionError)
 
 
+# -- transactions whose requests do not wait for their beginning
+
+
+def opened_peer() -> tuple[Peer, QueueHandle]:
+    """A queue manager that takes early handles, with a queue that is open."""
+    peer, handle = Peer(revision=payloads.REVISION), QueueHandle(ORDERS, QueueAccessType.SEND)
+    peer.core.submit(OpenWait(handle))
+    peer.opened(peer.heard()[0])
+    return peer, handle
+
+
+def test_the_first_thing_in_a_transaction_leaves_with_its_beginning() -> None:
+    peer, handle = opened_peer()
+    transaction = peer.core.begin_transaction()
+    peer.send(handle, transaction)
+    commit = CommitRequest(transaction)
+    peer.core.submit(commit)
+    assert peer.core.begins
+    begin, send, committed = peer.heard()
+    assert not peer.core.begins
+    early = payloads.early_handle(begin.request)
+    assert frames.decode_send(send.payload).transaction == early
+    assert frames.decode_payload(committed.kind, committed.payload) == payloads.Commit(early, 1)
+    peer.answer(begin.request, payloads.Begun(9, b"t" * 16))
+    assert (transaction.number, transaction.identifier) == (9, b"t" * 16)
+
+
+def test_a_transaction_that_did_not_begin_is_why_what_was_sent_in_it_failed() -> None:
+    peer, handle = opened_peer()
+    sent = peer.send(handle, peer.core.begin_transaction())
+    begin, send = peer.heard()
+    peer.answer(begin.request, frames.refusal(InsufficientResources("too many are open")))
+    peer.answer(send.request, frames.refusal(TransactionSequence("there is none")))
+    assert isinstance(sent.error, InsufficientResources)
+
+
+def test_a_transaction_whose_requests_have_left_breaks_with_its_connection() -> None:
+    """Begun again it would lack what was sent in it."""
+    peer, handle = opened_peer()
+    transaction = peer.core.begin_transaction()
+    sent = peer.send(handle, transaction)
+    peer.heard()
+    peer.core.lost()
+    assert isinstance(sent.error, TransactionAborted)
+    assert isinstance(transaction.failure, TransactionAborted)
+    assert peer.connect() == []
+    late = peer.send(handle, transaction)
+    assert isinstance(late.error, TransactionAborted)
+
+
+def test_a_transaction_that_nothing_was_sent_in_begins_again() -> None:
+    peer, handle = opened_peer()
+    transaction = peer.core.begin_transaction()
+    peer.heard()
+    peer.core.lost()
+    (begin,) = peer.connect()
+    peer.send(handle, transaction)
+    (send,) = peer.opened(peer.heard()[0])
+    assert frames.decode_send(send.payload).transaction == payloads.early_handle(begin.request)
+
+
+def test_what_has_not_left_goes_into_the_next_connection_with_its_commit_last() -> None:
+    peer, handle = opened_peer()
+    transaction = peer.core.begin_transaction()
+    peer.send(handle, transaction)
+    peer.core.submit(CommitRequest(transaction))
+    peer.core.lost()
+    assert not peer.core.begins
+    begin, opening, committed = peer.connect()
+    early = payloads.early_handle(begin.request)
+    assert (begin.kind, opening.kind) == (frames.BEGIN, frames.OPEN)
+    assert frames.decode_payload(committed.kind, committed.payload) == payloads.Commit(early, 1)
+
+
 def test_the_end_of_a_session_ends_what_waits_for_a_transaction() -> None:
     peer, handle = Peer(), QueueHandle(ORDERS, QueueAccessType.SEND)
     sent = peer.send(handle, peer.core.begin_transaction())
@@ -371,7 +446,22 @@ def test_a_commit_is_asked_again() -> None:
     peer.core.lost()
     (frame,) = peer.connect()
     again = frames.decode_payload(frame.kind, frame.payload)
-    assert again == payloads.Commit(9, 1)
+    assert again == payloads.Commit(0, 1), "its handle may be that of another transaction here"
+
+
+def test_a_commit_that_left_with_its_beginning_is_asked_again() -> None:
+    """It may be done: to call it aborted would have its work done twice."""
+    peer, handle = opened_peer()
+    transaction = peer.core.begin_transaction()
+    peer.send(handle, transaction)
+    commit = CommitRequest(transaction)
+    peer.core.submit(commit)
+    assert len(peer.heard()) == 3
+    peer.core.lost()
+    frames_again = peer.connect()
+    assert commit.error is None
+    (frame,) = [one for one in frames_again if one.kind == frames.COMMIT]
+    assert frames.decode_payload(frame.kind, frame.payload) == payloads.Commit(0, 1)
 
 
 def test_a_cursor_breaks_with_its_connection() -> None:

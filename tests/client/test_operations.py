@@ -185,8 +185,8 @@ def test_a_commit_that_is_refused_after_a_break_was_never_decided_or_is_in_doubt
     next(step)
     (begin,) = peer.heard()
     peer.answer(begin.request, payloads.Begun(7, b"t" * 16))
-    next(step)
-    peer.heard()
+    (commit,) = peer.heard()
+    assert commit.kind == frames.COMMIT
     peer.core.lost()
     (again,) = peer.connect()
     peer.refuse(again.request, refusal)

@@ -8,8 +8,8 @@ from posthouse.client.packets import Options, PacketMaker
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.security.message_security import privacy_wanted, requested_signature
 from posthouse.security.signing import SignatureKind
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 
 DESTINATION = "PRIVATE=5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11\\00000003"
 
@@ -26,7 +26,7 @@ def test_wishes_are_in_the_security_header_and_nowhere_else(
     sign: bool, encrypt: bool, transactional: bool
 ) -> None:
     packet = made(Options(label="x", sign=sign, encrypt=encrypt), transactional=transactional)
-    seen = glance(packet)
+    seen = summarize(packet)
     assert bool(seen.security_at) == (sign or encrypt)
     assert requested_signature(packet, seen) is (SignatureKind.MSMQ_2_0 if sign else None)
     assert privacy_wanted(packet, seen) == encrypt

@@ -235,3 +235,40 @@ def test_what_an_application_does_not_set_is_stored_with_the_documents_default(
         assert message.is_transactional
     else:
         assert getattr(message, attribute) == changed.get(attribute, default)
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_a_trace_context_goes_into_the_extension() -> None:
+    """Given, or that of the span that is active."""
+    assert options({"traceparent": PARENT}).extension == b'{"traceparent":"%b"}' % PARENT.encode()
+    with pytest.raises(IllegalPropertyValue, match="looks like"):
+        options({"traceparent": "00-1-2-3"})
+    with pytest.raises(IllegalPropertyValue, match="looks like"):
+        options({"tracestate": "a=1"})
+    with pytest.raises(IllegalPropertyValue, match="no place"):
+        options({"traceparent": PARENT, "extension": b"\x00\x01"})
+
+
+def test_the_active_span_is_taken_over() -> None:
+    """Without a word of the program, and never where the extension is something else."""
+    from opentelemetry import trace
+    from opentelemetry.trace.span import TraceState
+
+    context = trace.SpanContext(
+        0x0AF7651916CD43DD8448EB211C80319C,
+        0xB7AD6B7169203331,
+        False,
+        trace.TraceFlags(1),
+        TraceState([("a", "1")]),
+    )
+    assert options({}) == DEFAULTS
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        made = options({})
+        assert made.extension == b'{"traceparent":"%b","tracestate":"a=1"}' % PARENT.encode()
+        assert Draft(b"").options == made
+        assert options({"extension": b"\x00"}).extension == b"\x00"
+        other = PARENT.replace("0af7", "1bf7")
+        assert other.encode() in options({"traceparent": other}).extension
+    assert options({}) == DEFAULTS

@@ -12,7 +12,7 @@ import pytest
 
 import posthouse
 from posthouse.client.msmq import login_of
-from posthouse.client.remote.connect import RemotePlace
+from posthouse.client.remote.login import RemotePlace
 from posthouse.client.remote.pull import CHUNK, REFUSED_MAX, QueuePull
 from posthouse.client.remote.pull_run import PullRun, PullSource
 from posthouse.client.remote.pull_source import find_source, guid_of_machine, source_name

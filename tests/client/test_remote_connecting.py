@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.client.remote.connect import RemoteLogin
+from posthouse.client.remote.login import RemoteLogin
 from posthouse.rpc.security import Level
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import posthouse
 from posthouse.client.errors import ServerUnreachable, SessionEnded
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.errors import (
     AccessDenied,

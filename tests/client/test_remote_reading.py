@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import posthouse
-from posthouse.client.remote.connect import LEVELS
+from posthouse.client.remote.login import LEVELS
 from posthouse.model.errors import (
     AccessDenied,
     IoTimeout,

@@ -16,9 +16,9 @@ from posthouse.protocols.remote_read.sections import (
     sections,
 )
 from posthouse.protocols.remote_read.stubs import Received
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.remote_read import read_packet
 from posthouse.wire.srmp.stored_messages import stored_parts
 from tests.engine.web import WebRig
@@ -49,8 +49,8 @@ def test_a_reader_gets_the_documents_form(body: bytes) -> None:
     packet = stored(body)
     ((kind, alloc, data),) = sections(packet, read_of(), NOTHING, 0, ALL)
     assert (kind, alloc) == (FULL_PACKET, len(data))
-    assert glance(data).user_flags & OVER_HTTP
-    assert glance(data).body_size == 0  # it is inside the compound message, and nowhere else
+    assert summarize(data).user_flags & OVER_HTTP
+    assert summarize(data).body_size == 0  # it is inside the compound message, and nowhere else
     srmp = read_packet(data).srmp
     assert srmp is not None
     assert srmp.envelope == stored_parts(packet).envelope
@@ -133,7 +133,7 @@ def test_headers_come_in_the_documents_order(over_http: bool) -> None:
     order += [wide("bravo")]
     found = [data.rindex(each) if each == order[-1] else data.index(each) for each in order]
     assert found == sorted(found)
-    assert not glance(data).base_flags & 0x10  # a SessionHeader would be the last
+    assert not summarize(data).base_flags & 0x10  # a SessionHeader would be the last
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/53")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.client import operations as ops
-from posthouse.client.errors import TransactionAborted
+from posthouse.client.errors import SessionLost, TransactionAborted
+from posthouse.client.management import call_plain
 from posthouse.client.packets import Options
 from posthouse.client.requests import QueueHandle
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import IoTimeout
+from posthouse.protocols.sessions.protocol import Finish
 from tests.client.pair import CUTS, LEDGER, ORDERS, Pair
 
 DURABLE = Options(recoverable=True)
@@ -73,6 +77,13 @@ class Shop:
         except TransactionAborted:
             self.refused.append(body)
 
+    def transact_at_once(self) -> None:
+        """In one request, which is asked again: it is never given up."""
+        bodies = [self.body() for _ in range(3)]
+        operation = ops.send_as_transaction(self.core, self.ledger_in, bodies, DURABLE)
+        assert len(set(self.pair.run(operation))) == len(bodies)
+        self.written += bodies
+
     def check(self) -> None:
         left = self.pair.bodies(ORDERS)
         assert sorted(self.sent) == sorted(self.received + left)
@@ -81,14 +92,29 @@ class Shop:
         self.pair.rig.check_books()
 
 
-STEPS = (Shop.send, Shop.send_many, Shop.receive, Shop.receive_many, Shop.transact)
+STEPS = (
+    Shop.send,
+    Shop.send_many,
+    Shop.receive,
+    Shop.receive_many,
+    Shop.transact,
+    Shop.transact_at_once,
+)
+ROUND = (
+    Shop.send,
+    Shop.receive,
+    Shop.send_many,
+    Shop.receive_many,
+    Shop.transact,
+    Shop.transact_at_once,
+)
 
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("place", range(2, 24))
 def test_one_break_at_each_place_changes_nothing(cut: str, place: int) -> None:
     shop = Shop({place: cut})
-    for step in (Shop.send, Shop.receive, Shop.send_many, Shop.receive_many, Shop.transact) * 2:
+    for step in ROUND * 2:
         step(shop)
     shop.check()
     assert shop.received
@@ -113,8 +139,39 @@ def test_only_a_broken_transaction_is_given_up() -> None:
     shop = Shop({})
     shop.transact()
     place = shop.pair.exchanges
-    shop.pair.cuts = {place + 2: "after"}  # BEGIN, then SEND
+    shop.pair.cuts = {place + 1: "after"}  # BEGIN and SEND, then COMMIT
     shop.transact()
     shop.transact()
     assert len(shop.refused) == 1
     shop.check()
+
+
+class Calls(Pair):
+    """A pair whose queue manager also answers calls, and keeps the bodies that came."""
+
+    def __init__(self) -> None:
+        self.bodies_seen: list[bytes] = []
+        super().__init__()
+
+    def connect(self) -> None:
+        super().connect()
+        self.session.api = self._api
+
+    def _api(
+        self, caller: object, role: str, method: str, path: str, body: bytes, finish: Finish
+    ) -> None:
+        self.bodies_seen.append(body)
+        finish(201, b'{"id": 1}')
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_call_that_is_done_once_is_asked_again(repeatable: bool) -> None:
+    pair = Calls()
+    call = partial(call_plain, pair.core, "POST", "/operations", {"key": "a-key-of-mine"})
+    pair.cuts = {pair.exchanges + 1: "after"}
+    if repeatable:
+        assert pair.run(call(repeatable=True)) == {"id": 1}
+    else:
+        with pytest.raises(SessionLost, match="before the answer came"):
+            pair.run(call())
+    assert pair.bodies_seen == [b'{"key":"a-key-of-mine"}'] * (1 + repeatable)

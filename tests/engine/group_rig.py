@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.engine.pipelines.claims import ClaimRange
-from posthouse.engine.pipelines.group import Group
+from posthouse.engine.queues.queue import Group
 from posthouse.model.group_names import GroupMode
 from posthouse.runtime.driver import Answer
 from tests.engine.rig import RECEIVE, Rig

@@ -145,16 +145,18 @@ class Paper:
         """Locks, pending messages and room are those of open transactions and of stages."""
         core, reserved = self.manager.ledger, dict.fromkeys(self.manager.ledger.queues, 0)
         sent, locked = set[int](), set[int]()
-        for operation in [o for t in core.transactions.open.values() for o in t.operations]:
+        transactions = self.manager.transactions.collection.open.values()
+        for operation in [o for t in transactions for o in t.operations]:
             sending = operation.kind is OperationType.ENQUEUE
             (sent if sending else locked).add(operation.number)
             if operation.kind is OperationType.MOVE and operation.queue in reserved:
-                reserved[operation.queue] += core.reading.row(operation.number).size
-        for sends in [s for t in core.transactions.open.values() for s in t.sends()]:
+                row = self.manager.messages.reading.row(operation.number)
+                reserved[operation.queue] += row.size
+        for sends in [s for t in transactions for s in t.sends()]:
             if sends.queue in reserved:
                 reserved[sends.queue] += sends.size
-        uploads = [part for upload in core.stages.uploads for part in upload.parts]
-        for part in [p for s in core.stages.stages.values() for p in s.parts] + uploads:
+        uploads = [part for upload in self.manager.stages.uploads for part in upload.parts]
+        for part in [p for s in self.manager.stages.stages.values() for p in s.parts] + uploads:
             sent.update(range(part.number, part.number + part.count))
             if part.queue in reserved:
                 reserved[part.queue] += part.size

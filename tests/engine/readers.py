@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from posthouse.engine.ledger.effects import Read
-from posthouse.engine.messages.cursor import Cursor
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.queues.queue import Cursor
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import QueueError
 from posthouse.runtime.driver import Delivery
@@ -166,7 +166,7 @@ class Readers(Rig):
             core.state.dump(),
             {n: (k.transaction, k.holder, k.purged, k.expired) for n, k in core.locks.items()},
             {q.number: (q.locked, q.reserved, list(q.waiters)) for q in core.queues.values()},
-            {t: tx.steps for t, tx in core.transactions.open.items()},
+            {t: tx.steps for t, tx in self.manager.transactions.collection.open.items()},
             self.store.appended,
         )
 

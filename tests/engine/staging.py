@@ -33,8 +33,8 @@ from posthouse.model.message import (
     MessageId,
     TxSequenceId,
 )
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.rig import Rig
 
 QUERY = "query"
@@ -52,7 +52,7 @@ def run_of(
     records, rows, size, kind = list[Record](), list[bytes](), 0, 0
     for at, (body, ordinal) in enumerate(zip(bodies, ordinals, strict=True)):
         packet = packet_of(manager, target, body, ordinal, **options)
-        seen = glance(packet)
+        seen = summarize(packet)
         expires = NEVER
         if seen.time_to_be_received != INFINITE:
             expires = manager.machine.utc + seen.time_to_be_received

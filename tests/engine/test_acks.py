@@ -18,9 +18,9 @@ from posthouse.wire.binary.order_acks import (
     read_final_ack,
     read_order_ack,
 )
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
@@ -94,7 +94,7 @@ def test_an_order_acknowledgment_names_the_last_message_in_sequence(rig: PeerRig
     assert asks_nothing(message)
     body = read_order_ack(out.packet)
     assert body[:3] == (SEQUENCE, 2, 1)
-    seen = glance(out.packet)
+    seen = summarize(out.packet)
     assert ack_class(out.packet, seen.base_flags, seen.user_flags) == ORDER_ACK
     assert seen.source_guid == rig.guid
     assert seen.sent_time == rig.clock.utc_seconds
@@ -116,10 +116,10 @@ def test_the_answer_names_the_sender_as_the_sender_named_us(rig: PeerRig) -> Non
         destination = str(Packet(out.packet).destination_queue)
         if name.startswith("DIRECT"):
             assert destination == "DIRECT=TCP:FE80::7\\private$\\order_queue$"
-            assert glance(out.packet).address_guid == bytes(16)
+            assert summarize(out.packet).address_guid == bytes(16)
         else:
             assert destination == str(order_queue_of(other.guid))
-            assert glance(out.packet).address_guid == other.guid
+            assert summarize(out.packet).address_guid == other.guid
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.17/4")
@@ -130,7 +130,7 @@ def test_the_answer_goes_to_the_source_whoever_brought_the_message(rig: PeerRig)
     assert send_order_ack(rig, source)
     assert owed(rig) == []
     (out,) = owed(rig, source)
-    assert glance(out.packet).address_guid == source
+    assert summarize(out.packet).address_guid == source
 
 
 def test_no_answer_is_made_that_has_nowhere_to_go(rig: PeerRig) -> None:
@@ -228,7 +228,7 @@ def test_a_final_acknowledgment_names_its_message(rig: PeerRig, end: int) -> Non
     assert read_final_ack(out.packet) == (SEQUENCE, 1, 0, FAR_GUID, 77)
     name = f"DIRECT=TCP:{PEER.address}\\private$\\order_queue$"
     assert str(Packet(out.packet).destination_queue) == name
-    seen = glance(out.packet)
+    seen = summarize(out.packet)
     assert ack_class(out.packet, seen.base_flags, seen.user_flags) == end
 
 

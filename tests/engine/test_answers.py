@@ -13,8 +13,8 @@ from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import ACK_POS_ARRIVAL, ACK_REACH_QUEUE, Message
 from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.packet.glance import glance_all
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.letters import ALICE, FAR, PostRig
 from tests.engine.rig import PaperStore
 
@@ -120,5 +120,7 @@ def carry(source: PostRig, queue: Queue, target: PostRig) -> None:
     """Everything in an outgoing queue arrives at the other side."""
     packets = [source.store.read(number) for _, number in queue.state.order.forward()]
     peer = Peer(source.guid, "192.0.2.1")
-    verdict = target.run(lambda m: m.transfer.receive_packets(peer, packets, glance_all(packets)))
+    verdict = target.run(
+        lambda m: m.transfer.receive_packets(peer, packets, summarize_all(packets))
+    )
     assert verdict == Verdict(len(packets))

@@ -126,7 +126,7 @@ def test_a_refused_message_is_in_no_books(rig: PostRig) -> None:
 def test_a_deleted_queue_takes_its_books_along(rig: PostRig) -> None:
     rig.send("orders", b"x")
     rig.delete("orders")
-    assert not any("orders" in name for name in machine_books(rig.manager.ledger))
+    assert not any("orders" in name for name in machine_books(rig.manager.queues.all()))
     rig.create("orders")
     assert books(rig) == {}
 
@@ -149,7 +149,7 @@ def test_after_a_crash_the_express_line_begins_anew(rig: PostRig) -> None:
 
 def test_every_queue_is_in_the_books_of_the_machine(rig: PostRig) -> None:
     rig.send(FAR, b"x")
-    names = set(machine_books(rig.manager.ledger))
+    names = set(machine_books(rig.manager.queues.all()))
     assert {r"ALPHA\private$\orders", r"ALPHA\private$\orders;journal", FAR} <= names
     assert {rf"ALPHA\system$;{word}" for word in ("journal", "deadletter", "deadxact")} <= names
     assert len(names) == len(rig.manager.queues.all())

@@ -37,9 +37,9 @@ from posthouse.security.keys import (
 from posthouse.security.message_security import Verified
 from posthouse.security.rights import parse_rights
 from posthouse.security.sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE, make_sid
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.rig import RECEIVE, SEND, Rig
 from tests.security.key_ring import certificate, private_key, provider_key
 
@@ -154,10 +154,10 @@ def test_withdrawn_certificate_proves_nothing_from_then_on(rig: Rig) -> None:
     rig.run(lambda m: m.certificates.register(sid, certificate("alice"), private_key("alice")))
     certificates = rig.manager.certificates
     packet = certificates.security.sign(serialize(Message(body=b"x")), sid)
-    assert certificates.security.open(packet, glance(packet), 0).authenticated
+    assert certificates.security.open(packet, summarize(packet), 0).authenticated
     (registration,) = certificates.of_user(sid)
     rig.run(lambda m: m.certificates.withdraw(registration))
-    assert not certificates.security.open(packet, glance(packet), 0).authenticated
+    assert not certificates.security.open(packet, summarize(packet), 0).authenticated
     certificates = restarted(rig)
     assert certificates.users() == []
 
@@ -188,10 +188,10 @@ def test_published_keys_are_one_for_each_provider_and_open_what_is_sealed_for_us
         destination_queue_format_name=str(PrivateName(guid, 1)),
     )
     packet = serialize(message)
-    sealed = certificates.security.seal(packet, glance(packet), 0)
+    sealed = certificates.security.seal(packet, summarize(packet), 0)
     assert b"secret" not in sealed
     certificates.security.forget()
-    found = certificates.security.open(sealed, glance(sealed), 0)
+    found = certificates.security.open(sealed, summarize(sealed), 0)
     assert Packet(found.packet).body == b"secret"
 
 
@@ -272,7 +272,7 @@ def verified(
     *, authenticated: bool = False, sender_type: int = 0, sender_id: bytes = b""
 ) -> Verified:
     packet = serialize(Message())
-    return Verified(packet, glance(packet), authenticated, 3, sender_type, sender_id)
+    return Verified(packet, summarize(packet), authenticated, 3, sender_type, sender_id)
 
 
 @pytest.mark.spec("MS-MQQB 3.1.5.8.3/26", "MS-MQQB 3.1.5.8.3/27")
@@ -362,11 +362,11 @@ def test_client_that_asks_for_it_is_signed_for_and_counts_as_authenticated(rig: 
     assert view.security is not None
     assert view.security.flags.signature_kind == 0
     assert view.security.sender_id == sid
-    assert certificates.security.open(packet, view.glance, 0).proven_sid == sid
+    assert certificates.security.open(packet, view.summary, 0).proven_sid == sid
 
 
 def test_packet_that_asks_for_nothing_is_left_alone(rig: Rig) -> None:
     caller = rig.admin
     packet = asking(rig, "orders", encrypt=True)
-    signed = rig.manager.certificates.signed(packet, glance(packet), caller)
-    assert signed == (packet, glance(packet), 0)
+    signed = rig.manager.certificates.signed(packet, summarize(packet), caller)
+    assert signed == (packet, summarize(packet), 0)

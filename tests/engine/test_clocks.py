@@ -14,7 +14,7 @@ from posthouse.wire.binary.order_acks import (
     order_ack,
     order_queue_of,
 )
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import FAR, WebRig
@@ -91,7 +91,7 @@ def test_the_sender_learns_it_from_acknowledgments_written_later_than_now(
     origin = Origin(FAR_GUID, 5, rig.clock.utc_seconds + ahead)
     place = order_queue_of(rig.guid)
     if final:
-        body = FinalAck(sequence, 1, 0, rig.guid, glance(sent.packet).ordinal)
+        body = FinalAck(sequence, 1, 0, rig.guid, summarize(sent.packet).ordinal)
         packet = final_ack(body, NACK_REACH_QUEUE_TIMEOUT, place, origin)
     else:
         packet = order_ack(OrderAck.of(sequence, 1), place, origin)

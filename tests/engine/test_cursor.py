@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from posthouse.engine.ledger.order import START, QueuePosition
-from posthouse.engine.messages.cursor import Cursor, CursorEvent, CursorState
+from posthouse.engine.messages.cursor import CursorEvent, CursorState
+from posthouse.engine.queues.queue import Cursor
 from posthouse.model.errors import (
     IllegalCursorAction,
     InvalidHandle,

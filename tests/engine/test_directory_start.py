@@ -250,4 +250,4 @@ def test_a_refusal_of_the_directory_is_told_to_whoever_asked() -> None:
 
 
 def is_missing(rig: Rig) -> bool:
-    return rig.manager.ledger.registry.find_local(PathName.parse(PUBLIC)) is None
+    return rig.manager.queues.collection.find_local(PathName.parse(PUBLIC)) is None

@@ -15,8 +15,10 @@ from posthouse.rpc.pac import DomainUser
 from posthouse.rpc.providers import Attempt
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Door
+from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
 from posthouse.security.sids import ADMINISTRATORS, make_sid
 from tests.engine.letters import PostRig
+from tests.engine.rig import RECEIVE
 
 DOMAIN = make_sid(5, 21, 1, 2, 3)
 CLERKS = make_sid(5, 21, 1, 2, 3, 1103)
@@ -77,6 +79,29 @@ def test_a_closed_account_is_not_passed_by_under_another_name() -> None:
     assert rig.attempt.vouched("alice.smith", ALICE) is None
 
 
+@pytest.mark.parametrize("name", ["alice", "ALICE.Smith"])
+def test_an_account_that_is_made_later_ends_what_a_domain_user_has_open(name: str) -> None:
+    """An account decides for its user, under whichever name: this is how one is shut out."""
+    rig = Rig(domain_users=True)
+    rig.create("orders")
+    rig.grant("orders", ALICE.sid, RECEIVE_MESSAGE | PEEK_MESSAGE)
+    identity = rig.attempt.vouched("alice.smith", ALICE)
+    call = SimpleNamespace(identity=identity)
+    caller = caller_of(rig.logins, call)  # type: ignore[arg-type]
+    opened = rig.open("orders", RECEIVE, caller)
+    answers = rig.wait(opened, timeout_ms=10_000)
+    rig.add("bob")
+    assert caller_of(rig.logins, call).origin is caller.origin  # type: ignore[arg-type]
+    rig.add(name)
+    with pytest.raises(AccessDenied):
+        caller_of(rig.logins, call)  # type: ignore[arg-type]
+    with pytest.raises(AccessDenied, match="log in again"):
+        rig.peek(opened)
+    rig.send("orders", b"too late")
+    assert [type(answer.error) for answer in answers] == [AccessDenied]
+    assert rig.bodies("orders") == [b"too late"]
+
+
 def test_no_group_of_a_domain_makes_an_administrator() -> None:
     plain = Caller.user(ALICE.sid, "alice")
     assert not plain.with_groups([ADMINISTRATORS]).is_administrator
@@ -97,7 +122,7 @@ def test_an_account_that_lost_its_door_gives_no_caller() -> None:
 def test_ntlm_of_a_domain_user_is_refused_with_a_remedy_in_the_log() -> None:
     rig = Rig(domain_users=True)
     rig.attempt.refused("alice")
-    assert "users of a domain log in by Kerberos: [rpc] keytab" in rig.told[0]
+    assert "through winbind ([rpc] winbind)" in rig.told[0]
     rig.add("alice", Door.RPC)
     rig.attempt.refused("alice")
     assert rig.told[1] == "wrong name or password"

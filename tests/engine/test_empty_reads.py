@@ -24,9 +24,9 @@ def test_claims_of_a_group_that_has_ended_are_named_with_what_frees_them() -> No
     assert "no message came to" in answer.error.cause
     assert "3 are claimed by the group g" in answer.error.cause
     assert rf"posthouse group release '{rig.queue('q').name}' g" in answer.error.remedy
-    assert claimed(rig.manager.ledger, rig.queue("q")) == 3
+    assert claimed(rig.manager.groups, rig.queue("q")) == 3
     rig.release()
-    assert claimed(rig.manager.ledger, rig.queue("q")) == 0
+    assert claimed(rig.manager.groups, rig.queue("q")) == 0
     assert rig.receive("q").message.body == b"0"
 
 

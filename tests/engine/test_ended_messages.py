@@ -16,7 +16,7 @@ from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.sequence_origins import INSISTS_MS
 from posthouse.engine.transfer.shared_acknowledgments import AWAY_S
 from posthouse.model.message_classes import ACK_RECEIVE, NACK_QUEUE_DELETED, NACK_QUEUE_PURGED
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
@@ -47,7 +47,7 @@ def finals(rig: EastRig, peer: Peer = PEER) -> list[tuple[int, int]]:
     for queue in rig.manager.queues.outgoing_queues():
         if queue.definition.answers_at == peer.host:
             for _, number in queue.state.order.forward():
-                message_class = glance(rig.store.read(number)).message_class
+                message_class = summarize(rig.store.read(number)).message_class
                 if message_class >= ACK_RECEIVE:
                     found.append(message_class)
     numbers = [ack.sequence_number for ack in rig.owed_to(peer) if hasattr(ack, "message_id")]

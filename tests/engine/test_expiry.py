@@ -255,6 +255,29 @@ def test_an_expired_message_that_is_held_is_looked_at_now_and_then_only() -> Non
     assert rig.manager.messages.expiry.next_deadline_utc() == rig.clock.utc_seconds + HELD_AGAIN_S
 
 
+@pytest.mark.parametrize("purged", [False, True])
+def test_what_happens_to_one_of_several_that_are_held_does_not_concern_the_others(
+    purged: bool,
+) -> None:
+    """They share a lock, so the date goes back before they return: only their locks count then."""
+    rig = readers()
+    rig.fill(b"short", time_to_be_received=10)
+    rig.fill(b"a")
+    rig.fill(b"long", time_to_be_received=100)
+    reader = rig.open("q", RECEIVE)
+    reads = rig.run(lambda m: m.messages.dequeue_messages(reader, 3, two_phase=True))
+    rig.advance(10)
+    rig.clock.step_utc(-3600)
+    if purged:
+        rig.run(lambda m: m.queues.purge_queue(rig.open("q", RECEIVE)))
+    for read in reads:
+        rig.end(reader, read.lookup_id, positive=False)
+    assert rig.available() == ([] if purged else [b"a", b"long"])
+    books = books_of(rig.queue("q"))
+    assert (books.expired, books.purged) == ((0, 3) if purged else (1, 0))
+    rig.check_books()
+
+
 # -- clocks that are set (design, section 3)
 
 

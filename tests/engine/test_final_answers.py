@@ -60,6 +60,8 @@ def test_a_stranger_who_tries_names_gets_no_negative_answer(rig: ProbedRig) -> N
     assert [code for code, _, _ in rig.final_acks()] == [NACK_QUEUE_EXCEED_QUOTA]  # it is open
     assert rig.manager.machine.refusals["final_acknowledgment_withheld"] == 3
     told = rig.withheld()
+    refused = [one.details["queue"] for one in rig.events if one.name == "message_refused"]
+    assert refused == [at(name) for name in NAMES if name != "open"]
     assert {one["address"] for one in told} == {PEER.address}
     assert [one["why"] for one in told] == [
         "nack-not-transactional-queue",

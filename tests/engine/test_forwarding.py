@@ -70,7 +70,7 @@ def test_a_final_acknowledgment_that_went_in_circles_rests_and_sets_out_anew() -
     assert sent.user_flags.hop_count == 0
     assert sent.message_class == ACK_RECEIVE
     assert read_final_ack(sent.data) == read_final_ack(rig.final())
-    assert sent.glance.source_guid == rig.guid  # its first round is known under the old identifier
+    assert sent.summary.source_guid == rig.guid  # its first round is known under the old identifier
     rig.check_books()
 
 

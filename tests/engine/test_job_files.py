@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posthouse.engine.jobs.files import PAGE_CHUNKS, JobFile
+from posthouse.engine.jobs.file_content import PAGE_CHUNKS, JobFile
 from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.engine.ledger.effects import Unreadable
 from posthouse.engine.ledger.records import PURGED
@@ -133,7 +133,7 @@ def test_what_is_damaged_is_not_gathered(rig: JobRig) -> None:
     def read_many(numbers: list[int]) -> list[tuple[bytes, bytes]]:
         raise Unreadable("bad checksum")
 
-    reading = rig.manager.ledger.reading
+    reading = rig.manager.messages.reading
     sound, reading._read_many = reading._read_many, read_many
     write(15, b"x")
     assert chunks(rig) == 16
@@ -263,7 +263,7 @@ def test_damaged_data_is_an_io_failure_of_that_job_only(rig: JobRig) -> None:
     server = rig.attach()
     first, second = rig.service(), rig.service()
     (number,) = rig.manager.jobs.queues[rig.q].by_number[1].file.chunks
-    reading = rig.manager.ledger.reading
+    reading = rig.manager.messages.reading
     sound = reading._read_many
 
     def read_many(numbers: list[int]) -> list[tuple[bytes, bytes]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.engine.jobs.files import JobFile
+from posthouse.engine.jobs.file_content import JobFile
 from posthouse.engine.jobs.job import GAP, Job, JobEntry, JobQueue, JobQueueDefinition, JobState
 from posthouse.engine.jobs.settings import QmsSettings
 from posthouse.model.qms import (

@@ -211,6 +211,20 @@ def test_messages_get_the_enterprise_time_to_reach_their_queue(rig: Rig) -> None
     assert times == [345_600, 90, 30]
 
 
+def test_the_enterprise_bounds_the_next_message_of_an_idle_manager(rig: Rig) -> None:
+    """The change comes with the directory's own turn; nothing else happens before the message."""
+    rig.create("orders")
+    service = rig.manager.directory.service
+    now = rig.clock.now_ms, rig.clock.utc_seconds
+    enterprise = Enterprise(name="corp", default_time_to_live=90)
+    rig.run(lambda m: service.create_directory_object(enterprise, *now))
+    rig.run(lambda m: service.refreshed([enterprise], now[0]))
+    assert rig.manager.ledger.time_to_reach_queue_max == 90
+    rig.send("orders", b"after")
+    (message,) = rig.messages("orders")
+    assert message.time_to_reach_queue == 90
+
+
 def test_a_change_of_the_directory_is_told_to_what_waits_for_a_way(rig: Rig) -> None:
     names = [rf"DIRECT=OS:BRAVO\private$\{name}" for name in ("full", "empty")]
     rig.send(names[0], b"waits")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from posthouse.engine.ledger.books import books_of
+from posthouse.engine.ledger.ledger import decode_extra
 from posthouse.engine.ledger.records import CHANGE, unpack_change
 from posthouse.engine.messages.moving import ALIASES_MAX
 from posthouse.engine.transactions.transaction import OperationType
@@ -58,6 +59,31 @@ def test_a_move_is_one_step_from_queue_to_queue() -> None:
     rig.restart()
     assert (rig.bodies("q"), rig.bodies(SUBQUEUE)) == ([b"b"], [b"a"])
     rig.check_books()
+
+
+def test_a_reason_is_part_of_the_move_and_goes_with_the_next_one() -> None:
+    rig = readers(b"a")
+    rig.create("other")
+    source, target = rig.open("q", RECEIVE), rig.open("other", MOVE)
+    first = rig.id_of(b"a")
+    effects = rig.decide(
+        lambda m: m.messages.move_message(source, first, target, reason="Id is missing")
+    )
+    assert len(effects.records) == 1
+    rig.restart()
+    (read,) = rig.reads("other")
+    messages, returning = rig.manager.messages, rig.manager.returning
+    assert messages.move_reason(read.number) == "Id is missing"
+    assert returning.failed_in(rig.queue("other"), read.number) == r"ALPHA\private$\q"
+    source, target = rig.open("other", RECEIVE), rig.open("q", MOVE)
+    rig.run(lambda m: m.messages.move_message(source, read.lookup_id, target))
+    assert (messages.move_reason(read.number), rig.bodies("q")) == ("", [b"a"])
+    assert returning.failed_in(rig.queue("q"), read.number) == ""
+
+
+@pytest.mark.parametrize("data", [b"", b"\x90", b"\x91\x90", b"\x96\x90\xa0\xc2\xa0\x00\xa1q"])
+def test_what_older_versions_kept_of_a_message_has_no_reason(data: bytes) -> None:
+    assert decode_extra(data).move_reason == ""
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.7.1.16/1")

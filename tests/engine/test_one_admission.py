@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.admission import Admission
 from posthouse.model.errors import QueueQuotaExceeded
-from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.sends import packet_of, transactional_packet
-from tests.engine.staging import append, begin, key_of
+from tests.engine.staging import append, begin, full, joined, key_of, run_of
 from tests.engine.web import WebRig
 
 
@@ -64,7 +65,7 @@ def test_a_message_of_an_application_here_is_refused(no_more: Any) -> None:
 def test_packets_of_other_machines_are_refused(count: int, no_more: Any) -> None:
     rig = PeerRig()
     came = [rig.packet(bytes([n])) for n in range(count)]
-    verdict = rig.run(lambda m: m.transfer.receive_packets(PEER, came, glance_all(came)))
+    verdict = rig.run(lambda m: m.transfer.receive_packets(PEER, came, summarize_all(came)))
     assert verdict.dealt_with == count
     assert rig.bodies("orders") == []
     assert no_more == [count, *([1] * count)]  # together, then each for an answer of its own
@@ -84,5 +85,48 @@ def test_a_portion_of_a_stage_is_refused(count: int, no_more: Any) -> None:
     upload = begin(rig, key_of(0))
     with pytest.raises(QueueQuotaExceeded, match="newest"):
         append(rig, upload, [("orders", [b"x"] * count)])
-    assert no_more
+    assert no_more == [count]
     assert (upload.messages, rig.bodies("orders")) == (0, [])
+
+
+@pytest.fixture
+def no_last(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A reason that speaks against one message: by its label, which only its own summary has."""
+    label, admit = "the newest", Admission.admit
+
+    def refuse(self: Admission, queue: Any, batch: Any, *rest: Any) -> int:
+        if any(seen.label_size == 2 * len(label) + 2 for seen in batch.looks):  # with its NUL
+            raise QueueQuotaExceeded("of the newest reason")
+        return admit(self, queue, batch, *rest)
+
+    monkeypatch.setattr(Admission, "admit", refuse)
+    return label
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_reason_against_the_last_message_is_seen_at_each_door(count: int, no_last: str) -> None:
+    rig = PeerRig()
+    out = rig.open("orders")
+    mixed = [*packets(count), packet_of(body=b"last", label=no_last)]
+    with rig.refused(QueueQuotaExceeded.code, "newest"):
+        rig.run(lambda m: m.messages.send_packets(out, mixed))
+    came = [*(rig.packet(bytes([n])) for n in range(count)), rig.packet(b"last", label=no_last)]
+    rig.run(lambda m: m.transfer.receive_packets(PEER, came, summarize_all(came)))
+    assert len(rig.bodies("orders")) == count  # each of them has an answer of its own
+    upload = begin(rig, key_of(0))
+
+    def stage_two(manager: QueueManager) -> None:
+        target = manager.stages.target(upload, full("orders"))
+        alike = run_of(manager, upload, target, [b"x"] * count)
+        last = run_of(manager, upload, target, [b"last"], label=no_last)
+        manager.stages.append(upload, [joined([alike, last])])
+
+    with pytest.raises(QueueQuotaExceeded, match="newest"):
+        rig.run(stage_two)
+    assert upload.messages == 0
+    web = WebRig()
+    answers = web.post(
+        *[web.message() for _ in range(count)], web.message(action=f"MSMQ:{no_last}")
+    )
+    assert answers[-1] != 200
+    assert len(web.messages("orders")) == count

@@ -57,7 +57,7 @@ def test_a_lane_is_a_sorted_list(steps: list[tuple[str, int]], probe: int) -> No
     assert list(lane.before(probe)) == entries[: bisect_left(ids, probe)][::-1]
     assert lane.number(probe) == model.get(probe, 0)
     copy = Lane()
-    copy.load(lane.dump())
+    copy.load([(i.tobytes(), n.tobytes()) for i, n in lane.share()])
     assert (copy.count, copy.first(), list(copy.after(0))) == (
         lane.count,
         lane.first(),
@@ -162,7 +162,7 @@ def test_a_stretch_is_passed_over_both_ways(
     outside = [QueuePosition(-p, n) for p, n in here if not after < n <= after + width]
     assert [place for place, _ in order.forward(without=stretch)] == outside
     assert [place for place, _ in order.backward(without=stretch)] == outside[::-1]
-    assert order.available((), 99, stretch) == [100 + place.lookup_id for place in outside]
+    assert order.available({}, 99, stretch) == [100 + place.lookup_id for place in outside]
     assert order.count_of(stretch) == len(left) - len(outside)
     assert order.first_id() == min(left, default=0)
     assert order.some_after(start, 9) == [(n, 100 + n) for n in sorted(left) if n > start][:9]

@@ -14,8 +14,8 @@ from posthouse.engine.ledger.records import CHANGE, unpack_change
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.model.errors import QueueNotFound, UnsupportedOperation
 from posthouse.model.message import NACK_REACH_QUEUE_TIMEOUT
-from posthouse.wire.packet.glance import SESSION, glance
 from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.packet_fields import SESSION, summarize
 from tests.engine.cost import steps
 from tests.engine.letters import DEAD_LETTERS, FAR, JOURNAL, RECEIVE_ADMIN
 from tests.engine.sessions import SessionRig
@@ -61,7 +61,7 @@ def test_the_packet_is_sent_as_it_is_stored(rig: SessionRig) -> None:
     assert express.packet == rig.store.read(express.number)
     assert deserialize(express.packet).identifier == identifier
     assert (express.recoverable, recoverable.recoverable) == (False, True)
-    assert not glance(express.packet).base_flags & SESSION
+    assert not summarize(express.packet).base_flags & SESSION
     assert [express.transactional, recoverable.transactional] == [False, False]
 
 

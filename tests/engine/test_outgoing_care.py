@@ -14,9 +14,9 @@ from posthouse.model.names import PrivateName
 from posthouse.model.properties import ConnectionStatus
 from posthouse.security.keys import pack_provider_keys
 from posthouse.security.providers import AES_PROVIDER
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.letters import DEAD_LETTERS, DEAD_TRANSACTIONAL, FAR
 from tests.engine.sessions import SessionRig, places
 from tests.security.key_ring import certificate, provider_key
@@ -113,7 +113,7 @@ def test_a_traced_message_is_reported_when_it_is_sent(rig: SessionRig) -> None:
     assert [out.packet for out in taken] == [rig.store.read(out.number) for out in taken]
     (report,) = rig.messages(".\\reports")
     assert report.message_class == REPORT
-    ordinal = glance(taken[0].packet).ordinal
+    ordinal = summarize(taken[0].packet).ordinal
     assert report.body.decode("utf-16-le") == (
         f"<MESSAGE ID>{ordinal:08X}</MESSAGE ID>\r\n<TARGET QUEUE>{FAR}</TARGET QUEUE>\r\n"
         "<NEXT HOP>10.0.0.2</NEXT HOP>\r\n<HOP COUNT>00 </HOP COUNT>\r\n"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from posthouse.engine.ledger.expiry_times import Calendar
 from posthouse.engine.ledger.order import Lane
 from posthouse.engine.ledger.records import NEVER
+from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.ledger.rows import packed_rows
 from posthouse.engine.ledger.state import State
 from posthouse.model.message import DeliveryGuarantee
@@ -69,7 +70,7 @@ def test_a_run_with_time_and_places_is_as_its_messages(
     assert runs.calendar.dump() == singles.calendar.dump()
     assert runs.calendar.count == count
     rows = runs.table.rows(range(number, number + count))
-    runs.end_run(list(range(number, number + count)), rows, 1)
+    runs.end_run(list(range(number, number + count)), Rows.of(rows), 1)
     for at in range(count):
         singles.end(number + at, 1)
     assert contents(runs) == contents(singles)

@@ -14,8 +14,9 @@ from posthouse.engine.ledger.effects import Unreadable
 from posthouse.engine.ledger.records import CHANGE, TABLE_SEQUENCE, unpack_change
 from posthouse.engine.ledger.state import State
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
-from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
+from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX
 from posthouse.engine.transfer.protocol_interface import Outbound, Peer
+from posthouse.engine.transfer.sequence_values import SequenceInfo
 from posthouse.model.message import (
     ACK_RECEIVE,
     NACK_ACCESS_DENIED,

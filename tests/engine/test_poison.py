@@ -468,7 +468,7 @@ class Shelf:
         queue = paper.manager.queues._local(Q)
         numbers = [number for _, number in queue.state.order.forward()]
         assert paper.bodies(Q) == sorted(paper.bodies(Q))
-        assert all(core.reading.row(number).aborts < 3 for number in numbers)
+        assert all(paper.manager.messages.reading.row(number).aborts < 3 for number in numbers)
         waiting = [number for number in numbers if number in core.locks]
         assert all(core.extra(number).retry_at > core.utc for number in waiting)
         assert paper.manager.poison.waiting_in(queue) == len(waiting) == queue.locked

@@ -18,8 +18,8 @@ from posthouse.model.message_values import AES_PROVIDER, ENHANCED_PROVIDER
 from posthouse.model.names import PrivateName
 from posthouse.security.descriptors import unpack_descriptor
 from posthouse.security.rights import parse_rights
-from posthouse.wire.packet.glance import glance_all
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.rig import RECEIVE, SEND, Rig
 from tests.security.key_ring import certificate, private_key
 
@@ -90,7 +90,7 @@ class Pair:
     def receive(self, packet: bytes) -> Verdict:
         peer = Peer(self.alpha.manager.machine.identifier, "192.0.2.7")
         return self.beta.run(
-            lambda m: m.transfer.receive_packets(peer, [packet], glance_all([packet]))
+            lambda m: m.transfer.receive_packets(peer, [packet], summarize_all([packet]))
         )
 
     @property
@@ -112,7 +112,7 @@ def test_signed_and_encrypted_message_arrives_clear_and_proven(pair: Pair) -> No
     reader = pair.beta.run(
         lambda m: m.queues.open_queue(r".\private$\orders", RECEIVE, pair.beta.admin)
     )
-    (number,) = pair.beta.queue("orders").state.order.available((), 1)
+    (number,) = pair.beta.queue("orders").state.order.available({}, 1)
     row = pair.beta.manager.messages.find_row(number)
     assert row is not None
     assert row.flags & FLAG_AUTHENTICATED

@@ -90,12 +90,12 @@ def test_lookup_identifiers_come_in_any_order(rig: Rig) -> None:
     source.take(offer(9, 3, 7))
     source.take(offer(5, 1))
     assert source.take(offer(1, 3, 5, 7, 9))[:2] == (0, 5)
-    entries = source.pull.entries_after(0, 10)
+    entries = [entry for entry, _ in source.pull.entries_after(0, 10)]
     assert [entry.lookup_id for entry in entries] == [1, 3, 5, 7, 9]
     assert [entry.digest for entry in entries] == [
         message_digest(one.packet, 0) for one in offer(1, 3, 5, 7, 9)
     ]
-    assert [entry.lookup_id for entry in source.pull.entries_after(3, 2)] == [5, 7]
+    assert [entry.lookup_id for entry, _ in source.pull.entries_after(3, 2)] == [5, 7]
 
 
 def test_an_express_message_is_kept(rig: Rig) -> None:
@@ -346,6 +346,35 @@ def test_the_journal_of_a_queue_that_was_copied_is_taken_whole(rig: Rig) -> None
     journal = Source(rig, r".\private$\orders;journal", SOURCE + JOURNAL_ENDING)
     of_program = [one._replace(lookup_id=one.lookup_id + 70) for one in offer(1)]
     assert journal.take(of_program)[:2] == (1, 0)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_was_moved_before_a_copy_is_left_out_of_the_journal(rig: Rig, restart: bool) -> None:
+    moving = Source(rig)
+    moving.take(offer(1, 2))
+    rig.run(lambda m: m.end_session(moving.holder))
+    copying = Source(rig, keep=True)
+    assert copying.take(offer(2, 3))[:2] == (1, 1)
+    if restart:
+        rig.restart()
+        copying = Source(rig, keep=True)
+    assert [copied for _, copied in copying.pull.entries_after(0, 9)] == [False, False, True]
+    assert [entry.lookup_id for entry, _ in copying.pull.entries_after(1, 1)] == [2]
+    rig.run(lambda m: m.end_session(copying.holder))
+    with rig.refused(PropertyNotAllowed.code, "2 other messages were moved before"):
+        Source(rig)
+    journal = Source(rig, r".\private$\orders;journal", SOURCE + JOURNAL_ENDING, keep=True)
+    there = [one._replace(lookup_id=one.lookup_id + 70) for one in offer(1, 2, 3)]
+    assert journal.take(there)[:2] == (1, 2)
+
+
+def test_a_run_that_copies_goes_on_copying_after_a_restart(rig: Rig) -> None:
+    copying = Source(rig, keep=True)
+    rig.restart()
+    assert copying.take(offer(1)).taken == 1
+    rig.run(lambda m: m.end_session(copying.holder))
+    with rig.refused(PropertyNotAllowed.code):
+        Source(rig, keep=False)
 
 
 def test_a_late_request_of_a_pull_that_is_gone_meets_no_other(rig: Rig) -> None:

@@ -430,7 +430,7 @@ def test_messages_held_by_a_prepared_transaction_outlive_their_queue(
     rig.delete("orders")
     with rig.refused(QueueNotFound.code):  # what is left of it has no name
         rig.open(f"PRIVATE={format_guid(rig.guid)}\\{number:x}", RECEIVE)
-    assert "orders" not in "".join(machine_books(rig.manager.ledger))
+    assert "orders" not in "".join(machine_books(rig.manager.queues.all()))
     if over_restart:
         rig.restart()
     rig.create("orders", transactional=True, journaling=journaling)

@@ -31,7 +31,7 @@ def test_a_routing_server_passes_messages_on(express: bool) -> None:
     passed = rig.passed_on()
     assert [packet.body for packet in passed] == [b"one", b"two"]
     assert [packet.user_flags.hop_count for packet in passed] == [1, 8]
-    assert all(packet.glance.source_guid == FAR_GUID for packet in passed)
+    assert all(packet.summary.source_guid == FAR_GUID for packet in passed)
     assert rig.answers() == []  # it has not arrived yet
     rig.check_books()
 

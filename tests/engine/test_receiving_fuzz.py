@@ -10,7 +10,7 @@ from posthouse.model.message import TxSequenceId
 from posthouse.model.names import PrivateName
 from posthouse.wire.binary.order_acks import FinalAck, OrderAck, Origin, final_ack, order_ack
 from posthouse.wire.binary.order_acks import order_queue_of as order_queue
-from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.arrivals import ORDERS, PEER
 from tests.engine.letters import FAR_GUID
 from tests.support.routing_rig import BEYOND, RoutingRig
@@ -65,7 +65,7 @@ def test_any_bytes_give_a_verdict(recipe: list[tuple[int, list[tuple[int, int]]]
         for at, value in mutations:
             data[at % len(data)] = value
         try:
-            glance_all([bytes(data)])
+            summarize_all([bytes(data)])
         except RemoteProtocolError:
             continue
         packets.append(bytes(data))

@@ -24,8 +24,8 @@ from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from posthouse.wire.packet.digest import content_digest
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import START_UTC
@@ -34,7 +34,7 @@ from tests.support.signing_rig import MARIA, STRANGER, SigningRig
 
 def tampered(packet: bytes) -> bytes:
     """The same packet with another body."""
-    at = glance(packet).body_at
+    at = summarize(packet).body_at
     return packet[:at] + bytes([packet[at] ^ 1]) + packet[at + 1 :]
 
 
@@ -99,7 +99,7 @@ def test_a_claim_that_nobody_signed_counts_for_nothing() -> None:
     claim = rig.packet(
         b"claims", sender_identifier=rig.maria, sender_identifier_type=SenderIdentifierType.SID
     )
-    assert glance(claim).security_at
+    assert summarize(claim).security_at
     rig.take(claim)
     assert rig.flags() == [0]
     assert rig.receive("orders").read.sender == b""
@@ -121,7 +121,7 @@ def test_a_disabled_account_is_denied() -> None:
 def test_marks_of_the_wire_prove_nothing() -> None:
     rig = SigningRig()
     packet = bytearray(rig.packet(b"marked", sender_identifier=rig.maria, sender_identifier_type=1))
-    at = glance(bytes(packet)).security_at
+    at = summarize(bytes(packet)).security_at
     flags = Packet(bytes(packet)).security
     assert flags is not None
     marked = flags.flags.replace(authenticated=1, signature_kind=3)
@@ -251,7 +251,7 @@ def test_what_is_wrong_is_told_in_the_order_of_the_steps(wrong: str, code: int |
     if "forged" in faults:
         packet = tampered(packet)
     if "again" in faults:
-        notes = {FAR_GUID: {77: content_digest(packet, glance(packet))}}
+        notes = {FAR_GUID: {77: content_digest(packet, summarize(packet))}}
         rig.run(lambda m: m.transfer.receiving.history.add(notes, {}, Change(), PEER.host))
     if "denied" in faults:
         rig.deny("orders", rig.maria, WRITE_MESSAGE)

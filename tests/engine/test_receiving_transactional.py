@@ -20,8 +20,8 @@ from posthouse.model.names import PrivateName
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.security.sids import EVERYONE
 from posthouse.wire.binary.order_acks import FinalAck, Origin, final_ack, order_queue_of
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.sequence_places import place_of
 from tests.engine.arrivals import ORDERS
 from tests.engine.letters import FAR, FAR_GUID
@@ -222,7 +222,7 @@ def test_the_order_queue_is_named_as_the_destination_was(direct: bool) -> None:
     rig = EastRig()
     name = EAST if direct else str(PrivateName(rig.guid, rig.queue("east").number))
     rig.take(rig.tx(1, 0, destination_queue_format_name=name))
-    rig.run(lambda m: m.ledger.acks.order(rig.queue("east").number, FAR_GUID))
+    rig.run(lambda m: m.transfer.acks.order(rig.queue("east").number, FAR_GUID))
     (packet,) = rig.sent(str(PrivateName(FAR_GUID, 4)))
     named = Packet(packet).destination_queue
     assert str(named) == (
@@ -241,7 +241,7 @@ def test_an_acknowledgment_in_a_batch_serves_nobody_before_the_batch_is_whole() 
     outgoing, _ = rig.outgoing()
     (sent,) = rig.run(lambda m: m.transfer.begin_sending(outgoing.number).take(9, 1 << 20))
     sequence_id, number, previous = place_of(sent.packet)
-    ordinal = glance(sent.packet).ordinal
+    ordinal = summarize(sent.packet).ordinal
     body = FinalAck(sequence_id, number, previous, rig.guid, ordinal)
     origin = Origin(FAR_GUID, 900, rig.clock.utc_seconds)
     final = final_ack(body, NACK_QUEUE_PURGED, order_queue_of(rig.guid), origin)

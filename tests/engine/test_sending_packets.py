@@ -32,7 +32,7 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     MessageId,
 )
-from posthouse.wire.packet.packet import Packet, glance
+from posthouse.wire.packet.packet import Packet, summarize
 from tests.engine.paper import Paper
 from tests.engine.rig import RECEIVE, SEND, START_UTC, Rig
 from tests.engine.sends import PEER, arrives, packet_of, transactional_packet
@@ -135,7 +135,7 @@ def test_a_packet_that_cannot_be_encrypted_is_refused_at_once(
     """Whatever else it asks for, and whatever is sent with it."""
     far = r"DIRECT=OS:BETA\private$\orders"
     clear = packet_of(destination_queue_format_name=far, **asks)
-    level_at = glance(clear).properties_at + 40
+    level_at = summarize(clear).properties_at + 40
     by_hand = clear[:level_at] + b"\x01\x00\x00\x00" + clear[level_at + 4 :]
     made = packet_of(destination_queue_format_name=far, privacy_level=1, **asks)
     secret = by_hand if bare else made

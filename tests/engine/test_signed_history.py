@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import NACK_BAD_SIGNATURE
 from posthouse.model.message_values import HashAlgorithm
@@ -74,7 +74,7 @@ class PayRig(SigningRig):
 def renumbered(packet: bytes, ordinal: int) -> bytes:
     """The captured message under another number and with another time: neither is signed."""
     view = Packet(packet)
-    return stamp(packet, source_guid=view.glance.source_guid, ordinal=ordinal, sent_time=LATER)
+    return stamp(packet, source_guid=view.summary.source_guid, ordinal=ordinal, sent_time=LATER)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_copy_in_another_sequence_is_refused_and_one_of_its_sender_is_not_doub
         rig.transactional(1, 0, (6, 1), destination_queue_format_name=EXACT, body=b"x"), rig.maria
     )
     forged = bytearray(renumbered(packet, 4711))
-    at, theirs = Packet(packet).glance.transaction_at, Packet(later).glance.transaction_at
+    at, theirs = Packet(packet).summary.transaction_at, Packet(later).summary.transaction_at
     forged[at : at + 20] = later[theirs : theirs + 20]
     rig.take(bytes(forged), peer=EVE)
     assert rig.bodies("exact") == [b"PAY 100"]

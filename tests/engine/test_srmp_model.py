@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.model.names import parse_format_name
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mime_parts import read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
@@ -53,7 +53,7 @@ class Office(WebRig):
             taken = self.run(lambda m, s=sender: s.take(1, 1 << 20))  # type: ignore[misc]
             if taken:
                 packet = taken[0].packet
-                request = srmp_of(packet, glance(packet), self.context)
+                request = srmp_of(packet, summarize(packet), self.context)
                 content_type = dict(request.fields)["Content-Type"]
                 parts = read_parts(content_type, request.payload)
                 head, message = head_of(content_type), read_envelope(parts.envelope)
@@ -214,7 +214,7 @@ class TwoOffices(RuleBasedStateMachine):
 
 
 def _body(packet: bytes) -> bytes:
-    seen = glance(packet)
+    seen = summarize(packet)
     return packet[seen.body_at : seen.body_at + seen.body_size]
 
 

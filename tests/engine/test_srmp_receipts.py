@@ -65,7 +65,7 @@ class LapsingRig(WebRig):
         for read in self.reads(name):
             row = self.manager.messages.find_row(read.number)
             assert row is not None
-            expire = partial(self.manager.ledger.outcomes.expire, queue, read.number, row)
+            expire = partial(self.manager.messages.outcomes.expire, queue, read.number, row)
             self.run(lambda m, expire=expire: expire())
 
 
@@ -381,7 +381,7 @@ def test_other_ends_bring_no_final_receipt(rig: WebRig) -> None:
     queue = rig.queue("streamed")
     row = rig.manager.messages.find_row(read.number)
     assert row is not None
-    rig.run(lambda m: m.ledger.outcomes.delete(queue, read.number, row, 0x8004))
+    rig.run(lambda m: m.messages.outcomes.delete(queue, read.number, row, 0x8004))
     assert rig.receipts() == []
 
 

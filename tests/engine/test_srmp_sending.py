@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
-from posthouse.engine.transfer.outgoing_sequences import SequenceInfo
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.sequence_values import SequenceInfo
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import (
     ACK_RECEIVE,
@@ -224,7 +224,7 @@ def test_a_resend_bridges_what_is_gone(rig: AwayRig) -> None:
     queue, number = rig.away(), rig.numbers()[1]
     row = rig.manager.messages.find_row(number)
     assert row is not None
-    rig.run(lambda m: m.ledger.outcomes.delete(queue, number, row, NACK_PURGED))
+    rig.run(lambda m: m.messages.outcomes.delete(queue, number, row, NACK_PURGED))
     rig.run(lambda m: rig.sender.resend())
     assert rig.places(rig.take()) == [(1, 0), (3, 1), (4, 3)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.settings import RedirectSettings
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.model.message import HashAlgorithm
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_QUEUE_PURGED
 from posthouse.security.xml_signatures import sign
@@ -145,7 +145,7 @@ def test_a_receipt_asks_for_nothing(rig: WebRig) -> None:
     for packet in rig.answers():
         receipt = rig.request(packet)[1]
         assert receipt.delivery_receipt_to == receipt.commitment_receipt_to == ""
-        assert packet.glance.ack_flags == 0
+        assert packet.summary.ack_flags == 0
 
 
 @pytest.mark.spec(
@@ -224,7 +224,7 @@ def test_the_address_for_stream_receipts_may_be_replaced(
     url = "http://far.example/msmq/private$/inbox"
     ours = "http://alpha:8080/MSMQ/PRIVATE$/order_queue$"
     context = SrmpContext(rig.manager.transfer.receipts_to(url, ours))
-    request = srmp_of(packet.data, packet.glance, context)
+    request = srmp_of(packet.data, packet.summary, context)
     assert f"<sendReceiptsTo>{expected}</sendReceiptsTo>".encode() in request.payload
 
 

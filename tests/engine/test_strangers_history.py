@@ -10,7 +10,7 @@ from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import ACK_POS_ARRIVAL, ACK_POS_RECEIVE
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE
 from posthouse.wire.packet.digest import content_digest
-from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import patch
 from tests.engine.arrivals import PEER, PeerRig
 from tests.engine.letters import FAR_GUID
@@ -109,8 +109,8 @@ def test_what_came_second_is_known_when_the_first_is_dropped() -> None:
     assert rig.bodies("orders").count(b"real") == 1
 
 
-def _seen(packet: bytes) -> tuple[bytes, Glance]:
-    return packet, glance(packet)
+def _seen(packet: bytes) -> tuple[bytes, PacketSummary]:
+    return packet, summarize(packet)
 
 
 def test_two_contents_under_one_identifier_in_one_batch_are_two_messages(rig: PeerRig) -> None:
@@ -175,7 +175,7 @@ def test_entries_of_version_0_1_agree_with_any_content(rig: PeerRig) -> None:
 
 def test_what_a_transfer_changes_is_not_in_the_digest(rig: PeerRig) -> None:
     packet = rig.transactional(7, 6)
-    seen = glance(packet)
+    seen = summarize(packet)
     digest = content_digest(packet, seen)
     for changed in (
         patch(packet, hop_count=3),
@@ -184,12 +184,12 @@ def test_what_a_transfer_changes_is_not_in_the_digest(rig: PeerRig) -> None:
         packet[:32] + b"A" * 16 + packet[48:],
     ):
         assert changed != packet
-        assert content_digest(changed, glance(changed)) == digest
+        assert content_digest(changed, summarize(changed)) == digest
 
 
 def test_every_other_byte_is_in_the_digest(rig: PeerRig) -> None:
     packet = rig.transactional(7, 6, label="label", body=b"body", extension=b"ext")
-    seen = glance(packet)
+    seen = summarize(packet)
     digest, at = content_digest(packet, seen), seen.transaction_at
     left_out = {*range(12, 16), *range(32, 48), *range(at + 16, at + 20)}
     for place in range(len(packet)):
@@ -228,6 +228,6 @@ def test_answers_of_a_message_that_a_stranger_has_repeated_first_are_its_machine
         if "answers" in each.definition.format_name
     ]
     codes = [
-        glance(rig.store.read(number)).message_class for _, number in queue.state.order.forward()
+        summarize(rig.store.read(number)).message_class for _, number in queue.state.order.forward()
     ]
     assert codes == [ACK_REACH_QUEUE, ACK_RECEIVE]

@@ -13,7 +13,7 @@ from posthouse.engine.messages.acknowledgments import ORDER_ACK_S
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.sequence_origins import INSISTS_MS, LASTING_S
 from posthouse.engine.transfer.shared_acknowledgments import AWAY_S
-from posthouse.wire.packet.glance import glance_all
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.arrivals import PEER
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE, START_UTC
@@ -246,7 +246,7 @@ def test_a_run_of_messages_keeps_who_is_told(rig: EastRig, at_once: bool) -> Non
     real = [rig.east(n, None, b"", negative_journaling_requested=True) for n in range(1, 8)]
     forged = rig.east(1, 0, b"evil", negative_journaling_requested=True)
     if at_once:
-        assert rig.manager.transfer.receiving._run(PEER, real, glance_all(real)) is not None
+        assert rig.manager.transfer.receiving._run(PEER, real, summarize_all(real)) is not None
         rig.take(*real)
     else:
         for packet in real:

@@ -41,7 +41,7 @@ def test_a_table_is_a_dictionary(steps: list[tuple[str, int, Row]]) -> None:
         assert table.get(number) == model.get(number)
     agree(table, model)
     copy = MessageTable()
-    copy.load(table.dump())
+    copy.load(table.share())
     agree(copy, model)
 
 
@@ -49,10 +49,10 @@ def test_an_empty_page_is_given_back() -> None:
     table = MessageTable()
     for number in range(PAGE_ROWS):
         table.add(number, ROW.pack(*SOME))
-    assert len(table.dump()) == 1
+    assert len(table.share()) == 1
     for number in range(PAGE_ROWS):
         table.drop(number)
-    assert table.dump() == {}
+    assert table.share() == {}
     assert table.get(5) is None
 
 
@@ -61,10 +61,10 @@ def test_a_loaded_table_knows_when_a_page_is_empty() -> None:
     table.add(3, ROW.pack(*SOME))
     table.add(4, ROW.pack(*SOME))
     copy = MessageTable()
-    copy.load(table.dump())
+    copy.load(table.share())
     copy.drop(3)
     copy.drop(4)
-    assert copy.dump() == {}
+    assert copy.share() == {}
 
 
 def test_a_page_of_a_wrong_size_is_refused() -> None:

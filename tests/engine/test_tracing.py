@@ -14,8 +14,8 @@ from posthouse.model.message import DeliveryGuarantee, Message
 from posthouse.model.message_classes import REPORT
 from posthouse.model.names import PrivateName, PublicName
 from posthouse.security.rights import WRITE_MESSAGE
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.arrivals import ORDERS, PeerRig
 from tests.engine.letters import ANONYMOUS, FAR_GUID
 
@@ -147,9 +147,9 @@ def test_a_traced_message_is_reported_when_it_is_sent() -> None:
     rig = TracingRig()
 
     def sent(packet: bytes) -> None:
-        seen, change = glance(packet), Change()
-        core = rig.manager.ledger
-        rig.run(lambda m: core.tracing.sent(packet, seen, "192.0.2.9", change))
+        seen, change = summarize(packet), Change()
+        tracing = rig.manager.transfer.receiving.forwarding._tracing
+        rig.run(lambda m: tracing.sent(packet, seen, "192.0.2.9", change))
 
     sent(rig.packet())
     sent(rig.traced(tracing_queue_identifier=FAR_GUID))

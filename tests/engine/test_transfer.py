@@ -18,7 +18,8 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.state import State as EngineState
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState
-from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX, SequenceInfo
+from posthouse.engine.transfer.outgoing_sequences import SEQUENCE_NUMBER_MAX
+from posthouse.engine.transfer.sequence_values import SequenceInfo
 from posthouse.model.errors import MessageNotFound, UnsupportedOperation
 from posthouse.model.message import ACK_RECEIVE, Message, MessageId, TxSequenceId
 from posthouse.model.properties import ConnectionStatus

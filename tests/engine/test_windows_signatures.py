@@ -6,8 +6,8 @@ import pytest
 
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED
 from posthouse.model.message_classes import NACK_BAD_SIGNATURE
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.support.signing_rig import SigningRig
 
 
@@ -22,7 +22,7 @@ def test_messages_with_each_hash_of_windows_are_verified(algorithm: int) -> None
     rig.take(packet)
     assert rig.flags() == [FLAG_AUTHENTICATED]
     other = bytearray(rig.signed(hash_algorithm=algorithm))
-    other[glance(bytes(other)).body_at] ^= 1
+    other[summarize(bytes(other)).body_at] ^= 1
     rig.take(bytes(other))
     assert rig.flags() == [FLAG_AUTHENTICATED]
     assert rig.refusals(NACK_BAD_SIGNATURE) == 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import (
     FOREVER,
@@ -188,7 +188,7 @@ class WebRig(PostRig):
     def request(self, packet: Packet) -> tuple[SrmpRequest, SrmpMessage]:
         """A packet as it goes on the wire, and what its receiver reads."""
         context = SrmpContext(receipts_to=OUR_RECEIPTS)
-        request = srmp_of(packet.data, glance(packet.data), context)
+        request = srmp_of(packet.data, summarize(packet.data), context)
         content_type = dict(request.fields)["Content-Type"]
         return request, read_envelope(read_parts(content_type, request.payload).envelope)
 

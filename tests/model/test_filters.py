@@ -158,8 +158,11 @@ def test_what_the_limits_allow_works() -> None:
 
 def test_every_field_is_one_of_the_message() -> None:
     names = {field.encode_name for field in msgspec.structs.fields(MessageJson)}
-    # The code page is a property of the queue, shown with what is read by it.
-    left_out = {"body", "extension", "transaction", "decoded", "code_page"}
+    # The code page is a property of the queue, shown with what is read by it; why a message was
+    # moved is shown with one message only. A trace context lies in the headers of the body or the
+    # extension, which `header` finds.
+    left_out = {"body", "extension", "transaction", "decoded", "code_page", "move_reason"}
+    left_out |= {"traceparent", "tracestate"}
     assert names - left_out == FIELDS.keys()
 
 
@@ -202,3 +205,25 @@ def test_numbers_compare_as_numbers(field: str, sign: str, value: int, actual: i
     assert parse_filter(f"{field} {sign} {value}").matches(message) == eval(
         f"{actual} {python} {value}"
     )
+
+
+CONDITIONS = {
+    "priority = 5": True,
+    'priority = 5 and label = "x"': True,
+    'label = "x" and (priority = 5 or class = "normal")': True,
+    "not (priority = 3 or class_code > 0) and encrypted": True,
+    'priority = 5 or label = "x"': False,
+    '(priority = 5 or label = "x")': False,
+    'label = "x"': False,
+    'priority = 5 and label = "x" or class_code = 0': False,
+}
+
+
+@pytest.mark.parametrize(("text", "has"), CONDITIONS.items())
+def test_conditions_on_some_fields_stand_apart(text: str, has: bool) -> None:
+    """What has to hold where a filter matches: nothing that stands beside an `or`."""
+    within = parse_filter(text).within({"priority", "class", "class_code"})
+    assert (within is not None) == has
+    if within is not None:
+        assert within(msgspec.structs.replace(ORDER, priority=5, class_="normal", class_code=0))
+        assert not within(msgspec.structs.replace(ORDER, priority=3, class_="x", class_code=1))

@@ -18,18 +18,24 @@ STOP_S = 60.0  # much longer than it takes, also where others are at work
 class Serving:
     """One process. Left alone at the end of a `with` it is stopped, and has to stop well.
 
-    With `files` it may have only this many descriptors.
+    With `files` it may have only this many descriptors; `before` are the words of a command that
+    runs it.
     """
 
     def __init__(
-        self, folder: Path, *options: str, files: int | None = None, **environment: str
+        self,
+        folder: Path,
+        *options: str,
+        files: int | None = None,
+        before: tuple[str, ...] = (),
+        **environment: str,
     ) -> None:
         self.home = folder / "home"
         self.ready_file = folder / "ready.json"
         self.errors = folder / "stderr.txt"
         command = [sys.executable, "-m", "posthouse.cli.main", "serve", "--home", str(self.home)]
         command += ["--ready-file", str(self.ready_file), "--ports", "ephemeral", "--json"]
-        words = [*command, *options]
+        words = [*before, *command, *options]
         if files is not None:
             words = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words]
         with self.errors.open("wb") as errors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,10 +28,14 @@ DEPLOY = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """Processes of our own session each; gone at the end of a `with`."""
+    """Processes of our own session each; gone at the end of a `with`.
 
-    def __init__(self, folder: Path) -> None:
+    Workers see an empty folder in the place of a `hidden` one, as other machines would.
+    """
+
+    def __init__(self, folder: Path, hidden: Path | None = None) -> None:
         self.folder = folder
+        self._hidden = hidden
         self.master = f"spark://{HOSTS[0]}:{free_port()}"
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -44,13 +48,16 @@ class Cluster:
         for number, worker in enumerate(HOSTS):
             words = ("--host", worker, "-c", "1", "-m", WORKER_MEMORY, "--webui-port", "0")
             work = ("-d", str(self.folder / f"work-{number}"))
-            self._launch(f"worker-{number}", f"{DEPLOY}.worker.Worker", *words, *work, self.master)
+            self._launch(
+                f"worker-{number}", f"{DEPLOY}.worker.Worker", *words, *work, self.master,
+                hidden=self._hidden,
+            )  # fmt: skip
         self._wait(lambda: self.said("master").count(REGISTERED) == len(HOSTS))
 
     def _wait(self, true: Callable[[], bool]) -> None:
         wait_until(true, self.logs, PATIENCE_S)
 
-    def _launch(self, name: str, *words: str) -> None:
+    def _launch(self, name: str, *words: str, hidden: Path | None = None) -> None:
         home = str(spark_home())
         environment = {
             "SPARK_HOME": home,
@@ -61,7 +68,7 @@ class Cluster:
         }
         with (self.folder / f"{name}.txt").open("wb") as log:
             process = subprocess.Popen(
-                [f"{home}/bin/spark-class", *words],
+                masked([f"{home}/bin/spark-class", *words], hidden),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -101,6 +108,15 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def masked(command: Sequence[str], hidden: Path | None) -> list[str]:
+    """A command that sees an empty folder in the place of this one, in a mount namespace."""
+    if hidden is None:
+        return list(command)
+    own = [] if os.geteuid() == 0 else ["--map-root-user"]
+    script = 'mount -t tmpfs none "$0" && exec "$@"'
+    return ["unshare", "--mount", *own, "sh", "-c", script, str(hidden), *command]
 
 
 def running() -> Iterator[tuple[int, int, bytes]]:

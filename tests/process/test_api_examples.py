@@ -15,6 +15,7 @@ from posthouse.api.route import PREFIX
 from posthouse.model.filters import FIELDS
 from posthouse.protocols.binary.protocol import BinaryFigures
 from posthouse.protocols.handlers.route_functions import BINDINGS
+from posthouse.protocols.http.query_runs import QueryRuns
 from posthouse.protocols.metrics.binary import binary_metrics
 from tests.protocols.admin.api_rig import ApiRig, with_api
 
@@ -34,6 +35,7 @@ def _run_examples(folder: Path) -> None:
         home = folder / "user" / ".local" / "share"
         home.mkdir(parents=True)
         (home / "posthouse").symlink_to(folder / "home")
+        rig.admin.services.query = QueryRuns(rig.admin, None).run
         lines = ["set -eo pipefail", *BLOCKS, "echo finished"]
         script = "\n".join(lines).replace("http://127.0.0.1:8816", rig.url)
         process = await asyncio.create_subprocess_exec(

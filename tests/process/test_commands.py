@@ -27,6 +27,7 @@ from cryptography.x509.oid import NameOID
 import posthouse
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands, example
+from posthouse.cli.contexts import Contexts, Target, contexts_file, write_contexts
 from posthouse.security.certificates import make_certificate, make_private_key
 from posthouse.wire.binary.internal import establish_connection
 from tests.process.serving import Serving
@@ -54,10 +55,13 @@ ELSEWHERE = {
     "posthouse bench",
     "posthouse demo",
     "posthouse exporter",  # tests/process/test_exporter.py
+    "posthouse top",  # tests/cli/test_top.py
     "posthouse scan",  # tests/cli/test_scan.py
     "posthouse migrate pull",  # tests/cli/test_migrate.py
     "posthouse migrate switch",
     "posthouse migrate verify",
+    "posthouse pipeline conform",  # tests/spark/test_conform.py
+    "posthouse pipeline rehearse",  # tests/spark/test_rehearsal.py
     "posthouse pipeline run",  # tests/spark/test_run_examples.py
     "posthouse job server spark",  # tests/process/test_job_spark.py
     "posthouse directory join",  # tests/process/test_openldap_managers.py
@@ -69,6 +73,10 @@ REFUSED = {
     "posthouse message explain",
     "posthouse message show",
     "posthouse migrate forget",
+    "posthouse operation delete",
+    "posthouse operation resume",
+    "posthouse operation show",
+    "posthouse operation stop",
     "posthouse pipeline settle",
     "posthouse transaction commit",
     "posthouse transaction abort",
@@ -138,6 +146,8 @@ def prepare(folder: Path) -> None:
     inventory = {"format": "posthouse inventory", "version": 1, "made": "", "machines": [machine]}
     (folder / "inventory.json").write_text(json.dumps(inventory))
     (folder / "ada.pem").write_bytes(CERTIFICATE)
+    (folder / "prod.token").write_text("x" * 40)
+    write_contexts(contexts_file(), Contexts({"prod": Target(url="http://127.0.0.1:1")}, "prod"))
     (folder / "directory.toml").write_text('[[sites]]\nname = "Berlin"\n')
     (folder / "orders.jsonl").write_text('{"body_text": "x"}\n')
     (folder / "order.xml").write_text("<order/>")
@@ -211,6 +221,13 @@ def test_the_example_in_the_help_works(
     if name.startswith("posthouse pipeline"):
         request.getfixturevalue("spark")  # which the command finds, and uses
     prepare(tmp_path)
+    if name == "posthouse config check":
+        (tmp_path / "posthouse.toml").write_text("[log]\nlevel = 'info'\n")
+    if name.startswith("posthouse definitions"):
+        quietly("definitions", "export", "--output", "definitions.json")
+    if name == "posthouse operation start":
+        quietly("send", ORDERS, "--body", "x", "--count", "2")
+        quietly("message", "move", ORDERS, f"{ORDERS};failed", "--where", "priority < 8")
     if name in ("posthouse restore", "posthouse doctor"):
         quietly("backup", "./backup-monday")
     if name == "posthouse doctor":
@@ -256,9 +273,9 @@ def test_the_example_in_the_help_works(
         assert run_line(line, monkeypatch) == (1 if name in REFUSED else 0), line
 
 
-def test_the_first_conversation_of_the_readme_works_as_printed(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_work_as_printed(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
-    (script,) = re.findall(r"## A first conversation\n.*?```sh\n(.*?)```", readme, re.DOTALL)
+    (script,) = re.findall(r"## Send and receive\n.*?```sh\n(.*?)```", readme, re.DOTALL)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e"],

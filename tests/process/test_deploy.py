@@ -16,10 +16,9 @@ import yaml
 from posthouse.cli import main
 from posthouse.cli.commands_page import commands
 from posthouse.runtime.ports import STANDARD_PORTS, PortSet, port_of
+from tests.process.image_file import DEPLOY, ROOT, instructions
 from tests.process.serving import Serving
 
-ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy"
 SERVE_OPTIONS = {
     option
     for parameter in dict(commands(main.program(), "posthouse"))["posthouse serve"].params
@@ -29,16 +28,6 @@ SERVE_OPTIONS = {
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
-
-
-def dockerfile() -> list[list[str]]:
-    """The instructions of the image, each in words."""
-    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-    return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-
-
-def instructions(name: str) -> list[list[str]]:
-    return [line[1:] for line in dockerfile() if line[0] == name]
 
 
 @pytest.mark.peer("systemd")

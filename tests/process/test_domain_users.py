@@ -1,4 +1,4 @@
-"""A samba domain: its users read queues by Kerberos, with rights given to them and their groups."""
+"""A samba domain: its users read queues by Kerberos and NTLM, with rights given to their groups."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from pathlib import Path
 import pytest
 
 import posthouse
-from posthouse.model.errors import QueueError
+from posthouse.client.msmq import RemoteQueueManager
+from posthouse.model.errors import AccessDenied, QueueError
 from tests.process.active_directory import FOLDERS
 from tests.process.active_directory import PASSWORD as ADMIN_PASSWORD
 from tests.process.offices import wait_until
+from tests.process.serving import Serving
 from tests.process.warm import WarmServer
 from tests.rpc.kdc import CLIENT, need_gssapi
 
 REALM, HOST = "POSTHOUSE.TEST", "localhost"
-PASSWORDS = {"alice": "Alice-1-Secret", "bob": "Bob-1-Secret", "carol": "Carol-1-Secret"}
+PASSWORDS = {name: f"{name.title()}-1-Secret" for name in ("alice", "bob", "carol", "dave")}
 QUEUE = r"private$\orders"
 SETTINGS = """
 [queue_manager]
@@ -58,11 +60,12 @@ class Domain:
         for user, password in PASSWORDS.items():
             self._run("user", "create", user, password, *there)
         self._run("group", "add", "clerks", *there)
-        self._run("group", "addmembers", "clerks", "alice,carol", *there)
+        self._run("group", "addmembers", "clerks", "alice,carol,dave", *there)
         self._run("user", "create", "alpha-service", "Service-1-Secret", *there)
         self._run("spn", "add", f"host/{HOST}", "alpha-service", *there)
         self._run("domain", "exportkeytab", str(self.keytab), f"--principal=host/{HOST}", *there)
         self.clerks = self._sid_of("clerks", *there)
+        self.copy = shutil.copytree(folder / "dc", folder / "copy", symlinks=True)  # not yet in use
 
     def _run(self, *words: str) -> str:
         environment = {**os.environ, "PATH": FOLDERS}
@@ -156,14 +159,17 @@ class Machine:
             who = {"who": self.domain.clerks, "rights": ["peek", "receive"]}
             qm.call("POST", "/queues/.%5Cprivate%24%5Corders/access/grant", who)
 
-    def peek(self, user: str) -> bytes:
-        with posthouse.msmq(
+    def connected(self, user: str) -> RemoteQueueManager:
+        return posthouse.msmq(
             HOST,
             rpc_port=self.port,
             user=f"{user}@{REALM}",
             password=PASSWORDS[user],
             mechanism="kerberos",
-        ) as remote:
+        )
+
+    def peek(self, user: str) -> bytes:
+        with self.connected(user) as remote:
             return remote.queue(QUEUE).peek(timeout=5).body
 
 
@@ -193,6 +199,16 @@ def test_an_account_that_was_closed_is_not_a_way_around(machine: Machine) -> Non
         machine.peek("carol")
 
 
+def test_an_account_that_is_made_later_ends_an_open_connection(machine: Machine) -> None:
+    with machine.connected("dave") as remote:
+        queue = remote.queue(QUEUE)
+        assert queue.peek(timeout=5).body == b"for the clerks"
+        with posthouse.connect(machine.server.home) as qm:
+            qm.call("POST", "/users", {"name": "dave", "doors": []})
+        with pytest.raises(AccessDenied):
+            queue.peek(timeout=5)
+
+
 def test_without_the_setting_an_account_is_needed_and_has_the_groups_too(
     domain: Domain, tmp_path: Path
 ) -> None:
@@ -207,3 +223,144 @@ def test_without_the_setting_an_account_is_needed_and_has_the_groups_too(
         assert machine.peek("alice") == b"for the clerks"
         with pytest.raises(QueueError):
             machine.peek("bob")
+
+
+# -- NTLM, through winbind
+
+# A network and a folder for sockets of its own; the ports are the usual ones.
+START = 'ip link set lo up && mount -t tmpfs none /run/samba && exec "$0" "$@"'
+WINBIND = """
+[queue_manager]
+name = "ALPHA"
+[admin]
+enabled = false
+[rpc]
+winbind = true
+winbind_ms = 20000
+domain_users = true
+[epm]
+enabled = false
+"""
+
+
+class WinbindMachine:
+    """A machine of the domain with winbind, and a queue manager on it that asks that."""
+
+    def __init__(self, folder: Path, domain: Domain) -> None:
+        self.folder = folder
+        made = shutil.copytree(domain.copy, folder / "dc", symlinks=True)
+        settings = made / "etc" / "smb.conf"
+        settings.write_text(settings.read_text().replace(str(domain.folder), str(folder)))
+        program = shutil.which("samba", path=FOLDERS)
+        assert program is not None
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"),
+                    *("sh", "-c", START, program),
+                    *("--foreground", "--model=single", "--no-process-group"),
+                    *("--debug-stdout", f"--configfile={settings}"),
+                    f"--option=pid directory={folder}",
+                    f"--option=log file={folder / 'samba.log'}",
+                    "--option=server services=rpc ldap cldap kdc winbindd",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.before = ("nsenter", f"--target={self._process.pid}", "--mount", f"--wd={folder}")
+        self.domain = domain
+
+    def winbind_answers(self) -> bool:
+        words = [*self.before, "wbinfo", "--ping-dc"]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+    def start(self) -> None:
+        home = self.folder / "home"
+        home.mkdir(mode=0o700)
+        (home / "posthouse.toml").write_text(WINBIND)
+        self.server = Serving(self.folder, before=self.before)
+        endpoint = self.server.ready()["endpoints"]["rpc"]
+        self.port = int(endpoint.rpartition(":")[2])
+        with posthouse.connect(home) as qm:
+            qm.create_queue(f".\\{QUEUE}")
+            qm.queue(f".\\{QUEUE}").send(b"for the clerks")
+            who = {"who": self.domain.clerks, "rights": ["peek", "receive"]}
+            qm.call("POST", "/queues/.%5Cprivate%24%5Corders/access/grant", who)
+            body = {"name": "erin", "doors": ["rpc"], "password": "Erin-1-Secret"}
+            qm.call("POST", "/users", body)
+
+    def peek(self, user: str, password: str = "", mechanism: str = "ntlm") -> bytes:
+        name = user.rpartition("\\")[2].partition("@")[0]
+        with posthouse.msmq(
+            HOST,
+            rpc_port=self.port,
+            user=user,
+            password=password or PASSWORDS[name],
+            mechanism=mechanism,
+        ) as remote:
+            return remote.queue(QUEUE).peek(timeout=5).body
+
+    def stop_winbind(self) -> None:
+        """All programs of that namespace end with the first of them. May be called again."""
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def member(domain: Domain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WinbindMachine]:
+    made = WinbindMachine(tmp_path_factory.mktemp("member"), domain)
+    try:
+        wait_until(made.winbind_answers, (made.folder / "log").read_text)
+        made.start()
+        with made.server:
+            yield made
+    finally:
+        made.stop_winbind()
+
+
+@pytest.mark.parametrize("mechanism", ["ntlm", "negotiate"])
+@pytest.mark.parametrize("name", [r"POSTHOUSE\{}", "{}@posthouse.test", "{}"])
+def test_by_ntlm_a_user_reads_with_a_right_that_the_group_has(
+    member: WinbindMachine, mechanism: str, name: str
+) -> None:
+    assert member.peek(name.format("alice"), mechanism=mechanism) == b"for the clerks"
+
+
+def test_by_ntlm_a_user_outside_the_group_does_not(member: WinbindMachine) -> None:
+    with pytest.raises(AccessDenied):
+        member.peek(r"POSTHOUSE\bob")
+
+
+def test_a_password_that_the_domain_refuses_is_told_in_the_log(member: WinbindMachine) -> None:
+    with pytest.raises(QueueError):
+        member.peek(r"POSTHOUSE\carol", "wrong")
+    wait_until(lambda: "NT_STATUS_WRONG_PASSWORD" in member.server.log(), member.server.log)
+    with pytest.raises(QueueError):
+        member.peek(r"POSTHOUSE\mallory", "wrong")
+    wait_until(lambda: "NT_STATUS_NO_SUCH_USER" in member.server.log(), member.server.log)
+
+
+def test_accounts_here_log_in_as_before_and_closed_ones_are_not_passed_by(
+    member: WinbindMachine,
+) -> None:
+    with pytest.raises(AccessDenied):  # logged in, without a right to this queue
+        member.peek("erin", "Erin-1-Secret")
+    with posthouse.connect(member.server.home) as qm:
+        qm.call("POST", "/users", {"name": "dave", "doors": []})
+    with pytest.raises(QueueError):
+        member.peek(r"POSTHOUSE\dave")
+
+
+def test_without_winbind_logins_are_refused_with_the_reason(member: WinbindMachine) -> None:
+    """The last test of this machine: its winbind is gone for good."""
+    member.stop_winbind()
+    with pytest.raises(QueueError):
+        member.peek(r"POSTHOUSE\alice")
+    wait_until(lambda: "winbind does not run" in member.server.log(), member.server.log)
+    with posthouse.connect(member.server.home) as qm:
+        status = qm.call("GET", "/status")
+        assert "winbind does not run" in status["domain_trouble"]
+        assert any("winbindd_priv" in line for line in status["problems"])
+    with pytest.raises(AccessDenied):
+        member.peek("erin", "Erin-1-Secret")

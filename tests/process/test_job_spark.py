@@ -180,28 +180,37 @@ def check_answers(office: SparkOffice, count: int) -> None:
 def test_jobs_of_all_kinds_are_serviced_on_one_machine(
     office: SparkOffice, tmp_path: Path, dose: Dose
 ) -> None:
-    """Programs of others than code users are refused; a killed driver's job follows its flag."""
+    """Programs are run, and so are statements and pipelines."""
     sets, programs = dose(1, soak=15), dose(1, soak=10)
-    if dose(0, 1):  # `test_job_kills.py` has this with servers that start faster
-        lost = submit(office, PYSPARK, SLOW)
-        kill_a_server(office, tmp_path, lost)
-        wait_until(lambda: lost in ends(office), lambda: "", END_S)
-        assert ends(office)[lost]["outcome"] == "failed"
-    kept = submit(office, PYSPARK, SLOW, restart=True)
-    kill_a_server(office, tmp_path, kept)
     numbers = [six(office) for _ in range(sets)]
     coded = [submit(office, PYSPARK, PROGRAM.encode()) for _ in range(programs)]
-    clerk = Clerk(office, tmp_path, "local[2]", "--jobs", str(1 + 6 * sets + programs))
+    clerk = Clerk(office, tmp_path, "local[2]", "--jobs", str(6 * sets + programs))
     try:
         clerk.wait()
     finally:
         clerk.gone()
-    again = ends(office)[kept]
-    assert (again["outcome"], again["attempts"], again["result"]) == ("finished", 2, "awake")
     for one in numbers:
         check_six(office, one)
     check_programs(office, coded)
     check_answers(office, sets)
+
+
+@pytest.mark.soak
+def test_a_job_of_a_killed_server_follows_its_flag(office: SparkOffice, tmp_path: Path) -> None:
+    """`test_job_kills.py` has this with servers that start faster."""
+    lost = submit(office, PYSPARK, SLOW)
+    kill_a_server(office, tmp_path, lost)
+    wait_until(lambda: lost in ends(office), lambda: "", END_S)
+    assert ends(office)[lost]["outcome"] == "failed"
+    kept = submit(office, PYSPARK, SLOW, restart=True)
+    kill_a_server(office, tmp_path, kept)
+    clerk = Clerk(office, tmp_path, "local[2]", "--jobs", "1")
+    try:
+        assert clerk.process.wait(END_S) == 0, clerk.said()
+    finally:
+        clerk.gone()
+    again = ends(office)[kept]
+    assert (again["outcome"], again["attempts"], again["result"]) == ("finished", 2, "awake")
 
 
 def kill_a_server(office: SparkOffice, folder: Path, number: int) -> None:

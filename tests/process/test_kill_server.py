@@ -34,7 +34,7 @@ WORK = (SendRequest, EndRequest, CommitRequest)  # a waiting read is none
 STEPS = 2  # that each client takes with a new server before the next kill may come
 KILL_WITHIN_S = 0.15
 PATIENCE_S = 60.0
-DAY = 20  # kills; at its end all queues are emptied and looked at
+DAY = 10  # kills; at its end all queues are emptied and looked at
 PAUSE_S = 0.02  # at most, between two steps: the load is many clients, not many messages
 AIO_SENDERS, AIO_RECEIVERS = 4, 4
 # Small, so that segments are sealed, compacted and checkpointed while they are killed.
@@ -425,7 +425,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_committed_repeated(
         (server.home / "posthouse.toml").write_text(SETTINGS)
         server.start()
         shop.open_shop(server.home)
-        for _ in range(dose(20, 500) // DAY):
+        for _ in range(dose(DAY, 50 * DAY) // DAY):
             load = Load(server.home, drawn)
             load.start()
             met += kill_often(server, load, drawn, DAY)

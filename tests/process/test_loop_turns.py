@@ -20,7 +20,7 @@ import pytest
 
 import posthouse
 from posthouse.client.manager import QueueManagerClient
-from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.conftest import Dose
 from tests.process.crowd import LoopFigures, Prober, Stranger, made_up, packet
@@ -188,8 +188,8 @@ def post(guid: bytes, ordinal: int) -> bytes:
     return (line + head + size).encode() + made.payload
 
 
-def _seen(data: bytes) -> tuple[bytes, Glance]:
-    return data, glance(data)
+def _seen(data: bytes) -> tuple[bytes, PacketSummary]:
+    return data, summarize(data)
 
 
 def test_posts_without_rest(house: House, dose: Dose) -> None:

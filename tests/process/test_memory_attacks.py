@@ -191,8 +191,7 @@ def settings_of(memory_mib: int) -> str:
     return (
         f'[limits]\nmemory = "{memory_mib}MiB"\nunsynced = "8MiB"\n'
         '[queue_manager]\ndefault_access = {users = "full", anonymous = "full"}\n'
-        # Calls that wait for memory are not read: that their client is gone is noticed by the time.
-        "[rpc]\nunfinished_ms = 3000\n"
+        "[rpc]\nunfinished_ms = 5000\n"  # a peer that we read nothing of is gone after that
     )
 
 

@@ -106,7 +106,8 @@ def test_the_process_its_python_its_disk_and_its_log_are_shown(
         "process_cpu_seconds_total",
     } <= set(shown)
     (python,) = shown["posthouse_python_info"]
-    assert python["build"] in ("optimised", "plain")
+    assert python["build"] in ("optimised", "distribution", "plain")
+    assert python["version"] in python["about"]
     assert [one["state"] for one in shown["posthouse_store_bytes"]] == ["messages", "other"]
 
 

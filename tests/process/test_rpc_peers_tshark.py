@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import posthouse
-from posthouse.client.remote.connect import Authentication, Mechanism
+from posthouse.client.remote.login import Authentication, Mechanism
 from tests.process.recording import Recording
 from tests.process.rpc_house import House, add_user
 from tests.support.process.impacket_reader import INTEGRITY, NONE, PRIVACY, Reader, body

@@ -27,8 +27,8 @@ from posthouse.model.message import ACK_POS_ARRIVAL, Message
 from posthouse.protocols.binary.settings import BinarySettings
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.sids import make_sid, parse_sid
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.patch import stamp
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from tests.process.offices import Office, outgoing, wait_until
@@ -202,7 +202,7 @@ class Poster:
         )
         now = int(time.time())
         packet = stamp(packet, source_guid=self._guid, ordinal=number, sent_time=now)
-        made = srmp_of(packet, glance(packet), SrmpContext(""))
+        made = srmp_of(packet, summarize(packet), SrmpContext(""))
         self._connection.request("POST", "/msmq/private$/orders", made.payload, dict(made.fields))
         answer = self._connection.getresponse()
         assert answer.status == 200, answer.read()

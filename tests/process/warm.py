@@ -24,7 +24,7 @@ import msgspec
 START_S = 60.0
 _POLL_S = 0.005
 _RUNS = -1
-_PROGRAM = ("posthouse.cli.main", "posthouse.cli.serve", "posthouse.runtime.doors")
+_PROGRAM = ("posthouse.cli.main", "posthouse.cli.serve", "posthouse.runtime.endpoints")
 
 
 class Question(msgspec.Struct):

@@ -360,6 +360,33 @@ async def test_large_request_waits_while_memory_is_short() -> None:
 
 
 @on_loop
+async def test_who_leaves_while_a_call_waits_for_memory_holds_none_of_it() -> None:
+    """Nothing is read from such a client, so that its end would be noticed by the time alone."""
+    memory = MemoryAccount(4 * MIB)
+    async with serving(memory=memory) as house:
+        other = memory.open("10.0.0.9", lambda reason: None, lambda: None)
+        other.take(RECEIVE, 3 * MIB)
+        leaving, staying = await house.bound(), await house.bound()
+        for stranger in (leaving, staying):
+            first = request(ECHO, bytes(60_000), flags=pdu.FIRST_FRAG)
+            stranger.say(first, request(ECHO, bytes(60_000), flags=0))
+        await until(
+            lambda: all(x._holder is not None and x._holder.waiting for x in house.server.links)
+        )
+        # Bytes that wait unread are not an end.
+        staying.say(request(ECHO, b"", flags=pdu.LAST_FRAG))
+        leaving.close()
+        await until(lambda: len(house.server.links) == 1)
+        other.give(RECEIVE, 3 * MIB)
+        size = 0
+        while size < 120_000:
+            size += len(pdu.read_response((await staying.hear())[1][16:]).stub)
+        await until(lambda: memory.held == 0)
+        staying.close()
+        await until(lambda: not house.server.links)
+
+
+@on_loop
 async def test_connection_that_holds_the_most_goes_when_memory_is_full() -> None:
     memory = MemoryAccount(1 * MIB)
     async with serving(RpcSettings(held_max=8 * MIB, request_max=8 * MIB), memory=memory) as house:

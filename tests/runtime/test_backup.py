@@ -123,7 +123,7 @@ def test_a_backup_under_load_restores_to_a_state_that_balances(tmp_path: Path) -
     assert len(manifest.files) > 3
     restored = restore(tmp_path / "copy", tmp_path / "new")
     with opened(tmp_path / "new") as manager:
-        books = machine_books(manager.manager.ledger)[r"ALPHA\private$\orders"]
+        books = machine_books(manager.manager.queues.all())[r"ALPHA\private$\orders"]
         assert books.balanced
         assert books.accepted >= figures["sent"]
         assert books.received >= figures["received"]

@@ -21,7 +21,7 @@ import posthouse
 from posthouse.protocols.binary.server import BinaryServer
 from posthouse.protocols.http.server import AdminServer
 from posthouse.runtime.backup import read_manifest
-from posthouse.runtime.doors import standard_doors
+from posthouse.runtime.endpoints import standard_doors
 from posthouse.runtime.home import local_offset_s
 from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place, Service, run

@@ -11,7 +11,7 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.machine.identity import HostIdentity, host_change
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import InvalidParameter
-from posthouse.protocols.handlers.health import glance
+from posthouse.protocols.handlers.health import summarize_health
 from posthouse.runtime import home as homes
 from posthouse.runtime.home import STORE, Home, host_identity, start_manager
 from posthouse.store.settings import StoreSettings
@@ -37,7 +37,7 @@ def start(path: Path, settings: EngineSettings | None = None) -> tuple[list[Even
             home, settings or EngineSettings("ALPHA"), StoreSettings(), events.append
         )
         started.driver.release()
-        problems = glance(started.manager, [], whole=True).problems()
+        problems = summarize_health(started.manager, [], whole=True).problems()
         started.store.close()
     finally:
         home.close()

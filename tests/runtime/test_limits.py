@@ -55,21 +55,3 @@ def test_threads_let_the_loop_have_the_interpreter_soon() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
-
-
-def test_freed_buffers_stay_with_the_process() -> None:
-    code = (
-        "import resource, sys\n"
-        "from posthouse.runtime.limits import keep_memory\n"
-        "if sys.argv[1] == 'kept': keep_memory()\n"
-        "for _ in range(3): buffers = [bytes(1 << 20) + b'x' for _ in range(8)]; del buffers\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
-        "for _ in range(20): buffers = [bytes(1 << 20) + b'x' for _ in range(8)]; del buffers\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
-    )
-    faults = {
-        how: int(subprocess.run([sys.executable, "-c", code, how], capture_output=True).stdout)
-        for how in ("kept", "usual")
-    }
-    assert faults["kept"] <= faults["usual"]
-    assert faults["kept"] < 20 * 8 * 256  # not every page of every buffer

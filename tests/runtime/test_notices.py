@@ -20,8 +20,8 @@ from posthouse.wire.binary.change_notification import (
     pack_notification,
     unpack_notification,
 )
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.runtime.sharing import SharingRig, file_of
 
 OTHER = b"o" * 16
@@ -148,7 +148,7 @@ class Heard:
         )
         peer = Peer(source, "192.0.2.1")
         verdict = self.rig.run(
-            lambda m: m.transfer.receive_packets(peer, [packet], [glance(packet)])
+            lambda m: m.transfer.receive_packets(peer, [packet], [summarize(packet)])
         )
         assert verdict.dealt_with == 1
 

@@ -75,7 +75,7 @@ def test_a_stop_answers_calls_begun_cancels_waits_and_keeps_everything(tmp_path:
     assert rig.run(sends) == Outcome(STOPPED)
     with EmbeddedQueueManager(rig.home, name="ALPHA") as manager:
         assert manager.recovered.clean
-        books = machine_books(manager.manager.ledger)[r"ALPHA\private$\orders"]
+        books = machine_books(manager.manager.queues.all())[r"ALPHA\private$\orders"]
         assert (books.accepted, books.received, books.waiting) == (2, 1, 1)
 
 

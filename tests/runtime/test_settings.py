@@ -122,10 +122,11 @@ def test_every_setting_is_read_by_something() -> None:
     assert idle == []
 
 
-def test_every_section_is_declared_outside_of_the_runtime_but_the_log() -> None:
+def test_every_section_is_declared_outside_of_the_runtime_but_its_logs_and_traces() -> None:
     """The struct stands in the package that uses it; the runtime assembles them."""
     homes = {name: section.__module__.split(".")[1] for name, section in sections(Settings)}
-    assert {name for name, package in homes.items() if package == "runtime"} == {"log"}
+    own = {name for name, package in homes.items() if package == "runtime"}
+    assert own == {"audit", "log", "telemetry"}
 
 
 def test_the_engine_reads_the_sections_themselves() -> None:

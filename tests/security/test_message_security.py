@@ -34,11 +34,11 @@ from posthouse.security.providers import AES128, AES192, AES256, PROVIDERS, RC2,
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import make_sid
 from posthouse.security.signing import SignatureKind, sign
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import SecurityFlags
 from posthouse.wire.packet.message import serialize
-from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.optional_headers import Provider, Security
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.protection import (
     signature_of_list,
     with_list_signature,
@@ -79,10 +79,10 @@ class Pair:
         return self.sender.sign(serialize(message), ALICE, kind)
 
     def sealed(self, packet: bytes, now_ms: int = NOW) -> bytes:
-        return self.sender.seal(packet, glance(packet), now_ms)
+        return self.sender.seal(packet, summarize(packet), now_ms)
 
     def open(self, packet: bytes, now_ms: int = NOW) -> Verified:
-        return self.receiver.open(packet, glance(packet), now_ms)
+        return self.receiver.open(packet, summarize(packet), now_ms)
 
 
 # -- signing and verifying
@@ -109,7 +109,7 @@ def test_signed_message_is_authenticated_with_the_kind_of_its_signature(
     assert found.signature_kind == kind
     flags = security_of(found.packet).flags
     assert (flags.authenticated, flags.signature_kind) == (1, kind)
-    assert found.seen == glance(found.packet)
+    assert found.seen == summarize(found.packet)
 
 
 @pytest.mark.spec(
@@ -279,7 +279,7 @@ def test_signature_without_a_named_sender_needs_a_registered_certificate() -> No
 @settings(max_examples=50)
 def test_bits_of_a_verification_that_came_over_the_wire_are_cleared(message: Message) -> None:
     packet = serialize(message)
-    seen = glance(packet)
+    seen = summarize(packet)
     if not seen.security_at:
         return
     forged = with_flags(packet, authenticated=1, signature_kind=3)
@@ -433,7 +433,7 @@ def test_every_message_for_a_private_queue_can_be_sealed_and_opened(
 def test_message_that_wants_no_privacy_or_has_its_key_is_left_alone() -> None:
     pair = Pair()
     plain = serialize(sample())
-    assert not privacy_wanted(plain, glance(plain))
+    assert not privacy_wanted(plain, summarize(plain))
     assert pair.sealed(plain) is plain
     sealed = pair.sealed(secret())
     assert pair.sealed(sealed) is sealed
@@ -577,7 +577,7 @@ def test_encrypted_message_of_another_privacy_level_is_dropped(level: int) -> No
     view = Packet(sealed)
     assert view.properties is not None
     properties = view.properties._replace(privacy_level=level)
-    odd = with_protection(sealed, view.glance, security_of(sealed), properties)
+    odd = with_protection(sealed, view.summary, security_of(sealed), properties)
     if level != 5:
         assert pair.open(odd).refusal == NACK_BAD_ENCRYPTION
 
@@ -589,7 +589,7 @@ def test_unknown_cipher_matters_in_encrypted_messages_only() -> None:
     view = Packet(sealed)
     assert view.properties is not None
     properties = view.properties._replace(encryption_algorithm=0x6612)
-    odd = with_protection(sealed, view.glance, security_of(sealed), properties)
+    odd = with_protection(sealed, view.summary, security_of(sealed), properties)
     assert pair.open(odd).refusal == NACK_BAD_ENCRYPTION
     clear = pair.signed(sample(encryption_algorithm=0x6612))
     assert pair.open(clear).refusal is None
@@ -660,7 +660,7 @@ def sealed_by_hand(provider: str, level: int, algorithm: int, key: bytes) -> byt
     )
     properties = view.properties._replace(encryption_algorithm=algorithm)
     body = encrypt(algorithm, key, view.body)
-    return with_protection(view.data, view.glance, security, properties, body)
+    return with_protection(view.data, view.summary, security, properties, body)
 
 
 def test_provider_that_nobody_knows_is_refused_by_its_own_class() -> None:
@@ -687,12 +687,12 @@ def test_any_change_of_a_packet_gives_an_answer_or_a_protocol_error(
     for _ in range(data.draw(st.integers(0, 3))):
         packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))
     try:
-        seen = glance(bytes(packet))
+        seen = summarize(bytes(packet))
         found = pair.receiver.open(bytes(packet), seen, NOW)
     except RemoteProtocolError:
         return
     assert not found.authenticated
-    assert glance(found.packet) == found.seen
+    assert summarize(found.packet) == found.seen
 
 
 def test_packet_without_security_header_is_none_of_our_business() -> None:
@@ -705,12 +705,12 @@ def test_packet_without_security_header_is_none_of_our_business() -> None:
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/10")
 def test_client_asks_for_a_signature_by_the_bits_of_the_header() -> None:
     packet = serialize(sample(sender_identifier=ALICE, sender_identifier_type=1))
-    assert requested_signature(packet, glance(packet)) is None
+    assert requested_signature(packet, summarize(packet)) is None
     for bits, kind in ((3, SignatureKind.MSMQ_2_0), (1, SignatureKind.MSMQ_1_0), (2, None)):
         asked = with_flags(packet, signature_kind=bits)
-        assert requested_signature(asked, glance(asked)) is kind
+        assert requested_signature(asked, summarize(asked)) is kind
     plain = serialize(Message())
-    assert requested_signature(plain, glance(plain)) is None
+    assert requested_signature(plain, summarize(plain)) is None
 
 
 def test_new_settings_and_withdrawn_certificates_forget_what_was_remembered() -> None:

@@ -22,10 +22,10 @@ from posthouse.security.key_blobs import SimpleBlob, pack_simple_blob, unpack_si
 from posthouse.security.message_security import MessageSecurity, Verified
 from posthouse.security.providers import RC2, RC4
 from posthouse.security.settings import MessageSecuritySettings
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
-from posthouse.wire.packet.optional import Provider
+from posthouse.wire.packet.optional_headers import Provider
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.protection import with_protection
 from tests.security.key_ring import MemoryRing, private_key, provider_key
 
@@ -126,15 +126,17 @@ class Oracle:
                 privacy_level=PrivacyLevel.ADVANCED,
             )
         )
-        self.sealed = MessageSecurity(sender, Random(4).randbytes).seal(packet, glance(packet), 0)
+        self.sealed = MessageSecurity(sender, Random(4).randbytes).seal(
+            packet, summarize(packet), 0
+        )
 
     def ask(self, blob: bytes) -> Verified:
         view = Packet(self.sealed)
         assert view.security is not None
         assert view.properties is not None
         security = view.security._replace(encryption_key=blob)
-        data = with_protection(self.sealed, view.glance, security, view.properties)
-        return self.security.open(data, glance(data), 0)
+        data = with_protection(self.sealed, view.summary, security, view.properties)
+        return self.security.open(data, summarize(data), 0)
 
     @property
     def own_blob(self) -> bytes:
@@ -204,8 +206,8 @@ def test_a_key_of_40_bits_is_refused_after_the_same_work(monkeypatch: pytest.Mon
         security = view.security._replace(
             encryption_key=blob_of(padded(key, size), RC2), provider=provider
         )
-        data = with_protection(oracle.sealed, view.glance, security, properties)
-        verdict = oracle.security.open(data, glance(data), 0)
+        data = with_protection(oracle.sealed, view.summary, security, properties)
+        verdict = oracle.security.open(data, summarize(data), 0)
         assert verdict.refusal == NACK_BAD_ENCRYPTION
         assert verdict.reason.startswith(reason)
     assert oracle.decrypted == [(RC2, 16)] * 2

@@ -8,7 +8,7 @@ from posthouse.model.errors import InsufficientResources
 from posthouse.model.message import MESSAGE_SIZE_MAX, Message
 from posthouse.wire.packet.headers import SecurityFlags
 from posthouse.wire.packet.message import deserialize, serialize
-from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.optional_headers import Provider, Security
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.protection import (
     signature_of_list,
@@ -36,13 +36,13 @@ def test_everything_else_of_the_packet_stays(
 ) -> None:
     view = Packet(serialize(message))
     assert view.properties is not None
-    made = Packet(with_protection(view.data, view.glance, security, view.properties, body))
+    made = Packet(with_protection(view.data, view.summary, security, view.properties, body))
     made.check()
     assert made.security == security
     assert made.body == (view.body if body is None else body)
     assert made.properties is not None
     assert made.properties.message_size == made.properties.allocation_body_size == len(made.body)
-    assert made.tail.end == made.glance.packet_size == len(made.data)
+    assert made.tail.end == made.summary.packet_size == len(made.data)
     for part in ("names", "transaction", "label", "extension", "tracing_queue", "soap"):
         assert getattr(made, part) == getattr(view, part)
     assert made.multi_queue == view.multi_queue
@@ -65,5 +65,5 @@ def test_packet_that_would_be_too_large_is_refused() -> None:
     assert view.properties is not None
     with pytest.raises(InsufficientResources):
         with_protection(
-            view.data, view.glance, Security(signature=bytes(300)), view.properties, None
+            view.data, view.summary, Security(signature=bytes(300)), view.properties, None
         )

@@ -17,9 +17,9 @@ from posthouse.security.signing import (
     verify,
 )
 from posthouse.wire.layout import encode_text
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.security.key_ring import private_key
 from tests.support.signed_samples import ADDRESS, SOURCE, private, sample
 from tests.wire.strategies import messages
@@ -180,7 +180,7 @@ def test_a_change_of_any_covered_field_breaks_the_signature(kind: SignatureKind,
 
 def _covered_places(view: Packet) -> list[tuple[int, int]]:
     """Where the bytes are that a 2.0 signature covers as they stand."""
-    seen = view.glance
+    seen = view.summary
     at = seen.properties_at
     return [
         (16, 32),  # SourceQueueManager
@@ -218,4 +218,4 @@ def test_every_packet_has_a_hash_input_that_ways_of_travelling_do_not_change(
     message.sent_time = 2
     message.transaction_sequence_number = 3
     data = serialize(message)
-    assert hash_input(Packet(data, glance(data)), kind) == before
+    assert hash_input(Packet(data, summarize(data)), kind) == before

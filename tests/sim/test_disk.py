@@ -256,7 +256,6 @@ def test_crashed_disk_and_its_files_raise() -> None:
         file.size,
         file.sync,
         lambda: file.read(0, 1),
-        lambda: file.read_now(0, 1),
         lambda: file.write([b"x"], 0),
         lambda: file.truncate(0),
         lambda: disk.open("a"),
@@ -416,7 +415,7 @@ def play_on_file(disk: SimDisk, kind: str, name: str, *arguments: object) -> Non
 def test_same_seed_and_calls_give_the_same_disk(seed: int, steps: list[Step]) -> None:
     runs = []
     for _ in range(2):
-        disk = SimDisk(seed, cold_reads=0.3)
+        disk = SimDisk(seed)
         play(disk, steps)
         after = disk.crash("random")
         play(after, steps)

@@ -237,9 +237,3 @@ def test_full_disk_is_still_full_after_a_crash() -> None:
     disk = with_file(content=b"1234", capacity=10)
     disk.fill_up(1)
     assert disk.crash().free_space() == (1, 10)
-
-
-def test_cold_page_is_not_read_now() -> None:
-    disk = SimDisk(cold_reads=0.5, files={"a": b"data"})
-    file = disk.open("a")
-    assert {file.read_now(0, 4) for _ in range(50)} == {None, b"data"}

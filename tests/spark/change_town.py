@@ -17,7 +17,7 @@ from tests.spark.change_servers import Server, ServerThread
 
 MEMORY = Path("/dev/shm")  # homes lie here where it is: the disk is tested elsewhere
 NAMES = ("ALPHA", "BRAVO", "ALPHA", "TARGET")
-FRESH_EVERY = 100  # histories, after which the sink has a new home
+FRESH_EVERY = 20  # histories, after which the sink has a new home
 
 
 @contextmanager

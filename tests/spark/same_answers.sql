@@ -64,3 +64,7 @@ select date(current_timestamp()) = current_date() a, curdate() = current_date b 
 show tables in queues like 'o*'
 select 'a' x union all select label from queues.orders where label is null
 select date_trunc('year', arrived_time) t0, date_trunc('QUARTER', arrived_time) t1, date_trunc('month', arrived_time) t2, date_trunc('week', arrived_time) t3, date_trunc('day', arrived_time) t4, date_trunc('hour', arrived_time) t5, date_trunc('minute', arrived_time) t6, date_trunc('second', arrived_time) t7 from queues.orders order by lookup_id
+select * from posthouse.alpha.orders order by lookup_id limit 2
+select posthouse.alpha.orders.label, alpha.orders.priority, orders.lookup_id from Posthouse.Alpha.Orders order by 3
+select alpha.label from posthouse.alpha.`orders;journal` alpha order by lookup_id
+select a.label, queues.orders.priority from posthouse.alpha.orders a join queues.orders on a.lookup_id = queues.orders.lookup_id order by 1, 2

@@ -106,6 +106,8 @@ class Samples:
             ("queues", "odd name"),
             ("journals", "orders"),
             ("system", "deadletter"),
+            ("posthouse.alpha", "orders"),
+            ("posthouse.alpha", "orders;journal"),
         ):
             yield Table(namespace, name, f"{namespace} {name}", _load, self.rows)
         yield Table("jobs", "history", "jobs", _load)

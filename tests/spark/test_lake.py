@@ -81,7 +81,7 @@ def test_a_lake_is_read_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     assert found(read(made, spark)) == [0, 10, 20, 30, 90]
     assert found(read(made, spark, as_of=2)) == [0, 10]
     assert found(read(made, spark, as_of=datetime.now(UTC))) == [0, 10, 20, 30, 90]
-    with pytest.raises(InvalidParameter, match="has no version of 99"):
+    with pytest.raises(InvalidParameter, match=r"has no version 99: its newest is [0-9]+\."):
         read(made, spark, as_of=99)
 
 

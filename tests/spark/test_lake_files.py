@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -245,6 +245,16 @@ def test_a_new_queue_manager_of_an_old_name_is_refused(lake: LakeFiles) -> None:
     assert lake.state().managers == {"ALPHA": "one", "BRAVO": "two"}
     with pytest.raises(InvalidParameter, match="another queue manager that was called BRAVO"):
         lake.know_managers({"BRAVO": "three"})
+
+
+def test_a_lake_has_no_past_before_its_first_version(lake: LakeFiles) -> None:
+    add(lake, [1], 0)
+    now = datetime.now(UTC)
+    assert lake.state_as_of(now).rows == lake.state_as_of(now.replace(tzinfo=None)).rows == 1
+    with pytest.raises(InvalidParameter, match="begins at 2"):
+        lake.state_as_of(now - timedelta(days=400))
+    with pytest.raises(InvalidParameter, match=r"no version 99: its newest is [0-9]\. Entries"):
+        lake.state_as_of(99)
 
 
 def test_a_long_log_gets_checkpoints_and_says_the_same(

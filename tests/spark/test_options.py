@@ -216,5 +216,7 @@ def test_any_text_is_a_value_or_one_error(options: dict[str, str]) -> None:
 
 
 def test_every_option_is_documented() -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "spark.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent.parent / "docs" / "spark-options.md").read_text(
+        encoding="utf-8"
+    )
     assert [option.name for option in SOURCE if f"`{option.name}`" not in page] == []

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import os
+import sys
+import traceback
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
 
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import token_of
 from posthouse.spark.plain_errors import HIDDEN, plain_errors
-from posthouse.spark.quiet_daemon import CLOSED, Quiet, quiet
+from posthouse.spark.quiet_daemon import CLOSED, Quiet, quiet, quiet_planning
 
 NOISE = (
     "PySpark daemon failed to flush the output to the worker process:\nTraceback (most recent call "
@@ -65,8 +69,6 @@ def test_a_mistake_of_the_program_keeps_its_trace() -> None:
 def test_a_worker_is_quiet_about_a_closed_connection_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import sys
-
     out = io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
 
@@ -100,3 +102,62 @@ def test_a_token_comes_from_the_environment_or_a_file(monkeypatch: pytest.Monkey
     monkeypatch.delenv("SHOP_TOKEN")
     with pytest.raises(InvalidParameter, match="the variable SHOP_TOKEN"):
         token_of("env:SHOP_TOKEN")
+
+
+class Ended:
+    """A connection that fails when the rest of a plan is to go out."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def flush(self) -> None:
+        raise self._error
+
+
+def ended(error: Exception, out: io.StringIO) -> str:
+    """What a worker of PySpark's daemon prints when its connection fails so, and what comes next.
+
+    Its own flush is in the trace; that of this class, as one in C, is not.
+    """
+    outfile, own = Ended(error), sys.stderr
+    sys.stderr = Quiet(out)
+    try:
+        outfile.flush()
+    except OSError:
+        traceback.print_exc()
+        print("and on", file=sys.stderr)
+    finally:
+        sys.stderr = own
+    return out.getvalue()
+
+
+def test_a_plan_whose_end_spark_does_not_wait_for_prints_nothing() -> None:
+    assert ended(BrokenPipeError(32, "Broken pipe"), io.StringIO()) == "and on\n"
+
+
+def test_any_other_trace_is_printed_whole() -> None:
+    found = ended(OSError(28, "No space left on device"), io.StringIO())
+    assert found.startswith("Traceback (most recent call last):\n  File")
+    assert found.endswith("OSError: [Errno 28] No space left on device\nand on\n")
+    out = io.StringIO()
+    kept = Quiet(out)
+    for line in ("Traceback (most recent call last):\n", "  in a task\n", "BrokenPipeError: x\n"):
+        kept.write(line)
+    assert "in a task" in out.getvalue()
+
+
+def test_only_workers_of_the_daemon_of_pyspark_are_made_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = sys.stderr
+    monkeypatch.setattr(sys, "stderr", own)
+    quiet_planning()
+    assert sys.stderr is own
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec("pyspark.daemon", None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    quiet_planning()
+    assert isinstance(sys.stderr, Quiet)
+    once = sys.stderr
+    quiet_planning()
+    assert sys.stderr is once

@@ -15,6 +15,7 @@ from posthouse.model.errors import InvalidParameter, StatusNotFound
 from posthouse.spark.lakes.columns import LAKE_COLUMNS
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.progress import Progress
+from posthouse.spark.replay_map import FunctionFailed, MapFunction, load_function
 from posthouse.spark.replaying import Replayed, replay
 from posthouse.spark.selection import check_where, checked_changes, destinations_of
 from tests.process.spark_office import SparkOffice, path_of
@@ -252,3 +253,115 @@ def test_values_are_set_in_every_message(
 def test_a_value_that_no_message_has_is_refused(changes: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         checked_changes(changes)
+
+
+# -- a function of the user's
+
+
+CHANGE = """
+def change(message):
+    if message.lookup_id == 4:
+        return None
+    message.body = message.body.upper() + b"!"
+    message.label = f"again {message.label}"
+    return message
+"""
+
+
+@pytest.fixture
+def function(tmp_path: Path) -> Callable[[str], MapFunction]:
+    """`function(code)`: the function `change` of a file with this content."""
+
+    def load(code: str = CHANGE) -> MapFunction:
+        (tmp_path / "changes.py").write_text(code, encoding="utf-8")
+        return load_function(f"{tmp_path / 'changes.py'}:change")
+
+    return load
+
+
+Loading = Callable[..., MapFunction]
+
+
+def test_a_function_changes_messages_and_leaves_some_out(
+    replayed: Replaying, office: SparkOffice, queue: Callable[..., str], function: Loading
+) -> None:
+    name = queue()
+    done = replayed(path_of(name), function=function(), batch=4, changes={"priority": "3"})
+    assert (done.messages, done.sent, done.left_out, done.encrypted) == (8, 8, 1, 1)
+    found = list(office.qm.queue(path_of(name)).browse())
+    assert [one.body for one in found] == [b"M%d!" % n for n in (1, 2, 3, 5, 6, 7, 8, 9)]
+    assert {one.label for one in found} >= {"again label 1", "again label 9"}
+    assert {one.priority for one in found} == {3}
+    assert not any(one.to_json().journal for one in found)
+    again = replayed(path_of(name), function=function(), batch=4)
+    assert (again.sent, again.resumed, office.count(name)) == (8, False, 16)
+
+
+def test_identifiers_can_stay_the_same_with_a_function(
+    replayed: Replaying, office: SparkOffice, queue: Callable[..., str], function: Loading
+) -> None:
+    name = queue()
+    replayed(path_of(name), function=function(), same_ids=True, where="lookup_id = 3")
+    (message,) = office.qm.queue(path_of(name)).browse()
+    assert (str(message.id).lower(), message.body) == (f"{GUID}\\3", b"M3!")
+
+
+def test_nothing_is_sent_where_the_function_fails_for_one_message(
+    replayed: Replaying, office: SparkOffice, queue: Callable[..., str], function: Loading
+) -> None:
+    name = queue()
+    code = "def change(message):\n    1 / (9 - message.lookup_id)\n    return message\n"
+    words = r"changes.py:change, line 2 failed for the message .*\\9 \(lookup id 9 of .*orders\): "
+    with pytest.raises(FunctionFailed, match=f"{words}ZeroDivisionError") as caught:
+        replayed(path_of(name), function=function(code), batch=2)
+    assert "\n" not in str(caught.value)
+    assert "Nothing was sent" in caught.value.remedy
+    assert office.count(name) == 0
+    assert replayed(path_of(name), function=function(), batch=2).resumed is False
+    assert office.count(name) == 8
+
+
+def test_a_changed_function_does_not_go_on_unasked(
+    replayed: Replaying, office: SparkOffice, queue: Callable[..., str], function: Loading
+) -> None:
+    """The first batch was published, and the command was killed before it noted that."""
+    name = queue()
+
+    def watch(progress: Progress) -> None:
+        if progress.batches == 1:
+            raise EOFError("gone")
+
+    with pytest.raises(EOFError):
+        replayed(path_of(name), function=function(), batch=4, progress=watch)
+    begun = office.bodies(name)
+    assert 0 < len(begun) < 8
+    changed = CHANGE.replace(".upper()", ".lower()").replace("== 4", "in (1, 9)")
+    with pytest.raises(InvalidParameter, match=r"has changed since .* of 9"):
+        replayed(path_of(name), function=function(changed), batch=4)
+    assert office.bodies(name) == begun
+    broken = function(changed.replace("message.body.lower()", "message.bodi"))
+    with pytest.raises(FunctionFailed, match="AttributeError"):
+        replayed(path_of(name), function=broken, batch=4, accept_changed=True)
+    assert office.bodies(name) == begun
+    replayed(path_of(name), function=function(changed), batch=4, accept_changed=True)
+    found = sorted(office.bodies(name))
+    assert [body for body in found if body in begun] == sorted(begun), "sent as they were"
+    rest = [n for n in range(1, 10) if b"M%d!" % n not in begun and n not in (1, 9)]
+    left = {4} if any(n > 4 for n in range(1, 10) if b"M%d!" % n in begun) else set()
+    assert [body for body in found if body not in begun] == [
+        b"m%d!" % n for n in rest if n not in left
+    ]
+
+
+def test_a_dry_run_shows_messages_before_and_after(
+    replayed: Replaying, office: SparkOffice, queue: Callable[..., str], function: Loading
+) -> None:
+    name = queue()
+    done = replayed(path_of(name), function=function(), dry_run=True)
+    assert (done.messages, done.left_out, done.sent, office.count(name)) == (8, 1, 0, 0)
+    first, *_ = done.examples
+    assert first.message.endswith(f"\\1 (lookup id 1 of {ORDERS})")
+    assert (first.before["label"], first.before["priority"]) == ("label 1", 1)
+    assert first.after is not None
+    assert first.after["label"] == "again label 1"
+    assert [one.after is None for one in done.examples] == [False, False, False, True, False]

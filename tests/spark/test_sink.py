@@ -18,9 +18,10 @@ from pyspark.sql.functions import udf
 import posthouse
 from posthouse.client.stages import progress, stage
 from posthouse.model.errors import QueueError, TransactionSequence
+from posthouse.spark.endpoint import http_of
 from posthouse.spark.options import Manager
 from posthouse.spark.schema import message_schema
-from posthouse.spark.sink import Sink, Staged, bulk_http, row_map, written_as
+from posthouse.spark.sink import Sink, Staged, row_map, writer, written_as
 from posthouse.spark.sink_options import sink_options
 from tests.process.spark_office import SparkOffice, path_of
 
@@ -206,7 +207,7 @@ def test_empty_table_is_a_batch_too(
     nothing = spark.range(0).selectExpr("cast(id as string) as body")
     write(nothing, queue=path_of(name), queryId=name, batchId=4)
     manager = Manager(office.url, str(office.token_file), None, 30.0)
-    assert progress(bulk_http(manager), written_as(name, path_of(name))).batch == 4
+    assert progress(http_of(manager), written_as(name, path_of(name))).batch == 4
     assert office.count(name) == 0
 
 
@@ -408,7 +409,7 @@ def sink(access: dict[str, str], queue: MakeQueue) -> Sink:
 def staged(sink: Sink, query: str, attempt: int, *bodies: bytes) -> Staged:
     """As a task does it."""
     rows = pa.RecordBatch.from_pydict({"body": pa.array(bodies, pa.binary())})
-    with bulk_http(sink.options.manager) as http:
+    with http_of(sink.options.manager) as http:
         stage(http, query, 0, 0, attempt, rows.schema, [rows], sink.options.writing.queue)
     return Staged(query, 0, 0, attempt, 0)
 
@@ -457,3 +458,18 @@ def test_stage_that_is_gone_keeps_everything_back(office: SparkOffice, sink: Sin
     sink.publish([None])
     sink.discard(query, 0)
     assert stages(office) == []
+
+
+def test_a_token_comes_from_the_environment(
+    office: SparkOffice,
+    queue: MakeQueue,
+    access: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a cluster fills it from a secret: no file of the driver's is needed."""
+    options = {**access, "tokenFile": "env:POSTHOUSE_SECRET", "queue": path_of(queue())}
+    monkeypatch.setenv("POSTHOUSE_SECRET", office.token_file.read_text("ascii"))
+    assert writer(options, message_schema(["body"]), False)
+    monkeypatch.delenv("POSTHOUSE_SECRET")
+    with pytest.raises(QueueError, match="names the variable POSTHOUSE_SECRET, which is not set"):
+        writer(options, message_schema(["body"]), False)

@@ -50,6 +50,30 @@ def test_a_small_question_loads_no_spark(office: SparkOffice, queue: Callable[..
     assert (ended.returncode, ended.stdout) == (0, '{"count(1)":2}\n'), ended.stderr
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_the_catalog_names_a_manager(
+    office: SparkOffice,
+    branch: SparkOffice,
+    queue: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    engine: str,
+    spark: object,
+) -> None:
+    name = queue()
+    office.send(name, [b"a", b"b"])
+    branch.create(f"{name}{engine}")
+    branch.send(f"{name}{engine}", [b"c"])
+    access = ["--url", f"{office.url},{branch.url}", "--engine", engine, "--json"]
+    access += ["--token-file", f"{office.token_file},{branch.token_file}"]
+    statement = (
+        f"select queue_manager, count(*) n from posthouse.alpha.{name} group by 1 union all"
+        f" select queue_manager, count(*) from posthouse.bravo.{name}{engine} group by 1 order by 1"
+    )
+    assert main.run(["pipeline", "sql", statement, *access]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == [{"queue_manager": "ALPHA", "n": 2}, {"queue_manager": "BRAVO", "n": 1}]
+
+
 def test_rows_come_in_every_format(
     command: Command, office: SparkOffice, queue: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -12,79 +12,12 @@ from hypothesis import strategies as st
 
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.queries.functions import ALLOWED, REFUSED
-from posthouse.spark.queries.small import expressions
+from posthouse.spark.queries.small import answers, expressions
 from posthouse.spark.queries.small.answers import LOCKS, answer, database, refused
 from posthouse.spark.queries.small.calls import NAMES, quoted
 from posthouse.spark.queries.small.tokens import NeedsSpark
-from tests.spark.sql_attacks import ATTACKS, SECRET, spelled
+from tests.spark.sql_attacks import ATTACKS, DUCK_ATTACKS, SECRET, spelled
 from tests.spark.sql_samples import Samples
-
-# What only DuckDB would obey.
-DUCK_ATTACKS = [
-    "select * from '{secret}'",
-    "select * from `{secret}`",
-    'select * from "{secret}"',
-    "select * from read_text('{secret}')",
-    "select * from read_csv('{secret}')",
-    "select * from read_blob('{secret}')",
-    "select * from glob('/*')",
-    "select * from queues.read_text('{secret}')",
-    "select read_text('{secret}')",
-    "select getenv('HOME')",
-    "select current_setting('home_directory')",
-    "select * from duckdb_settings()",
-    "select * from duckdb_secrets()",
-    "select * from pragma_version()",
-    "select * from information_schema.tables",
-    "select * from sqlite_master",
-    "select * from main.t0",
-    "select * from t0",
-    "select t0.label from queues.orders",
-    "select s0.label from queues.orders",
-    "select c0 from (select label from queues.orders)",
-    "select * from query('select 1')",
-    "select * from query_table('t0')",
-    "copy queues.orders to '{secret}.csv'",
-    "copy (select 1) to '{secret}.csv'",
-    "export database '{secret}.d'",
-    "import database '{secret}.d'",
-    "attach '{secret}.db' as x",
-    "install httpfs",
-    "load httpfs",
-    "pragma enable_external_access",
-    "set enable_external_access = true",
-    "call pragma_version()",
-    "create secret x (type s3)",
-    "select 1; attach '{secret}.db'",
-    "select 'a'; copy (select 1) to '{secret}.csv'",
-    "select $$a$$",
-    "select 'a' || chr(39)",
-    "select error('x')",
-    "select posthouse_upper('x')",
-    "select label from queues.orders where label = '''; attach ''{secret}.db'' --'",
-    'select label as "x" from queues.orders',
-    "from queues.orders",
-    "select columns(*) from queues.orders",
-    "select * replace (1 as label) from queues.orders",
-    "select * exclude (label) from queues.orders",
-    "select #1 from queues.orders",
-    "select label::blob from queues.orders",
-    "select [1, 2]",
-    "select {{'a': 1}}",
-    "describe queues.orders",
-    "summarize queues.orders",
-    "select x'00'",
-    "select e'\\x41'",
-    "select current_user",
-    "select current_database()",
-    "select version()",
-    "select nextval('x')",
-    "select label from queues.orders using sample 1",
-    "select label from queues.orders limit (select 1)",
-    "select label from queues.orders order by all",
-    "select \0",
-    "select 'a\0b'",
-]
 
 
 @pytest.fixture
@@ -184,6 +117,19 @@ def test_the_first_rows_are_read_alone(tables: Samples) -> None:
 def test_a_limit_is_not_pushed_past_what_needs_all_rows(tables: Samples, statement: str) -> None:
     answer(statement, tables)
     assert {rows_max for _, rows_max in tables.rows.asked} == {None}
+
+
+def test_a_large_result_is_left_to_spark_before_it_fills_the_memory(
+    tables: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight rows, seven times: two million rows."""
+    joined = " ".join(f"cross join queues.orders t{n}" for n in range(1, 7))
+    statement = f"select t0.label from queues.orders t0 {joined}"
+    monkeypatch.setattr(answers, "RESULT_MAX", 1 << 20)
+    with pytest.raises(NeedsSpark, match="its result is larger than 1 MiB"):
+        answer(statement, tables)
+    assert answer(statement, tables, rows_max=1001).num_rows == 1001
+    assert answer("select label from queues.orders", tables, rows_max=3).num_rows == 3
 
 
 def test_large_data_is_left_to_spark() -> None:

@@ -15,6 +15,7 @@ import pytest
 from posthouse.client.admin_http import BulkHttp
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.queries.query import sql
+from posthouse.spark.queries.small.answers import answer as small_answer
 from posthouse.spark.queries.tables import LiveTables
 from posthouse.spark.rows.values import rows_of
 from posthouse.spark.table_files import csv_lines, json_rows, text_rows, write_file
@@ -96,6 +97,52 @@ def test_show_tables_lists_what_there_is(spark: SparkSession, tables: LiveTables
 def test_an_unknown_queue_is_refused(spark: SparkSession, tables: LiveTables, table: str) -> None:
     with pytest.raises(InvalidParameter, match="there is no table"):
         sql(spark, f"select * from {table}", tables)
+
+
+def test_the_catalog_has_the_queues_of_each_manager(
+    spark: SparkSession, shop: SparkOffice, branch: SparkOffice
+) -> None:
+    branch.create("sales")
+    branch.send("sales", [b"a"])
+    options = {
+        "url": f"{shop.url},{branch.url}",
+        "tokenFile": f"{shop.token_file},{branch.token_file}",
+    }
+    with (
+        BulkHttp(shop.url, token_file=str(shop.token_file)) as http,
+        LiveTables(http, options) as tables,
+    ):
+        statement = (
+            "select a.queue_manager, posthouse.bravo.sales.queue_manager, count(*)"
+            " from posthouse.alpha.sales a cross join posthouse.Bravo.Sales group by 1, 2"
+        )
+        assert answer(spark, tables, statement) == [("ALPHA", "BRAVO", 3)]
+        small = small_answer(statement, tables)
+        assert [column.to_pylist() for column in small.columns] == [["ALPHA"], ["BRAVO"], [3]]
+        inner = (
+            "select (select count(*) from posthouse.alpha.`sales;journal`),"
+            " (select count(*) from posthouse.bravo.`system$;deadletter`)"
+        )
+        assert answer(spark, tables, inner) == [(1, 0)]
+        shown = answer(spark, tables, "show tables in posthouse.bravo")
+        assert ("posthouse.bravo", "sales", "BRAVO\\private$\\sales") in shown  # others of tests
+        assert small_answer("show tables in posthouse.bravo", tables).num_rows == len(shown)
+        both = {row[0] for row in answer(spark, tables, "show tables in posthouse")}
+        assert both == {"posthouse.alpha", "posthouse.bravo"}
+        assert not both & {row[0] for row in answer(spark, tables, "show tables")}
+        for name in ("posthouse.bravo.sale", "posthouse.charlie.sales", "other.alpha.sales"):
+            with pytest.raises(InvalidParameter, match="there is no table"):
+                sql(spark, f"select * from {name}", tables)
+
+
+def test_two_managers_of_one_name_are_no_catalog(shop: SparkOffice) -> None:
+    options = {"url": f"{shop.url},{shop.url}/", "tokenFile": str(shop.token_file)}
+    with (
+        BulkHttp(shop.url, token_file=str(shop.token_file)) as http,
+        LiveTables(http, options) as tables,
+        pytest.raises(InvalidParameter, match="both have the name alpha"),
+    ):
+        tables.find("posthouse.alpha", "sales")
 
 
 def test_a_queue_manager_is_not_asked_for_what_is_not_named(

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from posthouse.cli import main
-from posthouse.client.admin_http import BulkHttp
+from posthouse.cli.pipelines import watch
+from posthouse.client import arrow_read
+from posthouse.client.admin_http import BulkHttp, segment
+from posthouse.client.arrow_read import PlannedQueue
+from posthouse.client.errors import ServerUnreachable
 from posthouse.spark.watching.delivery import Delivery
-from posthouse.spark.watching.observations import Alarm
+from posthouse.spark.watching.observations import Alarm, Look, QueueSample
 from posthouse.spark.watching.rules_file import Targets
 from posthouse.spark.watching.sampling import Sampler
 from tests.process.spark_office import SparkOffice, path_of
@@ -80,6 +86,28 @@ def test_a_look_shows_counts_ages_and_what_is_new(
     assert str(sent)
 
 
+def test_a_message_moved_to_a_subqueue_and_back_is_a_second_row(
+    office: SparkOffice, queue: Callable[..., str], http: BulkHttp
+) -> None:
+    """It becomes available again, with a new lookup id (docs/spark-guarantees.md)."""
+    path = path_of(queue())
+    office.qm.queue(path).send(b"a", recoverable=True)
+
+    def seen(after: int) -> list[dict[str, Any]]:
+        (plan,) = arrow_read.plan(http, [PlannedQueue(path, after=after)]).queues
+        columns = ("lookup_id", "id", "move_count")
+        batches = arrow_read.read(http, plan.queue, after, plan.end, columns)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    (first,) = seen(0)
+    for source, target in ((path, f"{path};retry"), (f"{path};retry", path)):
+        body = {"where": "priority >= 0", "to": target}
+        assert http.call("POST", f"/queues/{segment(source)}/move", body)["done"] == 1
+    (second,) = seen(first["lookup_id"])
+    assert (second["id"], second["move_count"]) == (first["id"], 2)
+    assert seen(second["lookup_id"]) == []
+
+
 def test_an_answer_is_known_by_its_correlation(
     office: SparkOffice, queue: Callable[..., str], http: BulkHttp
 ) -> None:
@@ -91,6 +119,34 @@ def test_an_answer_is_known_by_its_correlation(
     target.send(b"answer", correlation=bytes.fromhex(request.id))
     (answer,) = sampler.look().messages
     assert (answer.correlation, request.correlation) == (request.id, "")
+
+
+class CutHttp(BulkHttp):
+    """The connection is cut when messages of a queue are read, once."""
+
+    cut_at = ""
+
+    def read_arrow(self, path: str, *, constants: bool = False) -> Iterator[Any]:
+        if self.cut_at and self.cut_at in path:
+            self.cut_at = ""
+            raise ServerUnreachable("the line is cut")
+        return super().read_arrow(path, constants=constants)
+
+
+def test_a_look_that_fails_at_a_later_queue_loses_nothing(
+    office: SparkOffice, queue: Callable[..., str]
+) -> None:
+    names = [queue(), queue()]
+    for name in names:
+        office.qm.queue(path_of(name)).send(b"new")
+    with CutHttp(office.url, token_file=str(office.token_file)) as http:
+        sampler = Sampler(http, [path_of(name) for name in names])
+        http.cut_at = names[1]
+        with pytest.raises(ServerUnreachable):
+            sampler.look()
+        seen = sampler.look().messages
+        assert [one.queue.rpartition("\\")[2] for one in seen] == names
+        assert sampler.look().messages == ()
 
 
 def test_an_alarm_goes_everywhere(
@@ -158,6 +214,23 @@ def test_the_command_looks_and_alarms(
         assert json.loads(line)["rule"] == "old"
     assert name in page.read_text(encoding="utf-8")
     assert list(json.loads((tmp_path / "known.json").read_text())) == ["strangers"]
+    (tmp_path / "known.json").write_text("[7", encoding="utf-8")
+    assert main.run([*words, *access]) == 1
+    (problem,) = capsys.readouterr().err.splitlines()
+    assert "known.json" in problem
     file.write_text("queues = 7", encoding="utf-8")
     assert main.run([*words, *access]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("every_s", "refreshed"), [(2.5, ["3"]), (0, [])])
+def test_a_page_that_is_open_follows_the_watch(
+    tmp_path: Path, every_s: float, refreshed: list[str]
+) -> None:
+    seen = Look(1_700_000_000.0, (QueueSample("A\\private$\\orders", 3, 1_699_999_990.0),))
+    page = tmp_path / "page.html"
+    watch._write_page(page, seen, [], every_s)
+    html = page.read_text(encoding="utf-8")
+    assert re.findall(r'http-equiv="refresh" content="(\d+)"', html) == refreshed
+    assert "As of 2023-11-14 22:13:20 UTC" in html
+    assert "private$\\orders" in html

@@ -12,8 +12,17 @@ from typing import Any
 import pytest
 
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.watching import rules
 from posthouse.spark.watching.observations import Alarm, Look, QueueSample, SeenMessage
-from posthouse.spark.watching.rules import BacklogSlope, Unanswered, matches, slope
+from posthouse.spark.watching.rules import (
+    BacklogSlope,
+    DeadLetters,
+    OldestAge,
+    Seconds,
+    Unanswered,
+    matches,
+    slope,
+)
 from posthouse.spark.watching.rules_file import plan_of
 from tests.conftest import Dose
 
@@ -216,11 +225,39 @@ def test_an_alarm_ends_and_is_repeated_while_it_lasts() -> None:
 
 
 def test_an_answer_that_was_seen_before_its_request_counts() -> None:
-    rule = Unanswered("answers", ["*"], 10.0)
+    rule = Unanswered(name="answers", queues=["*"], within=Seconds(10.0))
     answer = SeenMessage(ANSWERS, "b", 1.0, 1.0, correlation="a")
     request = SeenMessage(REQUESTS, "a", 1.0, 1.0, wants_answer=True)
     assert list(rule.look(Look(1.0, (), (answer, request)))) == []
     assert list(rule.look(Look(100.0))) == []
+
+
+def test_alarms_of_subjects_that_are_gone_are_forgotten() -> None:
+    """Queues that were deleted, clusters and requests that are over: none is kept for ever."""
+    old = OldestAge(name="old", queues=["*"], over=Seconds(1.0), repeat=Seconds(60.0))
+    dead = DeadLetters(name="dead", repeat=Seconds(60.0))
+    open_request = Unanswered(name="a", queues=["*"], within=Seconds(1.0), repeat=Seconds(60.0))
+    for second in range(0, 6000, 10):
+        letter = SeenMessage(".;deadletter", "x", second, second, destination=f"d{second}")
+        request = SeenMessage(REQUESTS, f"r{second}", second, second, wants_answer=True)
+        queue = QueueSample(f"q{second}", 1, second - 100.0)
+        for rule in (old, dead, open_request):
+            list(rule.look(Look(float(second), (queue,), (letter, request))))
+    assert (len(old._condition.raised), len(dead._raised)) == (13, 13)
+    assert len(open_request._condition.raised) == len(open_request._open) - 1, "they last"
+
+
+def test_a_rule_keeps_a_bounded_number_of_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "KEPT_MAX", 20)
+    dead = DeadLetters(name="dead")
+    requests = Unanswered(name="a", queues=["*"], within=Seconds(1.0))
+    for second in range(100):
+        letter = SeenMessage(".;deadletter", "x", second, second, destination=f"d{second}")
+        request = SeenMessage(REQUESTS, f"r{second}", second, second, wants_answer=True)
+        for rule in (dead, requests):
+            list(rule.look(Look(float(second), (), (letter, request))))
+    assert len(dead._raised) == len(dead._came) == 20
+    assert len(requests._condition.raised) <= len(requests._open) == 20
 
 
 def test_known_senders_are_remembered() -> None:
@@ -234,7 +271,9 @@ def test_known_senders_are_remembered() -> None:
 
 
 def test_growth_is_judged_over_its_whole_time() -> None:
-    rule = BacklogSlope("growth", ["*"], 1.0, 100.0, 10)
+    rule = BacklogSlope(
+        name="growth", queues=["*"], per_second=1.0, within=Seconds(100.0), least=10
+    )
 
     def at(second: float, messages: int) -> int:
         return len(list(rule.look(Look(second, (QueueSample(ORDERS, messages, 0.0),)))))

@@ -399,7 +399,7 @@ def bytes_on(disk: SimDisk) -> int:
     return sum(map(disk.size, disk.names()))
 
 
-@pytest.mark.parametrize("batch", [1, 40, 800])
+@pytest.mark.parametrize("batch", [1, 7, 40, 800])
 @pytest.mark.parametrize("in_order", [True, False])
 def test_an_emptied_store_gives_its_disk_back(batch: int, in_order: bool) -> None:
     """Tolerated garbage, the segment written to and big checkpoints: none of it stays for long."""

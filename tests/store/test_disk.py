@@ -102,20 +102,11 @@ def test_negative_place_is_a_bug(disk: Disk, place: int) -> None:
     for call in (
         lambda: file.write([b"x"], place),
         lambda: file.read(place, 1),
-        lambda: file.read_now(place, 1),
         lambda: file.truncate(place),
     ):
         with pytest.raises(AssertionError):
             call()
     assert file.size() == 0
-
-
-def test_read_now_gives_all_or_none(disk: Disk) -> None:
-    put(disk, "a", b"0123456789")
-    file = disk.open("a")
-    assert file.read_now(2, 3) in (b"234", None)
-    assert file.read_now(8, 100) in (b"89", None)
-    assert file.read_now(50, 1) in (b"", None)
 
 
 def test_truncate_cuts_and_grows_with_zeros(disk: Disk) -> None:

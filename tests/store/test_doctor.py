@@ -11,7 +11,7 @@ from posthouse.sim import SimDisk
 from posthouse.store.doctor import check
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION
-from posthouse.store.index import unpack_index
+from posthouse.store.index import finished, unpack_index
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 from tests.store.faults.harness import records
@@ -138,9 +138,9 @@ def test_an_index_that_contradicts_its_segment_is_named() -> None:
     store = rig.store
     assert isinstance(store, LogStore)
     segment = store.ledger.segments[int(name[:8])]
-    index = unpack_index(files[name], segment.number, segment.generation)
+    index = finished(unpack_index(files[name], segment.number, segment.generation))
     index.numbers[index.kinds.index(MESSAGE)] += 1
-    files[name] = b"".join(index.parts(segment.generation))
+    files[name] = b"".join(finished(index.parts(segment.generation)))
     (problem,) = check(read_only(files)).problems
     assert (problem.file, problem.offset) == (name, 0)
 

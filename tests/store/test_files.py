@@ -47,3 +47,25 @@ def test_a_file_that_is_read_or_not_yet_synced_stays_open() -> None:
     rig.check_packets()
     store.close()
     assert all(segment.file is None for segment in store.ledger.segments.values())
+
+
+def test_a_file_that_is_pinned_stays_open_while_others_come_and_go() -> None:
+    """Everything is synced, so that the pin alone keeps it."""
+    rig = Rig(LogStore(SimDisk(), SETTINGS))
+    numbers = []
+    for _ in range(60):
+        numbers.append(rig.send())
+        rig.keep()
+        rig.store.tidy()
+    store = rig.store
+    assert isinstance(store, LogStore)
+    place = store.ledger.positions.get(numbers[0])
+    assert place is not None
+    segment, file = store.pinned(place.segment)
+    for number in numbers[1:]:
+        assert store.read(number) == packet_of(number)
+    assert segment.file is file
+    store.unpin(place.segment)
+    for number in numbers[1:]:
+        store.read(number)
+    assert segment.file is None

@@ -83,7 +83,7 @@ def test_endings_in_a_row_weigh_what_each_of_them_does(
     assert weights(runs) == weights(singles)
     assert runs.dead_bytes == singles.dead_bytes
     assert runs.segments[3].needs == singles.segments[3].needs
-    assert runs.positions.dump() == singles.positions.dump()
+    assert runs.positions.share() == singles.positions.share()
 
 
 @given(

@@ -251,14 +251,6 @@ class AskedDisk(SimDisk):
         return super().free_space()
 
 
-def test_reading_works_where_the_page_is_not_cached() -> None:
-    disk = SimDisk(cold_reads=1.0)
-    rig = rig_on(disk)
-    number = rig.send()
-    rig.flush()
-    assert rig.store.read(number) == packet_of(number)
-
-
 class Interrupting(SimDisk):
     """Lets another thread in just before a file is created."""
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posthouse.engine.ledger.effects import Unreadable
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.log import LogStore
-from posthouse.store.positions import LogPosition
-from posthouse.store.read import GAP_MAX, RUN_MAX, follows
+from posthouse.store.positions import PlaceColumns
+from posthouse.store.read import GAP_MAX, RUN_MAX, runs_of
 from posthouse.store.settings import StoreSettings
 from tests.store.rig import Rig, packet_of, sender_of
 
@@ -26,9 +30,8 @@ def filled(disk: SimDisk, count: int = 60) -> tuple[Rig, list[int]]:
     return rig, numbers
 
 
-@pytest.mark.parametrize("cold", [0.0, 1.0])
-def test_many_packets_come_in_the_order_asked_for(cold: float) -> None:
-    rig, numbers = filled(SimDisk(cold_reads=cold))
+def test_many_packets_come_in_the_order_asked_for() -> None:
+    rig, numbers = filled(SimDisk())
     for order in (numbers, numbers[::-1], numbers[::3], [numbers[0]] * 3, []):
         found = [(sender_of(number), packet_of(number, 200)) for number in order]
         assert rig.store.read_many(order) == found
@@ -91,16 +94,45 @@ def test_a_read_that_the_disk_refuses_concerns_that_packet_only(many: bool) -> N
 @pytest.mark.parametrize(
     ("place", "near"),
     [
-        (LogPosition(1, 300, 100, False), True),
-        (LogPosition(1, 300 + GAP_MAX, 100, False), True),
-        (LogPosition(1, 301 + GAP_MAX, 100, False), False),
-        (LogPosition(1, 299, 100, False), False),
-        (LogPosition(2, 300, 100, False), False),
-        (LogPosition(1, 300, RUN_MAX - 200, False), True),
-        (LogPosition(1, 300, RUN_MAX - 199, False), False),
+        ((1, 300, 100), True),
+        ((1, 300 + GAP_MAX, 100), True),
+        ((1, 301 + GAP_MAX, 100), False),
+        ((1, 299, 100), False),
+        ((2, 300, 100), False),
+        ((0, 0, 0), False),
+        ((1, 300, RUN_MAX - 200), True),
+        ((1, 300, RUN_MAX - 199), False),
     ],
 )
-def test_what_may_be_read_together(place: LogPosition, near: bool) -> None:
-    assert (
-        follows([LogPosition(1, 100, 100, False), LogPosition(1, 200, 100, False)], place) is near
+def test_what_may_be_read_together(place: tuple[int, int, int], near: bool) -> None:
+    places = [(1, 100, 100), (1, 200, 100), place]
+    runs = list(runs_of(columns(places)))
+    assert runs == ([columns(places)] if near else [columns(places[:2]), columns([place])])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 2]),
+            st.sampled_from([0, 100, 200, 300, 9000]),
+            st.sampled_from([100, 200, RUN_MAX // 2]),
+        ),
+        min_size=1,
     )
+)
+def test_runs_are_all_records_in_order_and_each_can_be_read_at_once(
+    places: list[tuple[int, int, int]],
+) -> None:
+    runs = list(runs_of(columns(places)))
+    assert [place for run in runs for place in zip(*run, strict=True)] == places
+    for run in runs:
+        ends = [offset + size for _, offset, size in zip(*run, strict=True)]
+        assert len(set(run.segments)) == 1
+        assert len(ends) == 1 or ends[-1] - run.offsets[0] <= RUN_MAX
+        for end, begin in zip(ends, run.offsets[1:], strict=False):
+            assert end <= begin <= end + GAP_MAX
+
+
+def columns(places: list[tuple[int, int, int]]) -> PlaceColumns:
+    """These places, of segment, offset and size."""
+    return PlaceColumns(*[array("I", column) for column in zip(*places, strict=True)])

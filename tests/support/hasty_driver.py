@@ -19,8 +19,8 @@ class HastyDriver(WatchedDriver):
     def end_turn(self) -> int:
         """Releases without waiting for a sync."""
         position = super().end_turn()
-        while self.hasty and self._outbox:
-            _, release, value = self._outbox.popleft()
+        while self.hasty and self.outbox:
+            _, release, value = self.outbox.popleft()
             release(value)
         return position
 

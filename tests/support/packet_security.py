@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posthouse.wire.packet.optional import Security
+from posthouse.wire.packet.optional_headers import Security
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.protection import with_protection
 
@@ -19,7 +19,7 @@ def changed(packet: bytes, body: bytes | None = None, **fields: object) -> bytes
     assert view.security is not None
     assert view.properties is not None
     security = view.security._replace(**fields)  # type: ignore[arg-type]
-    return with_protection(packet, view.glance, security, view.properties, body)
+    return with_protection(packet, view.summary, security, view.properties, body)
 
 
 def with_flags(packet: bytes, **flags: int) -> bytes:

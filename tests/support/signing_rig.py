@@ -13,7 +13,7 @@ from posthouse.model.message_values import AES_PROVIDER, PrivacyLevel
 from posthouse.model.names import PrivateName
 from posthouse.security.message_security import MessageSecurity
 from posthouse.security.sids import make_sid
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 from tests.security.key_ring import MemoryRing, certificate, private_key, provider_key
 from tests.support.answer_rig import AnswerRig
 
@@ -50,7 +50,7 @@ class SigningRig(AnswerRig):
         packet = self.asking(
             destination_queue_format_name=name, privacy_level=PrivacyLevel.ADVANCED, **attributes
         )
-        return self.far.seal(packet, glance(packet), 0)
+        return self.far.seal(packet, summarize(packet), 0)
 
     def flags(self) -> list[int]:
         rows = [self.manager.messages.row(n) for _, n in self.queue("orders").state.order.forward()]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import DeliveryGuarantee, Message, TxSequenceId
 from posthouse.wire.packet.batch import Batch, split
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import patch, stamp
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.sequence_places import placed
 
 from .strategies import messages
@@ -46,7 +46,7 @@ def test_batches_have_all_packets_in_order_as_each_is_seen(
                 packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))
             packets.append(bytes(packet))
     try:
-        looks = [glance(packet) for packet in packets]
+        looks = [summarize(packet) for packet in packets]
     except RemoteProtocolError:
         with pytest.raises(RemoteProtocolError):
             split(packets)
@@ -77,7 +77,7 @@ def test_a_batch_is_stamped_as_each_of_its_packets(
         whole, reach_before = batch.packets, batch.head.time_to_reach_queue
         batch.stamp(OURS, ordinals, 1234, reach, number)
         for before, after, ordinal in zip(whole, batch.packets, ordinals, strict=True):
-            limited = min(glance(before).time_to_reach_queue, reach)
+            limited = min(summarize(before).time_to_reach_queue, reach)
             expected = patch(before, time_to_reach_queue=limited)
             assert after == stamp(
                 expected,
@@ -151,7 +151,7 @@ def test_a_client_that_sends_nothing_makes_no_batch() -> None:
 
 def test_a_single_message_is_a_batch_as_its_packet_has_it() -> None:
     packet = packet_of(body=b"alone")
-    seen = glance(packet)
+    seen = summarize(packet)
     batch = Batch.of(packet)
     assert (batch.packets, batch.looks, batch.ordinals) == ([packet], [seen], (seen.ordinal,))
     assert Batch.of(packet, seen._replace(ack_flags=3)).head.ack_flags == 3

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import MalformedPacket, QueueNotFound, RemoteProtocolError
 from posthouse.wire.frames import frames, payloads
+from posthouse.wire.frames.message_columns import Found, encode_message_lists
 
 STRUCTURES: dict[int, payloads.Payload] = {
     frames.HELLO: payloads.Hello(1, bytes(16), "test"),
@@ -112,12 +113,12 @@ def test_the_layout_of_messages_is_fixed() -> None:
 def test_messages_of_the_engine_are_packed_the_same(sender: bytes) -> None:
     messages = [message._replace(sender=sender) for message in MESSAGES]
     assert any(message.marks for message in messages)
-    reads: list[frames.Found] = [
+    reads: list[Found] = [
         (99, m[0], 98, m[6], m[3], m[1], m[4], m[5], m[2], m[7] | m[8] << 8, sender)
         for m in messages
     ]
     packets = [message.packet for message in messages]
-    assert frames.encode_message_lists(9, reads, packets) == frames.encode_messages(9, messages)
+    assert [frames.encode_messages(9, messages)] == encode_message_lists(9, reads, packets)
 
 
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=20))
@@ -313,3 +314,109 @@ def test_a_send_in_parts_is_the_whole_one() -> None:
     parts = frames.encode_send_parts(5, 7, 3, 11, packets)
     assert b"".join(parts) == frames.encode_send(5, 7, 3, 11, packets)
     assert parts[1] is packets[0]
+
+
+# -- large answers
+
+
+def large_frame(count: int = 3, size: int = 100_000) -> tuple[bytes, list[frames.Delivered]]:
+    messages = [
+        MESSAGES[0]._replace(lookup_id=n, sender=b"sid", packet=bytes([n]) * size)
+        for n in range(count)
+    ]
+    return frames.encode_messages(7, messages), messages
+
+
+def read_by_room(splitter: frames.Splitter, stream: bytes, step: int) -> list[frames.Frame]:
+    """Bytes as a socket brings them: into the room that the splitter has, if it has any."""
+    found, at = [], 0
+    while at < len(stream):
+        room = splitter.room()
+        if room is None:
+            data: bytes | memoryview = stream[at : at + step]
+        else:
+            some = stream[at : at + min(step, len(room))]
+            room[: len(some)] = some
+            data = room[: len(some)]
+        at += len(data)
+        found += splitter.feed(data)
+    return found
+
+
+@pytest.mark.parametrize("step", [1, 9, 4_096, 70_000, 1 << 20])
+def test_a_large_answer_is_read_into_one_buffer(step: int) -> None:
+    stream, messages = large_frame() if step > 9 else large_frame(1, 70_000)
+    small = frames.encode_ended(8, 5)
+    found = read_by_room(frames.Splitter(), small + stream + small + stream, step)
+    assert [(one.kind, one.request) for one in found] == [
+        (frames.ENDED, 8),
+        (frames.MESSAGES, 7),
+        (frames.ENDED, 8),
+        (frames.MESSAGES, 7),
+    ]
+    for answer in (found[1], found[3]):
+        assert frames.decode(answer.kind, answer.payload) == messages
+
+
+def test_packets_of_a_large_answer_are_not_copied() -> None:
+    """One buffer from the socket to whom looks at a body: each packet is a part of it."""
+    stream, messages = large_frame()
+    (answer,) = read_by_room(frames.Splitter(), stream, 65_536)
+    assert isinstance(answer.payload, memoryview)
+    buffer = answer.payload.obj
+    delivered = frames.decode_messages(answer.payload)
+    for one, sent in zip(delivered, messages, strict=True):
+        assert isinstance(one.packet, memoryview)
+        assert one.packet.obj is buffer
+        assert one.packet.readonly
+        assert (one.sender, bytes(one.packet)) == (b"sid", sent.packet)
+
+
+def test_bytes_after_a_large_answer_that_were_read_elsewhere_are_kept() -> None:
+    stream, messages = large_frame(1)
+    splitter = frames.Splitter()
+    assert splitter.feed(stream[:70_000]) == []
+    assert splitter.room() is not None
+    assert splitter.pending == 70_000
+    answer, ended = splitter.feed(stream[70_000:] + frames.encode_ended(8, 5))
+    assert frames.decode(answer.kind, answer.payload) == messages
+    assert ended.kind == frames.ENDED
+
+
+def test_many_small_messages_are_cut_out_of_their_frame() -> None:
+    """A view of each would cost the reader of 100 small ones more than the copies do."""
+    stream, messages = large_frame(100, 1_000)
+    (answer,) = read_by_room(frames.Splitter(), stream, 65_536)
+    delivered = frames.decode_messages(answer.payload)
+    assert delivered == messages
+    assert {type(one.packet) for one in delivered} == {bytes}
+
+
+def test_large_requests_have_no_room_of_their_own() -> None:
+    splitter = frames.Splitter()
+    splitter.feed(frames.encode_send(3, 1, 0, 0, [b"x" * 200_000])[:100_000])
+    assert splitter.room() is None
+
+
+def test_large_packets_of_an_answer_are_written_as_they_are() -> None:
+    stream, messages = large_frame(2)
+    reads = [
+        (
+            0,
+            *m[:1],
+            0,
+            m.priority,
+            m.message_class,
+            *m[1:2],
+            m.aborts,
+            m.moves,
+            m.last_move,
+            m.flags | m.marks << 8,
+            m.sender,
+        )
+        for m in messages
+    ]
+    packets = [m.packet for m in messages]
+    parts = encode_message_lists(7, reads, packets)
+    assert b"".join(parts) == stream
+    assert all(any(part is packet for part in parts) for packet in packets)

@@ -11,7 +11,7 @@ from posthouse.model.errors import IllegalPropertyValue, MalformedPacket, Remote
 from posthouse.model.names import ELEMENTS_MAX, DistributionListName, PublicName, parse_format_name
 from posthouse.wire.layout import Reader
 from posthouse.wire.packet.headers import SecurityFlags
-from posthouse.wire.packet.optional import (
+from posthouse.wire.packet.optional_headers import (
     MultiQueue,
     Provider,
     Security,

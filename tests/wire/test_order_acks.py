@@ -28,9 +28,9 @@ from posthouse.wire.binary.order_acks import (
     read_order_ack,
 )
 from posthouse.wire.binary.stream import PacketKind, packet_kind
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import INFINITE, BaseFlags
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 
 from .strategies import U32
 from .vectors import DESTINATION, SESSION, SOURCE, TRANSACTIONAL, edited, resized, with_base_flags
@@ -110,7 +110,7 @@ def test_a_direct_order_queue_is_written_as_the_grammar_has_it(address: str, tex
         assert packet[66 : 66 + len(raw)] == raw
         assert packet[32:48] == bytes(16)
         assert Packet(packet).user_flags.destination_type == 7
-        assert glance(packet).packet_size == len(packet)
+        assert summarize(packet).packet_size == len(packet)
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.17/1", "MS-MQQB 2.2.4/2", "MS-MQQB 2.2.5/2")
@@ -126,7 +126,7 @@ def test_acknowledgments_ask_for_nothing(destination: OrderQueue) -> None:
         assert read.base.time_to_reach_queue == INFINITE
         code = read.user_flags.destination_type
         assert read.user.flags == 1 << 21 | code << 10 | delivery << 5
-        assert (read.label, read.body_type, read.glance.ack_flags) == ("QM Ordering Ack", 0, 0)
+        assert (read.label, read.body_type, read.summary.ack_flags) == ("QM Ordering Ack", 0, 0)
         assert len(read.body) == 0x24
         assert (read.administration_queue, read.response_queue) == (None, None)
         assert read.identifier == (SOURCE, 77)

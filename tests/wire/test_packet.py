@@ -11,8 +11,8 @@ from posthouse.model.errors import RemoteProtocolError, Truncated
 from posthouse.model.message import MessageId, TxSequenceId
 from posthouse.model.names import PrivateName, PublicName, parse_format_name
 from posthouse.wire.packet.headers import SessionHeader
-from posthouse.wire.packet.optional import Soap
-from posthouse.wire.packet.packet import Packet, glance, is_encrypted
+from posthouse.wire.packet.optional_headers import Soap
+from posthouse.wire.packet.packet import Packet, is_encrypted, summarize
 
 from .vectors import (
     DESTINATION,
@@ -178,14 +178,14 @@ def test_absent_headers_are_none_and_their_values_empty() -> None:
     assert packet.connector_guid == bytes(16)
 
 
-def test_a_glance_taken_before_is_used() -> None:
-    seen = glance(MINIMAL)
-    assert Packet(memoryview(MINIMAL), seen).glance is seen
+def test_a_summary_taken_before_is_used() -> None:
+    seen = summarize(MINIMAL)
+    assert Packet(memoryview(MINIMAL), seen).summary is seen
 
 
 @pytest.mark.parametrize("packet", [SOAP, TRACED, MULTIPLE], ids=["soap", "traced", "multiple"])
 def test_every_cut_of_the_headers_behind_the_body_is_refused(packet: bytes) -> None:
-    seen = glance(packet)
+    seen = summarize(packet)
     for size in range(seen.body_at + seen.body_size, len(packet) - 1):
         with pytest.raises(RemoteProtocolError):
             Packet(resized(packet[:size])).check()
@@ -203,8 +203,8 @@ def test_damage_behind_the_body_is_found_by_the_part_that_has_it() -> None:
 def read_all(data: bytes) -> None:
     packet = Packet(data)
     packet.check()
-    assert len(packet.body) == packet.glance.body_size
-    assert len(packet.extension) == packet.glance.extension_size
+    assert len(packet.body) == packet.summary.body_size
+    assert len(packet.extension) == packet.summary.extension_size
     assert packet.label is not None
 
 
@@ -217,7 +217,7 @@ def test_any_flags_and_bytes_are_read_or_refused(data: bytes, base: int, user: i
 
 @each_message
 def test_every_changed_byte_gives_a_packet_or_a_protocol_error(packet: bytes) -> None:
-    body = Packet(packet).glance.body_at
+    body = Packet(packet).summary.body_at
     for at in [*range(min(body, len(packet))), *range(max(body, len(packet) - 180), len(packet))]:
         for value in (0, 1, 0x7F, 0xFF, packet[at] ^ 0x80):
             with suppress(RemoteProtocolError):

@@ -6,7 +6,7 @@ import pytest
 
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
-from posthouse.wire.packet.packet import Packet, drop_session_header, glance, patch, stamp
+from posthouse.wire.packet.packet import Packet, drop_session_header, patch, stamp, summarize
 
 from .vectors import (
     MINIMAL,
@@ -32,7 +32,7 @@ def changed(before: bytes, after: bytes) -> set[int]:
 @each_message
 def test_stamp_sets_identity_and_time(packet: bytes) -> None:
     stamped = stamp(packet, source_guid=OURS, ordinal=0xAABBCCDD, sent_time=0x01020304)
-    seen = glance(stamped)
+    seen = summarize(stamped)
     assert (seen.source_guid, seen.ordinal, seen.sent_time) == (OURS, 0xAABBCCDD, 0x01020304)
     security = seen.security_at
     allowed = {*range(16, 32), *range(52, 60), *range(security, security + 2)}
@@ -68,8 +68,8 @@ def test_stamp_refuses_garbage() -> None:
         stamp(b"garbage", source_guid=OURS, ordinal=1, sent_time=2)
 
 
-def test_a_glance_taken_before_saves_one() -> None:
-    seen = glance(USER_MESSAGE)
+def test_a_summary_taken_before_saves_one() -> None:
+    seen = summarize(USER_MESSAGE)
     stamped = stamp(USER_MESSAGE, source_guid=OURS, ordinal=1, sent_time=2, seen=seen)
     assert stamped == stamp(USER_MESSAGE, source_guid=OURS, ordinal=1, sent_time=2)
     assert patch(USER_MESSAGE, hop_count=3, seen=seen) == patch(USER_MESSAGE, hop_count=3)
@@ -83,7 +83,7 @@ def test_patch_of_nothing_changes_nothing(packet: bytes) -> None:
 @each_message
 def test_patch_sets_the_time_to_reach_the_queue(packet: bytes) -> None:
     patched = patch(packet, time_to_reach_queue=0x01020304)
-    assert glance(patched).time_to_reach_queue == 0x01020304
+    assert summarize(patched).time_to_reach_queue == 0x01020304
     assert changed(packet, patched) <= set(range(12, 16))
 
 

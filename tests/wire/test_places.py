@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.sequence_places import Finder, place_of, placed, transaction_header_at
 
 GUID = bytes(range(16))
@@ -59,7 +59,7 @@ def test_headers_are_found_where_a_look_finds_them(many: list[dict[str, Any]]) -
     finder = Finder()
     for attributes in many:
         packet = message(attributes)
-        seen = glance(packet)
+        seen = summarize(packet)
         finder.look(packet)
         assert finder.transaction_at == transaction_header_at(packet) == seen.transaction_at
         assert finder.privacy_at == (0 if seen.security_at else seen.properties_at + 40)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from posthouse.model.message import Message, TxSequenceId
 from posthouse.model.names import PrivateName
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.renaming import with_private_administration
 
 OWN, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -38,9 +38,9 @@ def test_only_the_administration_queue_changes(
         acknowledgements_requested=5,
     )
     packet = serialize(message)
-    renamed = with_private_administration(packet, glance(packet), OWN, 0x99)
+    renamed = with_private_administration(packet, summarize(packet), OWN, 0x99)
     Packet(renamed).check()
-    assert len(renamed) == glance(renamed).packet_size
+    assert len(renamed) == summarize(renamed).packet_size
     found = deserialize(renamed)
     assert found.administration_queue_format_name == str(PrivateName(OWN, 0x99))
     assert (found.body, found.label) == (body, label)
@@ -63,7 +63,7 @@ def test_a_transactional_packet_with_a_list_stays_whole(direct: bool) -> None:
         tracing_queue_identifier=OTHER,
     )
     packet = serialize(message)
-    renamed = with_private_administration(packet, glance(packet), OWN, 1)
+    renamed = with_private_administration(packet, summarize(packet), OWN, 1)
     before, after = Packet(packet), Packet(renamed)
     after.check()
     assert after.transaction == before.transaction

@@ -153,7 +153,7 @@ def test_label_length_counts_units_with_the_nul(label: str, units: int) -> None:
     packet = packet_of(label=label)
     assert packet.properties is not None
     assert packet.properties.label_length == units
-    assert packet.glance.label_size == 2 * units
+    assert packet.summary.label_size == 2 * units
     assert packet.label == label
 
 
@@ -261,7 +261,7 @@ def test_address_is_the_host_of_the_queue_and_zero_for_a_direct_name(
     packet = packet_of(
         destination_queue_format_name=name, destination_queue_manager_identifier=QUEUE
     )
-    assert packet.glance.address_guid == address
+    assert packet.summary.address_guid == address
     assert str(packet.destination_queue).startswith(name[:20])
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from posthouse.model.guids import parse_guid
 from posthouse.wire.binary.order_acks import Origin
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.mime_parts import read_parts, write_parts
@@ -137,8 +137,8 @@ def resent(name: str) -> SrmpRequest:
     stream = read_envelope(example(name).parts.envelope).stream
     receipts_to = "" if stream is None else stream.send_receipts_to or ""
     packet = received(name)
-    plain = without_srmp(packet, glance(packet))
-    return srmp_of(plain, glance(plain), SrmpContext(receipts_to))
+    plain = without_srmp(packet, summarize(packet))
+    return srmp_of(plain, summarize(plain), SrmpContext(receipts_to))
 
 
 def test_every_example_is_looked_at() -> None:
@@ -220,7 +220,7 @@ def test_our_stream_receipts_differ_only_where_the_document_allows(number: int) 
     stream_id, guid, sequence_id, last = message.stream_receipt
     origin = Origin(message.source_guid, message.ordinal, message.sent_at)
     data = stream_receipt(stream_id, guid, sequence_id, last, f"DIRECT={message.to}", origin)
-    request = srmp_of(data, glance(data), SrmpContext(""))
+    request = srmp_of(data, summarize(data), SrmpContext(""))
     assert dict(request.fields)["Content-Type"] == theirs.content_type == "text/xml"
     assert difference(theirs.parts.envelope, request.payload) == NO_HASH | {
         "Msmq/App": ("0", None),

@@ -17,11 +17,11 @@ from posthouse.model.message import (
     DeliveryGuarantee,
     Message,
 )
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import INFINITE, PACKET_SIZE_MAX, SecurityFlags
 from posthouse.wire.packet.message import deserialize
-from posthouse.wire.packet.optional import Security
+from posthouse.wire.packet.optional_headers import Security
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.mime_parts import Parts, read_parts, write_parts
@@ -107,7 +107,7 @@ def test_an_envelope_with_a_byte_order_mark_is_kept_without_it() -> None:
 def test_the_packet_says_that_it_came_over_http() -> None:
     data = packet(simple(), b"x" * 999)
     assert came_over_http(data)
-    plain = without_srmp(data, glance(data))
+    plain = without_srmp(data, summarize(data))
     assert not came_over_http(plain)
     assert deserialize(plain).body == b"x" * 999
 
@@ -416,4 +416,4 @@ def test_any_message_gives_a_sound_packet_or_the_proper_error(data: st.DataObjec
         message = read_envelope(bytes(xml))
         made = packet_of(message, parts._replace(envelope=bytes(xml)), head, NOW_S)
         Packet(made).check()
-        assert glance(made).packet_size == len(made)
+        assert summarize(made).packet_size == len(made)

@@ -7,9 +7,9 @@ import pytest
 from posthouse.model.message import Message, MessageId
 from posthouse.model.message_classes import ACK_RECEIVE, NACK_PURGED, ORDER_ACK
 from posthouse.wire.binary.order_acks import FinalAck, OrderAck, Origin, order_ack, order_queue_of
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.receipts import (
     StreamReceipt,
     final_stream_receipt,
@@ -39,7 +39,7 @@ def test_a_final_one_says_what_became_of_a_message(code: int) -> None:
     view = Packet(packet)
     assert (view.message_class, view.label) == (code, "a label")
     assert view.user_flags.delivery
-    found = read_stream_receipt(packet, glance(packet))
+    found = read_stream_receipt(packet, summarize(packet))
     assert found == StreamReceipt(NAME, 3, True, MessageId(GUID, 99))
 
 

@@ -29,10 +29,10 @@ from posthouse.model.message_classes import (
 )
 from posthouse.model.names import FormatName, MulticastName, parse_format_name
 from posthouse.wire.binary.order_acks import FinalAck, Origin
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import INFINITE
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import SrmpKind, SrmpMessage, kind_of
@@ -88,7 +88,7 @@ def packet(**attributes: Any) -> bytes:
 
 def sent(context: SrmpContext = CONTEXT, **attributes: Any) -> SrmpRequest:
     data = packet(**attributes)
-    return srmp_of(data, glance(data), context)
+    return srmp_of(data, summarize(data), context)
 
 
 def parts_of(request: SrmpRequest) -> Parts:
@@ -487,16 +487,16 @@ def messages(draw: st.DrawFn) -> Message:
 @given(messages())
 def test_what_we_send_arrives_with_the_same_properties(message: Message) -> None:
     before = serialize(message)
-    request = srmp_of(before, glance(before), CONTEXT)
+    request = srmp_of(before, summarize(before), CONTEXT)
     parts = parts_of(request)
     arrived = packet_of(read_envelope(parts.envelope), parts, b"POST\r\n\r\n", NOW_S)
-    after = without_srmp(arrived, glance(arrived))
+    after = without_srmp(arrived, summarize(arrived))
     expected, found = deserialize(before), deserialize(after)
     expected.final_ack_required = bool(message.acknowledgements_requested & 10) and (
         message.transaction_sequence_number > 0
     )
     assert found == expected
-    assert srmp_of(after, glance(after), CONTEXT) == request
+    assert srmp_of(after, summarize(after), CONTEXT) == request
 
 
 # -- receipts
@@ -576,7 +576,7 @@ def test_a_stream_receipt_repeats_the_name_of_the_stream() -> None:
     origin = Origin(GUID, 12, SENT_S)
     name = STREAM_ID.upper().replace("UID", "uid", 1)
     data = stream_receipt(name, SECOND, SEQUENCE_ID, 42, ADMINISTRATION, origin)
-    request = srmp_of(data, glance(data), CONTEXT)
+    request = srmp_of(data, summarize(data), CONTEXT)
     assert dict(request.fields)["Content-Type"] == "text/xml"
     found = read_envelope(request.payload)
     assert kind_of(found) is SrmpKind.STREAM_RECEIPT
@@ -595,7 +595,7 @@ def test_a_final_stream_receipt_has_both_elements(code: int, decision: str) -> N
     body = FinalAck(SEQUENCE_ID, 42, 41, SECOND, 9)
     origin = Origin(GUID, 12, SENT_S)
     data = final_stream_receipt(body, code, "the original's", STREAM_ID, ADMINISTRATION, origin)
-    found = read_envelope(srmp_of(data, glance(data), CONTEXT).payload)
+    found = read_envelope(srmp_of(data, summarize(data), CONTEXT).payload)
     assert kind_of(found) is SrmpKind.FINAL_STREAM_RECEIPT
     assert found.stream_receipt == (STREAM_ID, GUID, SEQUENCE_ID, 42)
     assert found.commitment_receipt == (SENT_S, decision, (SECOND, 9))
@@ -610,7 +610,7 @@ def forwarded(xml: bytes, body: bytes = b"body", to: str = DESTINATION) -> SrmpR
     head = f"POST /x HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\n\r\n".encode()
     parts = read_parts(kind, payload)
     data = packet_of(read_envelope(xml), parts, head, NOW_S)
-    return srmp_of(data, glance(data), CONTEXT._replace(destination=parse_format_name(to)))
+    return srmp_of(data, summarize(data), CONTEXT._replace(destination=parse_format_name(to)))
 
 
 def test_a_message_that_goes_on_has_its_own_envelope() -> None:
@@ -630,7 +630,7 @@ def test_a_bare_envelope_goes_on_bare() -> None:
     xml = envelope(path(), properties(), msmq())
     head = b"POST /x HTTP/1.1\r\ncontent-type: text/xml\r\n\r\n"
     data = packet_of(read_envelope(xml), read_parts("text/xml", xml), head, NOW_S)
-    request = srmp_of(data, glance(data), CONTEXT)
+    request = srmp_of(data, summarize(data), CONTEXT)
     assert request.payload == xml
     assert dict(request.fields)["Content-Type"] == "text/xml"
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import Message, MessageId
 from posthouse.model.names import DirectName, parse_format_name
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.message import deserialize, serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT, stamp
 from posthouse.wire.packet.renaming import with_direct_administration, with_direct_destination
 from posthouse.wire.srmp.stored_messages import (
@@ -90,12 +90,12 @@ def test_both_forms_lead_to_each_other(
     attributes: dict[str, Any], body: bytes, envelope: str
 ) -> None:
     packet = http_packet(body, envelope, **attributes)
-    read = document_form(packet, glance(packet))
-    seen = glance(read)
+    read = document_form(packet, summarize(packet))
+    seen = summarize(read)
     assert seen.body_size == 0
     assert stored_parts(read) == stored_parts(packet)
     assert stored_form(read, seen) == packet
-    assert stored_form(packet, glance(packet)) == packet
+    assert stored_form(packet, summarize(packet)) == packet
     assert document_form(read, seen) == read
 
 
@@ -106,8 +106,8 @@ def test_sent_anew_nothing_is_left_of_http(
 ) -> None:
     packet = http_packet(b"body", **attributes)
     if in_document_form:
-        packet = document_form(packet, glance(packet))
-    assert without_srmp(packet, glance(packet)) == serialize(Message(body=b"body", **attributes))
+        packet = document_form(packet, summarize(packet))
+    assert without_srmp(packet, summarize(packet)) == serialize(Message(body=b"body", **attributes))
 
 
 def test_the_flag_alone_is_dropped() -> None:
@@ -115,7 +115,7 @@ def test_the_flag_alone_is_dropped() -> None:
     packet = bytearray(plain)
     (flags,) = struct.unpack_from("<I", packet, USER_FLAGS_AT)
     struct.pack_into("<I", packet, USER_FLAGS_AT, flags | OVER_HTTP)
-    assert without_srmp(bytes(packet), glance(bytes(packet))) == plain
+    assert without_srmp(bytes(packet), summarize(bytes(packet))) == plain
     with pytest.raises(RemoteProtocolError):
         stored_parts(bytes(packet))
     with pytest.raises(RemoteProtocolError):
@@ -131,8 +131,8 @@ def test_patches_and_new_names_leave_the_headers_alone(attributes: dict[str, Any
     name = parse_format_name("DIRECT=HTTP://far/msmq/private$/a_queue")
     assert isinstance(name, DirectName)
     for renamed in (
-        with_direct_administration(packet, glance(packet), name),
-        with_direct_destination(packet, glance(packet), name),
+        with_direct_administration(packet, summarize(packet), name),
+        with_direct_destination(packet, summarize(packet), name),
     ):
         view = Packet(renamed)
         view.check()
@@ -152,7 +152,7 @@ def test_any_cut_or_change_gives_parts_or_one_error(data: st.DataObject) -> None
     struct.pack_into("<I", changed, PACKET_SIZE_AT, len(changed))
     for whole in (bytes(packet), bytes(changed)):
         try:
-            seen = glance(whole)
+            seen = summarize(whole)
             without_srmp(whole, seen)
             stored_parts(whole, seen)
             document_form(whole, seen)

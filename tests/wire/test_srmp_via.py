@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.wire.srmp.via import hops_in, sender_in, via_of, with_sender
+from posthouse.wire.srmp.forwarding_headers import hops_in, sender_in, via_of, with_sender
 
 
 @given(st.integers(1, 29))

@@ -1,1 +1,1 @@
-"""The JSON types of the API: what requests carry and answers hold."""
+"""The JSON API: types of requests and answers, and the table of routes."""

@@ -1,4 +1,4 @@
-"""The types of the API for the bindery: objects, their properties, who logs in as whom."""
+"""The types of the API for the bindery: objects, properties, logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON for answers: what could steer a terminal is escaped, however it came into a label."""
+"""Encodes JSON answers, with control characters for terminals escaped."""
 
 from __future__ import annotations
 

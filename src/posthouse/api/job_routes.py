@@ -7,7 +7,7 @@ from typing import Final
 from posthouse.api import bindery as tb
 from posthouse.api import jobs as tj
 from posthouse.api import types as t
-from posthouse.api.route import ADMINISTER, OCTETS, OPERATE, READ, Route, route
+from posthouse.api.route import ADMINISTER, LOOK, OCTETS, OPERATE, READ, Route, route
 
 _OBJECTS = "/bindery/objects"
 _OBJECT = _OBJECTS + "/{type}/{name}"
@@ -19,7 +19,7 @@ _N, _O, _P = t.Nothing, tb.ObjectParams, tb.PropertyParams
 _S, _Q, _J = tj.StationParams, tj.JobQueueParams, tj.JobParams
 
 BINDERY_ROUTES: Final[tuple[Route, ...]] = (
-    route("GET", _OBJECTS, READ, "list_objects", tb.ObjectListJson, tb.ObjectsParams),
+    route("GET", _OBJECTS, LOOK, "list_objects", tb.ObjectListJson, tb.ObjectsParams),
     route(
         "POST",
         _OBJECTS,
@@ -30,7 +30,7 @@ BINDERY_ROUTES: Final[tuple[Route, ...]] = (
         tb.ObjectCreateBody,
         status=201,
     ),
-    route("GET", _OBJECT, READ, "show_object", tb.ObjectJson, _O),
+    route("GET", _OBJECT, LOOK, "show_object", tb.ObjectJson, _O),
     route("PATCH", _OBJECT, ADMINISTER, "set_object", tb.ObjectJson, _O, tb.ObjectSetBody),
     route("DELETE", _OBJECT, ADMINISTER, "delete_object", t.Done, _O),
     route(
@@ -54,7 +54,7 @@ BINDERY_ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/bindery/ids/{id}",
-        READ,
+        LOOK,
         "show_object_of_id",
         tb.ObjectJson,
         tb.ObjectIdParams,
@@ -62,7 +62,7 @@ BINDERY_ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/bindery/access",
-        READ,
+        LOOK,
         "show_bindery_access",
         tb.BinderyAccessJson,
         tb.BinderyParams,
@@ -129,7 +129,7 @@ STATION_ROUTES: Final[tuple[Route, ...]] = (
 )
 
 QUEUE_ROUTES: Final[tuple[Route, ...]] = (
-    route("GET", "/job-queues", READ, "list_job_queues", tj.JobQueueListJson, tj.JobQueuesParams),
+    route("GET", "/job-queues", LOOK, "list_job_queues", tj.JobQueueListJson, tj.JobQueuesParams),
     route(
         "POST",
         "/job-queues",
@@ -140,16 +140,16 @@ QUEUE_ROUTES: Final[tuple[Route, ...]] = (
         tj.JobQueueCreateBody,
         status=201,
     ),
-    route("GET", _QUEUE, READ, "show_job_queue", tj.JobQueueJson, _Q),
+    route("GET", _QUEUE, LOOK, "show_job_queue", tj.JobQueueJson, _Q),
     route("PATCH", _QUEUE, OPERATE, "set_job_queue", tj.JobQueueJson, _Q, tj.JobQueueSetBody),
     route("DELETE", _QUEUE, ADMINISTER, "delete_job_queue", t.Done, _Q),
-    route("GET", _QUEUE + "/status", READ, "show_job_queue_status", tj.JobQueueStatusJson, _Q),
+    route("GET", _QUEUE + "/status", LOOK, "show_job_queue_status", tj.JobQueueStatusJson, _Q),
     route("POST", _QUEUE + "/attach", OPERATE, "attach_server", t.Done, _Q),
     route("POST", _QUEUE + "/detach", OPERATE, "detach_server", t.Done, _Q),
     route(
         "GET",
         _QUEUE + "/servers/{server}/{server_station}",
-        READ,
+        LOOK,
         "show_server_status",
         tj.ServerStatusJson,
         tj.ServerParams,
@@ -166,7 +166,7 @@ QUEUE_ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/job-history",
-        READ,
+        LOOK,
         "list_job_history",
         tj.JobHistoryJson,
         tj.HistoryParams,
@@ -175,7 +175,7 @@ QUEUE_ROUTES: Final[tuple[Route, ...]] = (
 
 ROUTES_OF_JOBS: Final[tuple[Route, ...]] = (
     route("GET", _QUEUE + "/jobs", READ, "list_jobs", tj.JobListJson, tj.JobsParams),
-    route("GET", _QUEUE + "/numbers", READ, "list_job_numbers", tj.JobNumbersJson, tj.JobsParams),
+    route("GET", _QUEUE + "/numbers", LOOK, "list_job_numbers", tj.JobNumbersJson, tj.JobsParams),
     route(
         "POST",
         _QUEUE + "/jobs",
@@ -189,7 +189,7 @@ ROUTES_OF_JOBS: Final[tuple[Route, ...]] = (
     route("GET", _JOB, READ, "show_job", tj.JobJson, _J),
     route("PATCH", _JOB, OPERATE, "change_job", tj.JobJson, _J, tj.JobChangeBody),
     route("DELETE", _JOB, OPERATE, "remove_job", t.Done, _J),
-    route("GET", _JOB + "/size", READ, "show_job_size", tj.JobSizeJson, _J),
+    route("GET", _JOB + "/size", LOOK, "show_job_size", tj.JobSizeJson, _J),
     route(
         "PUT",
         _JOB + "/file",

@@ -38,7 +38,10 @@ class PullParams(Json):
 
 
 class PullJson(Json):
-    """A pull: where its messages come from and go to, how many it has taken."""
+    """A pull: where its messages come from and go to, how many it has taken.
+
+    `copies` of them were left at the source.
+    """
 
     id: int
     guid: str
@@ -51,6 +54,7 @@ class PullJson(Json):
     bytes: int
     begun_time: Time
     last_time: Time | None
+    copies: int = 0
 
 
 class PullListJson(Json):
@@ -107,10 +111,14 @@ class PulledParams(Json):
 
 
 class PulledJson(Json):
-    """A message that was taken: its lookup id at the source, and its digest."""
+    """A message that was taken: its lookup id at the source, and its digest.
+
+    `copied`: the run that took it left it at the source (`keep`).
+    """
 
     lookup_id: int
     digest: str
+    copied: bool = False
 
 
 class PulledListJson(Json):

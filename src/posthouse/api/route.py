@@ -1,4 +1,4 @@
-"""What a route of the API is: declared for servers and clients alike, without what it does."""
+"""The declaration of a route: shared by servers and clients, without the function that answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 OCTETS: Final = "application/octet-stream"
-READ, OPERATE, ADMINISTER = Role.READ, Role.OPERATE, Role.ADMINISTER
+LOOK, READ, OPERATE, ADMINISTER = Role.LOOK, Role.READ, Role.OPERATE, Role.ADMINISTER
 
 
 class Route(NamedTuple):

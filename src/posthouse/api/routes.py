@@ -1,24 +1,32 @@
-"""The one table of the API: HTTP, OpenAPI, client sessions and clients are made of it."""
+"""The table of all routes, from which HTTP, OpenAPI, client sessions and clients are made."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from posthouse.api import access as ta
+from posthouse.api import audit as tau
 from posthouse.api import certificates as tc
 from posthouse.api import directory as td
 from posthouse.api import directory_names as tn
+from posthouse.api import explain as tx
 from posthouse.api import failures as tf
 from posthouse.api import groups as tg
+from posthouse.api import history as th
+from posthouse.api import leases as tl
+from posthouse.api import operations as to
 from posthouse.api import peers as t2
 from posthouse.api import pulls as tp
+from posthouse.api import queries as tq
 from posthouse.api import ranges as tb
 from posthouse.api import stages as ts
 from posthouse.api import status as tst
+from posthouse.api import tails as ttl
 from posthouse.api import transfer as tt
 from posthouse.api import types as t
 from posthouse.api.directory import DirectoryChangeJson
 from posthouse.api.job_routes import JOB_ROUTES
-from posthouse.api.route import ADMINISTER, ARROW, OPERATE, READ, Route, route
+from posthouse.api.route import ADMINISTER, ARROW, LOOK, OPERATE, READ, Route, route
 from posthouse.api.types import Nothing
 from posthouse.directory.document.document import Document
 
@@ -26,7 +34,7 @@ DIRECTORY_ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/directory/queues",
-        READ,
+        LOOK,
         "find_queues",
         tn.PublicQueueListJson,
         tn.QueueSearchParams,
@@ -40,20 +48,22 @@ DIRECTORY_ROUTES: Final[tuple[Route, ...]] = (
         Nothing,
         tn.DirectoryUserBody,
     ),
-    route("GET", "/directory/place", READ, "show_place", tn.QueuePlaceJson, tn.PlaceParams),
+    route("GET", "/directory/place", LOOK, "show_place", tn.QueuePlaceJson, tn.PlaceParams),
 )
 
 
 _QUEUE = "/queues/{queue}"
 _MESSAGE = _QUEUE + "/messages/{lookup_id}"
 _GROUP = _QUEUE + "/groups/{group}"
+_OPERATION, _OP = "/operations/{operation}", to.OperationParams
 _Q, _N, _G = t.QueueParams, t.Nothing, tg.GroupParams
 
 ROUTES: Final[tuple[Route, ...]] = (
-    route("GET", "/status", READ, "show_status", t.StatusJson),
-    route("GET", "/books", READ, "show_books", t.BooksListJson, t.BooksParams),
+    route("GET", "/status", LOOK, "show_status", t.StatusJson),
+    route("GET", "/history", LOOK, "show_history", th.HistoryJson, th.HistoryParams),
+    route("GET", "/books", LOOK, "show_books", t.BooksListJson, t.BooksParams),
     # queues
-    route("GET", "/queues", READ, "list_queues", t.QueueListJson, t.QueuesParams),
+    route("GET", "/queues", LOOK, "list_queues", t.QueueListJson, t.QueuesParams),
     route(
         "POST",
         "/queues",
@@ -64,14 +74,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.QueueCreateBody,
         status=201,
     ),
-    route("GET", _QUEUE, READ, "show_queue", t.QueueJson, _Q),
+    route("GET", _QUEUE, LOOK, "show_queue", t.QueueJson, _Q),
     route("PATCH", _QUEUE, ADMINISTER, "set_queue", t.QueueJson, _Q, t.QueueSetBody),
     route("DELETE", _QUEUE, ADMINISTER, "delete_queue", t.CountJson, t.DryRunParams),
     route("POST", _QUEUE + "/purge", OPERATE, "purge_queue", t.CountJson, t.DryRunParams),
     route("POST", _QUEUE + "/pause", OPERATE, "pause_queue", t.QueueJson, _Q),
     route("POST", _QUEUE + "/resume", OPERATE, "resume_queue", t.QueueJson, _Q),
     route("POST", _QUEUE + "/retry", OPERATE, "retry_queue", t.QueueJson, _Q),
-    route("GET", _QUEUE + "/sequences", READ, "show_sequences", tt.SequencesJson, _Q),
+    route("GET", _QUEUE + "/sequences", LOOK, "show_sequences", tt.SequencesJson, _Q),
     route(
         "POST",
         _QUEUE + "/reset-sequence",
@@ -80,15 +90,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         tt.ResetJson,
         tt.ResetParams,
     ),
-    route("GET", _QUEUE + "/access", READ, "show_access", t.AccessJson, _Q),
-    route("POST", _QUEUE + "/access/grant", ADMINISTER, "grant", t.Done, _Q, t.GrantBody),
-    route("POST", _QUEUE + "/access/deny", ADMINISTER, "deny", t.Done, _Q, t.GrantBody),
-    route("POST", _QUEUE + "/access/revoke", ADMINISTER, "revoke", t.Done, _Q, t.RevokeBody),
+    route("GET", _QUEUE + "/access", LOOK, "show_access", ta.AccessJson, _Q),
+    route("PUT", _QUEUE + "/access", ADMINISTER, "set_access", ta.AccessJson, _Q, ta.AccessSetBody),
+    route("POST", _QUEUE + "/access/grant", ADMINISTER, "grant", t.Done, _Q, ta.GrantBody),
+    route("POST", _QUEUE + "/access/deny", ADMINISTER, "deny", t.Done, _Q, ta.GrantBody),
+    route("POST", _QUEUE + "/access/revoke", ADMINISTER, "revoke", t.Done, _Q, ta.RevokeBody),
     # messages
     route(
         "GET",
         _QUEUE + "/messages",
-        READ,
+        LOOK,
         "list_messages",
         t.MessagePageJson,
         t.MessagesParams,
@@ -103,7 +114,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.SendBody,
         status=201,
     ),
-    route("GET", _MESSAGE, READ, "show_message", t.MessageJson, t.ShowMessageParams),
+    route("GET", _QUEUE + "/tail", LOOK, "tail_queue", ttl.TailJson, ttl.TailParams),
+    route("GET", _MESSAGE, LOOK, "show_message", t.MessageJson, t.ShowMessageParams),
     route(
         "DELETE",
         _MESSAGE,
@@ -121,6 +133,25 @@ ROUTES: Final[tuple[Route, ...]] = (
         _Q,
         t.ReceiveBody,
     ),
+    route("POST", _QUEUE + "/lease", OPERATE, "lease_messages", tl.LeasedJson, _Q, tl.TakeBody),
+    route(
+        "POST",
+        "/leases/{id}/end",
+        OPERATE,
+        "end_lease",
+        tl.LeaseJson,
+        tl.LeaseParams,
+        tl.LeaseEndBody,
+    ),
+    route(
+        "POST",
+        "/leases/{id}/renew",
+        OPERATE,
+        "renew_lease",
+        tl.LeaseJson,
+        tl.LeaseParams,
+        tl.LeaseRenewBody,
+    ),
     route(
         "POST",
         _QUEUE + "/move",
@@ -128,7 +159,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "move_messages",
         t.BulkJson,
         _Q,
-        t.SelectToBody,
+        t.MoveMessagesBody,
     ),
     route(
         "POST",
@@ -167,6 +198,21 @@ ROUTES: Final[tuple[Route, ...]] = (
         tf.ReturnBody,
     ),
     route(
+        "POST",
+        "/operations",
+        OPERATE,
+        "begin_operation",
+        to.OperationJson,
+        _N,
+        to.OperationBody,
+        status=201,
+    ),
+    route("GET", "/operations", LOOK, "list_operations", to.OperationListJson),
+    route("GET", _OPERATION, LOOK, "show_operation", to.OperationJson, _OP),
+    route("POST", _OPERATION + "/stop", OPERATE, "stop_operation", to.OperationJson, _OP),
+    route("POST", _OPERATION + "/resume", OPERATE, "resume_operation", to.OperationJson, _OP),
+    route("DELETE", _OPERATION, OPERATE, "forget_operation", t.Done, _OP),
+    route(
         "GET",
         _QUEUE + "/failures",
         READ,
@@ -177,7 +223,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/messages",
-        READ,
+        LOOK,
         "find_messages",
         t.MessagePageJson,
         t.FindParams,
@@ -185,10 +231,10 @@ ROUTES: Final[tuple[Route, ...]] = (
     route(
         "GET",
         "/messages/{id}/explain",
-        READ,
+        LOOK,
         "explain_message",
-        t.ExplainJson,
-        t.MessageIdParams,
+        tx.LifeJson,
+        tx.ExplainParams,
     ),
     # messages as tables
     route(
@@ -202,17 +248,18 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     route("POST", "/bulk/plan", READ, "plan_reads", tb.PlanJson, _N, tb.PlanBody),
     route("POST", "/bulk/split", READ, "split_range", tb.SplitJson, _N, tb.SplitBody),
+    route("POST", "/sql", READ, "run_query", tq.QueryResultJson, _N, tq.QueryBody),
     # named groups
-    route("GET", "/groups", READ, "list_groups", tg.GroupListJson, tg.GroupsParams),
+    route("GET", "/groups", LOOK, "list_groups", tg.GroupListJson, tg.GroupsParams),
     route(
         "GET",
         _QUEUE + "/groups",
-        READ,
+        LOOK,
         "list_queue_groups",
         tg.GroupListJson,
         tg.QueueGroupsParams,
     ),
-    route("GET", _GROUP, READ, "show_group", tg.GroupJson, _G),
+    route("GET", _GROUP, LOOK, "show_group", tg.GroupJson, _G),
     route("POST", _GROUP + "/lease", OPERATE, "lease_group", tg.GroupJson, _G, tg.LeaseBody),
     route("POST", _GROUP + "/claim", OPERATE, "claim_messages", tg.GroupJson, _G, tg.ClaimBody),
     route(
@@ -245,7 +292,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         ts.StageParams,
         consumes=ARROW,
     ),
-    route("GET", "/stages", READ, "list_stages", ts.StageListJson),
+    route("GET", "/stages", LOOK, "list_stages", ts.StageListJson),
     route(
         "DELETE",
         "/stages/{query}/{batch}",
@@ -255,7 +302,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         ts.BatchParams,
     ),
     route("POST", "/publish", OPERATE, "publish_batch", ts.PublishedJson, _N, ts.PublishBody),
-    route("GET", "/queries/{query}", READ, "show_query", ts.QueryJson, ts.QueryParams),
+    route("GET", "/queries/{query}", LOOK, "show_query", ts.QueryJson, ts.QueryParams),
     route("DELETE", "/queries/{query}", OPERATE, "forget_query", t.Done, ts.QueryParams),
     # messages taken over from queues of other machines
     route("GET", "/pulls", ADMINISTER, "list_pulls", tp.PullListJson),
@@ -279,6 +326,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     route("POST", "/pulls/{id}/end", ADMINISTER, "end_pull", t.Done, tp.PullParams, tp.PullEndBody),
     route("DELETE", "/pulls/{id}", ADMINISTER, "forget_pull", t.Done, tp.PullParams),
+    # what operators did
+    route("GET", "/audit", ADMINISTER, "show_audit", tau.AuditPageJson, tau.AuditParams),
     # users and tokens
     route("GET", "/users", ADMINISTER, "list_users", t.UserListJson),
     route(
@@ -365,7 +414,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         tc.CertificateParams,
     ),
     # the queue manager
-    route("GET", "/transactions", READ, "list_transactions", t.TransactionListJson),
+    route("GET", "/transactions", LOOK, "list_transactions", t.TransactionListJson),
     route(
         "POST",
         "/transactions/{id}/commit",
@@ -382,7 +431,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         t.Done,
         t.TransactionParams,
     ),
-    route("GET", "/damage", READ, "list_damage", tst.DamageListJson),
+    route("GET", "/damage", LOOK, "list_damage", tst.DamageListJson),
     route(
         "POST",
         "/damage/accept",
@@ -405,7 +454,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     route("DELETE", "/peers/{name}", ADMINISTER, "remove_peer", t.Done, t2.PeerParams),
     # the directory
-    route("GET", "/directory", READ, "show_directory", Document),
+    route("GET", "/directory", LOOK, "show_directory", Document),
     route(
         "POST",
         "/directory",
@@ -431,7 +480,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "refresh_directory",
         t.DirectoryStatusJson,
     ),
-    route("GET", "/directory/route", READ, "show_route", td.RouteJson, td.RouteParams),
+    route("GET", "/directory/route", LOOK, "show_route", td.RouteJson, td.RouteParams),
     *DIRECTORY_ROUTES,
     route("POST", "/offline", OPERATE, "take_offline", t.OnlineJson),
     route("POST", "/online", OPERATE, "bring_online", t.OnlineJson),

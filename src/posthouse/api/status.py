@@ -1,4 +1,4 @@
-"""The types of the API that show how the queue manager and its parts are doing."""
+"""The types of the API for status and health."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DamageAcceptBody(Part):
 
 
 class ClockJson(Part):
-    """A machine whose clock differs: it is `behind_s` seconds behind ours, or ahead if negative.
+    """A machine whose clock differs: `behind_s` seconds slow against ours, or fast if negative.
 
     `messages` of it were dropped here because their time was over by our clock.
     """
@@ -132,6 +132,7 @@ class StatusJson(Part):
     clocks: list[ClockJson] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     host_change: str = ""  # why the home may be a copy of another one
+    domain_trouble: str = ""  # why users of a domain cannot log in by NTLM
     takes_any_name: bool = False  # [queue_manager] accept_any_name
     own_hosts: list[str] = field(default_factory=list)  # names and addresses of this machine
     refused_names: list[str] = field(default_factory=list)  # of messages for other machines

@@ -1,4 +1,4 @@
-"""The types of the API for what goes between queue managers."""
+"""The types of the API for messages between queue managers."""
 
 from __future__ import annotations
 

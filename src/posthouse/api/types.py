@@ -1,4 +1,4 @@
-"""The types of the API: what requests carry and answers hold. The OpenAPI document is made of them.
+"""The types of requests and answers, from which the OpenAPI document is made.
 
 Whatever a type does not name is refused. Numbers, lengths and words are bounded here; what only
 the engine can judge it refuses with its own error.
@@ -24,6 +24,7 @@ from posthouse.api.transfer import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.api.transfer import OutgoingJson as OutgoingJson
 from posthouse.model.message_json import MessageJson as MessageJson
 from posthouse.model.properties import ABORTS_MAX, RETRY_DELAY_MAX_S, RETRY_DELAYS_MAX
+from posthouse.model.trace_context import TRACEPARENT_MAX, TRACESTATE_MAX
 
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
@@ -43,7 +44,7 @@ Privacy = Literal["none", "optional", "body"]
 Delivery = Literal["express", "recoverable", "transactional"]
 Acknowledgment = Literal["pos-arrival", "neg-arrival", "pos-receive", "neg-receive"]
 Journaling = Literal["positive", "negative"]
-RoleWord = Literal["read", "operate", "administer"]
+RoleWord = Literal["metrics", "look", "read", "operate", "administer"]
 DoorWord = Literal["http", "rpc", "ncp"]
 Right = Literal[
     "full",
@@ -250,50 +251,21 @@ class CountJson(Json):
     dry_run: bool
 
 
-class AccessEntryJson(Json):
-    """Who may or may not do what."""
-
-    who: str
-    sid: str
-    denied: bool
-    rights: list[str]
-
-
-class AccessJson(Json):
-    """The access list of a queue, in the order in which it is heeded."""
-
-    owner: str
-    entries: list[AccessEntryJson]
-
-
-class GrantBody(Json):
-    """Rights for a user, `users`, `everyone`, `anonymous`, `administrators` or a SID."""
-
-    who: Annotated[str, Meta(min_length=1, max_length=256)]
-    rights: Rights
-
-
-class RevokeBody(Json):
-    """Whose entries go."""
-
-    who: Annotated[str, Meta(min_length=1, max_length=256)]
-
-
 # -- messages
 
 
 class MessagesParams(Json):
     """Which messages of a queue to show; `after` is `next` of the page before.
 
-    With `decode` each has what is in its body (docs/formats.md); a page then ends earlier where
-    that is much.
+    With `decode` each has what is in its body (docs/formats.md); a page may end earlier then.
+    Where `bodies` is left out, they are shown if the role of the caller shows any.
     """
 
     queue: Name
     where: FilterText | UnsetType = UNSET
     after: Annotated[str, Meta(pattern="^[0-7]-[0-9]{1,18}$")] | UnsetType = UNSET
     limit: Limit = 100
-    bodies: bool = True
+    bodies: bool | UnsetType = UNSET
     decode: bool = False
 
 
@@ -303,7 +275,7 @@ class FindParams(Json):
     where: FilterText
     after: Annotated[str, Meta(pattern="^[0-9]{1,9}-[0-8]-[0-9]{1,18}$")] | UnsetType = UNSET
     limit: Limit = 100
-    bodies: bool = True
+    bodies: bool | UnsetType = UNSET
     decode: bool = False
 
 
@@ -351,7 +323,7 @@ class MessageListJson(Json):
 
 
 class PlaceJson(Json):
-    """Where a message, or a copy of it, is."""
+    """Where a message, or a copy, is; `reason`: why one in an outgoing queue has not arrived."""
 
     queue: str
     lookup_id: int
@@ -362,14 +334,21 @@ class PlaceJson(Json):
     arrived_time: str
     abort_count: int
     move_count: int
+    reason: str = ""
 
 
-class ExplainJson(Json):
-    """What is known of a message here."""
+class DepartureJson(Json):
+    """A message that left a queue a short while ago: how, when, and who received it if known.
 
-    id: str
-    places: list[PlaceJson]
-    answer: str
+    `certain` is false for one of another machine: numbers of other machines may be the same.
+    """
+
+    queue: str
+    lookup_id: int
+    time: str
+    how: str
+    reader: str = ""
+    certain: bool = True
 
 
 class ReceiveBody(Json):
@@ -385,8 +364,18 @@ class ReceiveBody(Json):
     decode: bool = False
 
 
+class SendOnce(Json):
+    """Names a message, so that it is sent once. Draw a series, and count its messages."""
+
+    series: Annotated[str, Meta(pattern="^[0-9a-f]{32}$", min_length=32, max_length=32)]
+    number: Annotated[int, Meta(ge=1, lt=1 << 62)]
+
+
 class SendBody(Json):
-    """A message to send. The body is `body` in base64 or `body_text`."""
+    """A message to send. The body is `body` in base64 or `body_text`; `once` sends it once.
+
+    `traceparent` and `tracestate` go into the extension; without them, those of the request do.
+    """
 
     label: Annotated[str, Meta(max_length=249)] = ""
     body: Bytes = b""
@@ -406,6 +395,9 @@ class SendBody(Json):
     time_to_reach_queue: U32 | None = None
     time_to_be_received: U32 | None = None
     extension: Bytes = b""
+    traceparent: Annotated[str, Meta(max_length=TRACEPARENT_MAX)] = ""
+    tracestate: Annotated[str, Meta(max_length=TRACESTATE_MAX)] = ""
+    once: SendOnce | None = None
 
 
 class SentJson(Json):
@@ -428,6 +420,12 @@ class SelectToBody(SelectBody, kw_only=True):
     """Which messages are meant, and the queue they go to."""
 
     to: Name
+
+
+class MoveMessagesBody(SelectToBody, kw_only=True):
+    """Which messages are moved, and where; a `reason` is kept with them until they move again."""
+
+    reason: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class ResendBody(SelectBody, kw_only=True):
@@ -472,6 +470,7 @@ class UserJson(Json):
     password: bool
     disabled: bool
     created_time: str
+    role: RoleWord | None = None  # null: a password reaches to `operate`
 
 
 class UserListJson(Json):
@@ -489,6 +488,7 @@ class UserCreateBody(Json):
     )
     administrator: bool = False
     password: Password | None = None
+    role: RoleWord | None = None
 
 
 class UserSetBody(Json):
@@ -497,6 +497,7 @@ class UserSetBody(Json):
     doors: Annotated[list[DoorWord], Meta(max_length=3)] | UnsetType = UNSET
     administrator: bool | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
+    role: RoleWord | UnsetType | None = UNSET  # null: the limit goes
 
 
 class PasswordBody(Json):
@@ -506,7 +507,7 @@ class PasswordBody(Json):
 
 
 class TokenParams(Json):
-    """A token by its identifier, which is no secret."""
+    """Names a token by its identifier, which is not secret."""
 
     id: TokenId
 
@@ -542,9 +543,6 @@ class TokenCreatedJson(Json):
 
     token: str
     info: TokenJson
-
-
-# -- the queue manager
 
 
 class TransactionParams(Json):

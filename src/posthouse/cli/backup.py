@@ -10,6 +10,7 @@ import typer
 from posthouse.api.types import BackupBody, BackupJson
 from posthouse.cli.command import Home, Json, talking
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import print_json, say
 from posthouse.cli.progress import bar, spinner
 from posthouse.net.control_socket import default_home
@@ -39,6 +40,12 @@ def backup(
     body = BackupBody(directory=str(directory.absolute()))
     with spinner("copying", quiet=remote.json):
         made = remote.ask(BackupJson, "POST", path_of("backup"), body=body)
+    if remote.target.url is None and not directory.absolute().exists():
+        raise CommandFailed(
+            f"the queue manager wrote {made.directory}, which is not to be seen from here: a "
+            "service has a folder /tmp of its own",
+            "Name a folder that the service may write to, such as /var/backups/posthouse.",
+        )
     if remote.json:
         print_json(made)
     else:

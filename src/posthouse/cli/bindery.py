@@ -1,4 +1,4 @@
-"""`posthouse bindery`: users, groups, queue servers and what is known of them."""
+"""`posthouse bindery`: users, groups, queue servers and their properties."""
 
 from __future__ import annotations
 

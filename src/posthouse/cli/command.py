@@ -1,4 +1,4 @@
-"""What commands have in common: the options that name the queue manager, questions, word lists."""
+"""Shared code of commands: options that name the queue manager, questions, word lists."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
 import typer
 
 from posthouse.cli.connection import Remote
+from posthouse.cli.contexts import Target
 from posthouse.cli.name_hints import MISNAMED, full_name, name_hints
 from posthouse.cli.output import safe
 from posthouse.cli.verbs import VerbGroup
@@ -26,9 +27,9 @@ Home = Annotated[
     typer.Option(
         "--home",
         metavar="DIR",
-        readable=False,  # looked at when it is opened, which tells more
-        help="Home of the queue manager on this machine (default: $POSTHOUSE_HOME, or "
-        "~/.local/share/posthouse).",
+        readable=False,  # checked when it is opened, with a better message
+        help="Home of the queue manager on this machine (default: $POSTHOUSE_HOME, the context in "
+        "use, or ~/.local/share/posthouse).",
     ),
 ]
 Url = Annotated[
@@ -36,7 +37,8 @@ Url = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="Admin endpoint of a queue manager anywhere, such as http://host:8816.",
+        help="Admin endpoint of a queue manager anywhere, such as http://host:8816 (default: "
+        "$POSTHOUSE_URL).",
     ),
 ]
 TokenFile = Annotated[
@@ -45,6 +47,22 @@ TokenFile = Annotated[
         "--token-file",
         metavar="FILE",
         help="File with the token for --url (default: $POSTHOUSE_TOKEN_FILE).",
+    ),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        help="Certificates to trust for an https URL, in PEM form (default: those of the system).",
+    ),
+]
+ContextName = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="Name of a queue manager, see posthouse context (default: $POSTHOUSE_CONTEXT).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print each item as one line of JSON.")]
@@ -65,6 +83,10 @@ _COMMON = (
     inspect.Parameter(
         "token_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TokenFile
     ),
+    inspect.Parameter("ca_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CaFile),
+    inspect.Parameter(
+        "context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ContextName
+    ),
     inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json),
 )
 COMMON_NAMES = tuple(parameter.name for parameter in _COMMON)
@@ -82,9 +104,16 @@ def talking(command: Callable[Concatenate[Remote, P], None]) -> Callable[..., No
 
     @wraps(command)
     def run(
-        home: Path | None, url: str | None, token_file: Path | None, json: bool, **values: Any
+        home: Path | None,
+        url: str | None,
+        token_file: Path | None,
+        ca_file: Path | None,
+        context: str | None,
+        json: bool,
+        **values: Any,
     ) -> None:
-        with Remote(home, url, token_file, json=json) as remote:
+        given = Target(home, url, token_file, ca_file)
+        with Remote(given, context, json=json) as remote:
             try:
                 command(remote, **values)  # type: ignore[call-arg]
             except MISNAMED as error:

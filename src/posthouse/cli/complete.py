@@ -1,4 +1,4 @@
-"""Completes words of a command line, from a table: a shell asks while somebody types.
+"""Completes words of a command line from a table, while a user types.
 
 The table is printed from the commands themselves by `python -m posthouse.cli.completion_table`.
 Names of queues come from the queue manager of the home, if one answers at once.
@@ -53,16 +53,24 @@ def _joined(name: str, word: str) -> str:
 
 
 def _words(choices: Sequence[str], before: Sequence[str]) -> list[str]:
-    return queue_names(_home(before)) if QUEUES in choices else list(choices)
+    if QUEUES not in choices:
+        return list(choices)
+    home = _home(before)
+    return [] if home is None else queue_names(home)
 
 
-def _home(before: Sequence[str]) -> Path:
+def _home(before: Sequence[str]) -> Path | None:
+    """The home that the command is about; None: it is about a queue manager elsewhere."""
+    from posthouse.cli.contexts import ContextError, Target, chosen
     from posthouse.net.control_socket import default_home
 
-    for option, value in pairwise(before):
-        if option == "--home":
-            return Path(value)
-    return default_home()
+    named = {option.lstrip("-"): value for option, value in pairwise(before)}
+    given = Target(Path(named["home"]) if "home" in named else None, named.get("url"))
+    try:
+        target = chosen(given, named.get("context"))
+    except ContextError:
+        return None
+    return None if target.url is not None else target.home or default_home()
 
 
 def queue_names(home: Path) -> list[str]:
@@ -77,7 +85,7 @@ def queue_names(home: Path) -> list[str]:
             _, _, body = _answer(line).partition(b"\r\n\r\n")
         return [_short(queue["path"]) for queue in json.loads(body)["queues"]]
     except (OSError, ValueError, LookupError, TypeError):
-        return []  # nobody is there, or not at once: nothing is offered
+        return []  # no server answers, or not in time: offer nothing
 
 
 def _answer(line: socket.socket) -> bytes:

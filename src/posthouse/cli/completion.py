@@ -1,4 +1,4 @@
-"""`posthouse completion`: prints what a shell needs to complete commands, options and queues."""
+"""`posthouse completion`: prints the shell script that completes commands, options and queues."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The table that completes words: `python -m posthouse.cli.completion_table`."""
+"""Makes the table for completion: `python -m posthouse.cli.completion_table`."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from posthouse.cli.complete import QUEUES, TABLE
 from posthouse.cli.main import program
@@ -44,12 +44,10 @@ def _entry(command: Any) -> dict[str, Any]:
 
 def _choices(parameter: Any) -> list[str]:
     """The words that a parameter can have, where the program has them."""
-    described = getattr(parameter, "type_descriptor", None)
-    if described is None:
-        return []
-    if get_origin(described.annotation) is Literal:
-        return sorted(map(str, get_args(described.annotation)))
-    return [QUEUES] if described.parameter_info.parser is full_name else []
+    kind = parameter.type
+    if choices := getattr(kind, "choices", None):
+        return sorted(map(str, choices))
+    return [QUEUES] if getattr(kind, "func", None) is full_name else []
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 import typer
 
 from posthouse import __version__
+from posthouse.cli.contexts import Target, chosen
 from posthouse.client.connect import connect
 from posthouse.client.management import PREFIX
 from posthouse.client.manager import Queue, QueueManagerClient
@@ -23,6 +25,18 @@ RECONNECT_S: Final = 10.0
 T = TypeVar("T")
 
 Query = Mapping[str, str | int | bool | None]
+
+
+def trusting(ca_file: Path | None) -> ssl.SSLContext | None:
+    """TLS that trusts the certificates of a file; None: those of the system."""
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise typer.BadParameter(
+            f"{ca_file} has no certificate in PEM form; it begins with -----BEGIN CERTIFICATE-----"
+        ) from None
 
 
 def path_of(*parts: str) -> str:
@@ -37,18 +51,14 @@ def path_of(*parts: str) -> str:
 class Remote:
     """The queue manager that a command is about. It is connected when first asked for something.
 
-    `json` shows whether machines read what the command prints.
+    `json` shows whether machines read what the command prints, `is_named` whether the command line
+    states which queue manager it is about.
     """
 
-    def __init__(
-        self, home: Path | None, url: str | None, token_file: Path | None, *, json: bool
-    ) -> None:
-        if home is not None and url is not None:
-            raise typer.BadParameter("give --home or --url, not both")
-        if token_file is not None and url is None:
-            raise typer.BadParameter("--token-file goes with --url; the control socket needs none")
+    def __init__(self, given: Target, context: str | None = None, *, json: bool) -> None:
         self.json = json
-        self._place = (home, url, token_file)
+        self.is_named = context is not None or any(one is not None for one in given)
+        self.target = chosen(given, context)
         self._client: QueueManagerClient | None = None
         self._code_pages: dict[str, str] = {}
 
@@ -70,24 +80,19 @@ class Remote:
         return self._client is not None
 
     @property
-    def is_named(self) -> bool:
-        """Whether the command line states which queue manager it is about."""
-        return any(one is not None for one in self._place)
-
-    @property
     def home(self) -> Path | None:
-        """The home on the command line."""
-        return self._place[0]
+        """The home that is meant; None: the default one, or the queue manager of a URL."""
+        return self.target.home
 
     @property
     def url(self) -> str | None:
-        """The address on the command line."""
-        return self._place[1]
+        """The admin endpoint that is meant; None: the queue manager of a home."""
+        return self.target.url
 
     @property
     def token_file(self) -> Path | None:
-        """The token file on the command line."""
-        return self._place[2]
+        """The token file that goes with the URL."""
+        return self.target.token_file
 
     @property
     def client(self) -> QueueManagerClient:
@@ -97,12 +102,13 @@ class Remote:
         return self._client
 
     def _connected(self) -> QueueManagerClient:
-        home, url, token_file = self._place
+        target = self.target
         try:
             return connect(
-                home,
-                url=url,
-                token_file=token_file,
+                target.home,
+                url=target.url,
+                token_file=target.token_file,
+                tls=trusting(target.ca_file),
                 timeout=CONNECT_S,
                 reconnect=RECONNECT_S,
                 name=f"posthouse {__version__} command line",
@@ -130,9 +136,13 @@ class Remote:
         *,
         query: Query | None = None,
         body: msgspec.Struct | None = None,
+        repeatable: bool = False,
     ) -> T:
-        """One request of the API; raises the queue manager's refusal."""
-        answer = self.client.call(method, _target(path, query), body)
+        """One request of the API; raises the queue manager's refusal.
+
+        `repeatable` is for one that the queue manager does once however often it is asked.
+        """
+        answer = self.client.call(method, _target(path, query), body, repeatable=repeatable)
         try:
             return msgspec.convert(answer, result)
         except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""`posthouse doctor`: looks at a store, saves what is good, goes on without what is not."""
+"""`posthouse doctor`: checks a store, exports good messages, goes on without damaged ones."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import typer
 
 from posthouse.cli.command import Home
 from posthouse.cli.error_output import CommandFailed
-from posthouse.cli.machines.options import PasswordFile, PerMachine
+from posthouse.cli.machines.options import PerMachine
 from posthouse.cli.machines.peer import examine
-from posthouse.cli.machines.remote_queues import MachineUser, far_machine
 from posthouse.cli.output import print_json, say
+from posthouse.cli.remote_queue import MachineUser, PasswordFile, far_machine
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
 from posthouse.net.control_socket import default_home
 from posthouse.runtime.home import STORE, lock_home

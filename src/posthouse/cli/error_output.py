@@ -1,4 +1,4 @@
-"""How a command that failed ends: one line for people or one of JSON, and an exit code.
+"""How a failed command ends: one line of text or JSON, and an exit code.
 
 With `--json` every line on standard error is JSON: `{"error": {...}}` ends a command that failed,
 `{"note": "..."}` is any other output.
@@ -6,14 +6,16 @@ With `--json` every line on standard error is JSON: `{"error": {...}}` ends a co
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import typer
 
+from posthouse.cli.contexts import ContextError
 from posthouse.cli.exit_codes import NOT_REACHABLE, REFUSED, WRONG_USAGE
 from posthouse.cli.output import complain, json_error
+from posthouse.cli.usage_hints import mistake
 from posthouse.client.errors import CertificateNotTrusted, ClientConnectionError
 from posthouse.model.errors import QueueError, RemoteProtocolError
 
@@ -21,9 +23,11 @@ from posthouse.model.errors import QueueError, RemoteProtocolError
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 TRUSTED = (
-    "Set SSL_CERT_FILE to a PEM file with its certificate or that of its authority, and use a host "
+    "Give --ca-file with a PEM file of its certificate or that of its authority, and use a host "
     "name that is in the certificate."
 )
+SERVICE_HOME = Path("/var/lib/posthouse")
+"""The home of the service that deploy/posthouse.service starts."""
 CHECK_RUNNING = "Check that it runs: posthouse status."
 
 
@@ -76,6 +80,7 @@ EXPECTED = (
     UsageError,
     typer.Abort,
     CommandFailed,
+    ContextError,
     QueueError,
     RemoteProtocolError,
     ConnectionError,
@@ -91,15 +96,17 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException, arguments: Sequence[str] = ()) -> Failure:
     """What an error that ends a command comes down to."""
     match error:
         case UsageError():
-            return _usage(error)
+            return _usage(error, arguments)
         case typer.Abort():
             return Failure("CANCELLED", "Nothing was changed", "", REFUSED)
         case CommandFailed():
             return Failure(error.name, error.cause, error.remedy, error.exit_code)
+        case ContextError():
+            return Failure("WRONG_USAGE", str(error), "", WRONG_USAGE, text=str(error))
         case QueueError():
             hints = tuple(getattr(error, "__notes__", ()))
             words = (error.name, error.cause, error.remedy)
@@ -110,7 +117,8 @@ def failure_of(error: BaseException) -> Failure:
         case CertificateNotTrusted():
             return _unreachable(error.cause, TRUSTED)
         case ClientConnectionError():
-            return _unreachable(error.cause, error.remedy)
+            remedy = error.remedy.replace("its home or address", "its home (--home) or URL (--url)")
+            return _unreachable(error.cause, remedy, _service(error, arguments))
         case ConnectionError() | TimeoutError():
             return _unreachable(str(error), CHECK_RUNNING)
         case UnicodeError():
@@ -121,9 +129,10 @@ def failure_of(error: BaseException) -> Failure:
     raise error
 
 
-def _unreachable(cause: str, remedy: str) -> Failure:
+def _unreachable(cause: str, remedy: str, hint: str = "") -> Failure:
     text = f"Not reachable: {cause.rstrip('. ')}. {remedy}"
-    return Failure("NOT_REACHABLE", cause, remedy, NOT_REACHABLE, text=text)
+    hints = (hint,) if hint else ()
+    return Failure("NOT_REACHABLE", cause, remedy, NOT_REACHABLE, hints=hints, text=text)
 
 
 def _input_output(error: OSError) -> Failure:
@@ -134,25 +143,20 @@ def _input_output(error: OSError) -> Failure:
     return Failure("INPUT_OUTPUT", cause, "", REFUSED, text=cause)
 
 
-def _usage(error: Any) -> Failure:
-    """What is wrong with a command line; it may hold anything."""
-    cause = error.format_message()
-    see = f"See: {error.ctx.command_path} --help" if error.ctx is not None else ""
+def _usage(error: Any, arguments: Sequence[str]) -> Failure:
+    found = mistake(error, arguments)
+    see = next((hint for hint in found.hints if hint.startswith("See: ")), "")
     return Failure(
-        "WRONG_USAGE", cause, see, WRONG_USAGE, hints=(*_verbs(error), *filter(None, [see])),
-        text=cause,
-    )  # fmt: skip
+        "WRONG_USAGE", found.cause, see, WRONG_USAGE, hints=found.hints, text=found.cause
+    )
 
 
-def _verbs(error: Any) -> Iterator[str]:
-    """Commands that have the unknown first word as their verb, such as `queue list` for `list`."""
-    found = re.fullmatch(r"No such command '([a-z-]+)'\.", error.format_message())
-    if found is None or error.ctx is None or error.ctx.parent is not None:
-        return
-    from posthouse.cli.commands_page import commands
-    from posthouse.cli.main import program
-
-    verb = re.compile(f"posthouse [a-z]+ {found[1]}")
-    names = [name for name, _ in commands(program(), "posthouse") if verb.fullmatch(name)]
-    if names:
-        yield f"Commands of that name: {', '.join(names)}."
+def _service(error: ClientConnectionError, arguments: Sequence[str]) -> str:
+    """What to add where the command asked a home without a queue manager beside a service."""
+    asked = any(word.split("=")[0] in ("--home", "--url") for word in arguments)
+    if asked or str(SERVICE_HOME) in error.cause or not SERVICE_HOME.exists():
+        return ""
+    return (
+        f"A service has its home at {SERVICE_HOME}: add --home {SERVICE_HOME}, or set "
+        "POSTHOUSE_HOME. Only root and the user of the service may do this."
+    )

@@ -1,4 +1,4 @@
-"""`posthouse group`: how far the named groups of queues are, and what to do for lost readers."""
+"""`posthouse group`: positions of the named groups of queues, and help for lost readers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, talkin
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.cli.watch_option import watchable
 
 _PAGE = 200
 _POSITION_MAX = (1 << 63) - 1
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
     inner.command("delete")(delete)
 
 
+@watchable
 @talking
 def list_groups(
     remote: Remote,

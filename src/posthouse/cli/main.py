@@ -17,6 +17,7 @@ from posthouse.cli.exit_codes import DONE as DONE
 from posthouse.cli.exit_codes import NOT_REACHABLE as NOT_REACHABLE
 from posthouse.cli.exit_codes import REFUSED as REFUSED
 from posthouse.cli.exit_codes import WRONG_USAGE as WRONG_USAGE
+from posthouse.model.interpreter import describe
 
 VERSION = (["--version"], ["version"])
 
@@ -31,7 +32,7 @@ def program(word: str = "") -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     if list(arguments) in VERSION:
-        sys.stdout.write(f"posthouse {__version__}\n")
+        sys.stdout.write(f"posthouse {__version__} ({describe()})\n")
         return DONE
     from posthouse.cli.program import run as run_command
 

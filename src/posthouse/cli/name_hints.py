@@ -1,4 +1,4 @@
-"""What may be wrong with the name of a queue that was not found or could not be read.
+"""Hints for a queue name that was not found or could not be parsed.
 
 Shells remove backslashes outside quotes and replace `$orders` inside double quotes, and names have
 typing errors.

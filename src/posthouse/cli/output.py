@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for machines, and nothing a terminal would obey."""
+"""Output of commands: tables for people, JSON for machines, no control characters for terminals."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from contextvars import ContextVar
 from typing import Any
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 LINE_LENGTH_MAX = 10_000
-NAMES_WIDTH_MAX = 40
+NAMES_WIDTH_MAX = 40  # a first column up to this width is not broken
+SHORT_MAX = 12  # other columns up to this width are not broken either
+BROKEN_MIN = 8  # of those that are
+GAPS = (2, 1)  # spaces between columns: two, or one where that helps
 _notes_as_json: ContextVar[bool] = ContextVar("notes_as_json", default=False)
 # Controls, invisible and direction-changing characters, lone surrogates, line separators.
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -82,18 +86,48 @@ def _json_escape(character: str) -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table for people; cells may come from anywhere. The first column is broken last."""
+    """A table for people; cells may come from anywhere.
+
+    Every value is shown whole. Where the terminal is too narrow, long texts are broken, the first
+    column last; where that is not enough, each row becomes a list of names and values.
+    """
     cells = [[safe(cell) for cell in row] for row in rows]
-    heading = Text(safe(title)) if title else None
-    table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
-    short = all(len(row[0]) <= NAMES_WIDTH_MAX for row in cells)
-    for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=short and number == 0)
+    # Without a terminal, wrap nothing: another program reads the lines.
+    width = Console().width if sys.stdout.isatty() else LINE_LENGTH_MAX
+    content = [columns, *cells]
+    fitting = ((gap, found) for gap in GAPS if (found := _widths(content, width, gap)) is not None)
+    gap, widths = next(fitting, (0, None))
+    if title and (widths is None or cells):
+        say(title)
+    if widths is None:
+        _print_records(columns, cells)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for column, size in zip(columns, widths, strict=True):
+        table.add_column(column, overflow="fold", width=size)
     for row in cells:
         table.add_row(*map(Text, row))
-    # Where nobody looks, nothing is wrapped: another program reads the lines.
-    width = None if sys.stdout.isatty() else LINE_LENGTH_MAX
     Console(highlight=False, width=width).print(table)
+
+
+def _widths(rows: Sequence[Sequence[str]], width: int, gap: int) -> list[int] | None:
+    """How wide each column is; None where short values would have to be broken."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    excess = sum(widths) + gap * (len(widths) - 1) - width
+    for at in [*sorted(range(1, len(widths)), key=lambda at: -widths[at]), 0]:
+        whole = SHORT_MAX if at else NAMES_WIDTH_MAX
+        if excess > 0 and widths[at] > whole:
+            cut = min(excess, widths[at] - (BROKEN_MIN if at else NAMES_WIDTH_MAX))
+            widths[at] -= cut
+            excess -= cut
+    return None if excess > 0 else widths
+
+
+def _print_records(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            say("")
+        print_pairs(dict(zip(columns, row, strict=True)))
 
 
 def print_pairs(pairs: Mapping[str, str]) -> None:

@@ -16,20 +16,25 @@ from posthouse.cli.error_output import EXPECTED, failure_of, wants_json
 from posthouse.cli.exit_codes import DONE
 from posthouse.cli.output import notes_as_json, say
 from posthouse.cli.verbs import VerbGroup
+from posthouse.model.interpreter import describe
 
 # A line end inside a paragraph: not before an example, an indented line or an item of a list.
 BROKEN_LINE = re.compile(r"(?<!\n)\n(?!\n|Example: |[ *-])")
+HELP_NAMES = ["--help", "-h"]
 # The modules, in the order of the help, and the commands in each.
 NOUNS = {
     "serve": ("serve",),
     "status": ("status", "books", "online", "offline"),
+    "top": ("top",),
     "transaction": ("transaction",),
     "damage": ("damage",),
     "stage": ("stage",),
     "peer": ("peer",),
     "directory.command": ("directory",),
     "backup": ("backup", "restore"),
+    "definitions": ("definitions",),
     "rename": ("rename",),
+    "context": ("context",),
     "queues.command": ("queue",),
     "machines.scan": ("scan",),
     "machines.exporter": ("exporter",),
@@ -39,12 +44,16 @@ NOUNS = {
     "receive": ("receive", "peek"),
     "messages.command": ("message",),
     "messages.failures": ("failures",),
+    "messages.dead_letters": ("deadletters",),
+    "operation": ("operation",),
     "jobs.command": ("job",),
     "bindery": ("bindery",),
     "pipelines.command": ("pipeline",),
     "user": ("user",),
     "token": ("token",),
     "cert": ("cert",),
+    "config": ("config",),
+    "audit": ("audit",),
     "doctor": ("doctor",),
     "decode.command": ("decode",),
     "selftest": ("selftest",),
@@ -63,7 +72,7 @@ def program(word: str = "") -> Any:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["--help", "-h"]},
+        context_settings={"help_option_names": HELP_NAMES},
     )
     app.callback()(posthouse)
     known = [noun for noun, commands in NOUNS.items() if word in commands]
@@ -81,6 +90,9 @@ def _plain_help(command: Any) -> None:
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+    help_option = command.get_help_option(typer.Context(command, help_option_names=HELP_NAMES))
+    if help_option is not None:
+        help_option.metavar = ""
     if command.help:
         command.help = BROKEN_LINE.sub(" ", cleandoc(command.help))
     for inner in getattr(command, "commands", {}).values():
@@ -89,7 +101,7 @@ def _plain_help(command: Any) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"posthouse {__version__}")
+        say(f"posthouse {__version__} ({describe()})")
         raise typer.Exit
 
 
@@ -98,7 +110,7 @@ def show_version() -> None:
 
     Example: posthouse version
     """
-    say(f"posthouse {__version__}")
+    say(f"posthouse {__version__} ({describe()})")
 
 
 def show_help(
@@ -138,4 +150,4 @@ def run(command: Any, arguments: Sequence[str]) -> int:
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else DONE
         except EXPECTED as error:
-            return failure_of(error).tell(json=json)
+            return failure_of(error, arguments).tell(json=json)

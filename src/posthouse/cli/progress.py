@@ -1,4 +1,4 @@
-"""Progress for people: on standard error, and only where somebody looks."""
+"""Progress bars on standard error, only on a terminal."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import UNSET
@@ -29,11 +29,13 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
 from posthouse.client.manager import Consumer, Queue
 from posthouse.client.message import Message
-from posthouse.client.msmq import RemoteQueue
-from posthouse.client.remote.consumer import RemoteConsumer
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.model.message_json import VT_LPSTR, MessageJson
 from posthouse.model.paths import PathName
+
+if TYPE_CHECKING:
+    from posthouse.client.msmq import RemoteQueue
+    from posthouse.client.remote.consumer import RemoteConsumer
 
 BATCH = 100
 
@@ -163,10 +165,10 @@ def _received(
 def _consumer(
     queue: Queue | RemoteQueue, wait: float | None, left: int | None, lookup_id: int | None
 ) -> Consumer | RemoteConsumer:
-    if isinstance(queue, RemoteQueue):
-        return queue.consume(timeout=wait, lookup_id=lookup_id)
-    batch = BATCH if left is None else min(BATCH, left)
-    return queue.consume(timeout=wait, batch=batch, lookup_id=lookup_id)
+    if isinstance(queue, Queue):
+        batch = BATCH if left is None else min(BATCH, left)
+        return queue.consume(timeout=wait, batch=batch, lookup_id=lookup_id)
+    return queue.consume(timeout=wait, lookup_id=lookup_id)
 
 
 @talking

@@ -11,15 +11,15 @@ import getpass
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from posthouse.api.directory_names import QueuePlaceJson
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import complain
-from posthouse.client.msmq import RemoteQueueManager, msmq
-from posthouse.client.remote.connect import Authentication, Mechanism
+from posthouse.client.remote.login import Authentication, Mechanism
 from posthouse.model.names import (
     DirectName,
     FormatName,
@@ -30,8 +30,11 @@ from posthouse.model.names import (
     parse_name,
 )
 
+if TYPE_CHECKING:
+    from posthouse.client.msmq import RemoteQueueManager
+
 PASSWORD_LENGTH_MAX = 256
-_LOOKED_UP = PublicName, PrivateName, MachineName  # names that say nothing about a host
+_LOOKED_UP = PublicName, PrivateName, MachineName  # names that contain no host
 TIMEOUT_S = 20.0
 
 User = Annotated[
@@ -66,6 +69,43 @@ Mechanisms = Annotated[
 ]
 
 
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", metavar="FILE", help="File whose first line is the password."),
+]
+
+Machine = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="HOST",
+        help="Ask another machine, such as Windows, by management calls; HOST or HOST:PORT.",
+    ),
+]
+MachineUser = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        help="With --machine: user there, NAME or DOMAIN\\NAME. The password is read from "
+        "standard input.",
+    ),
+]
+
+
+def is_here(name: str) -> bool:
+    """Whether a name is that of a queue of the queue manager here."""
+    parsed = parse_name(name)
+    return isinstance(parsed, PathName) and parsed.computer == "."
+
+
+def far_machine(machine: str | None, user: str | None, password_file: Path | None) -> str:
+    """The machine that is meant; empty: the queue manager here."""
+    if machine is None and (user is not None or password_file is not None):
+        raise typer.BadParameter("--user and --password-file go with another machine's name")
+    return machine or ""
+
+
 class Far(NamedTuple):
     """What was said about another computer."""
 
@@ -86,6 +126,8 @@ class Far(NamedTuple):
         host = _host(remote, source, name)
         works_for = remote.is_named or isinstance(name, _LOOKED_UP)
         try:
+            from posthouse.client.msmq import msmq  # only here: it loads DCE/RPC
+
             manager = msmq(
                 host,
                 user=self.user,

@@ -158,6 +158,16 @@ def send(
     trace: Annotated[
         str, typer.Option("--trace", metavar="NAME", help="Public queue for route reports.")
     ] = "",
+    traceparent: Annotated[
+        str,
+        typer.Option(
+            "--traceparent", metavar="TEXT", help="Trace context of W3C that the message carries."
+        ),
+    ] = "",
+    tracestate: Annotated[
+        str,
+        typer.Option("--tracestate", metavar="TEXT", help="What goes with --traceparent."),
+    ] = "",
     body_type: Annotated[
         int,
         typer.Option(
@@ -256,6 +266,8 @@ def send(
         body_type=body_type,
         sign=sign,
         encrypt=encrypt,
+        traceparent=traceparent,
+        tracestate=tracestate,
     )
     if sum((body is not None, body_file is not None, lines is not None, empty)) > 1:
         raise typer.BadParameter("give one of --body, --body-file, --lines and --empty")

@@ -28,7 +28,7 @@ def serve(
         Path | None,
         typer.Option(
             "--home",
-            readable=False,  # looked at when it is opened, which tells more
+            readable=False,  # checked when it is opened, with a better message
             help="Folder for all data (default: $POSTHOUSE_HOME, or ~/.local/share/posthouse).",
         ),
     ] = None,
@@ -85,7 +85,7 @@ def serve(
     Example: posthouse serve --home ./alpha --name ALPHA --ports ephemeral --ready-file alpha.json
     """
     # Here, because the HTTP libraries take longer to load than other commands take altogether.
-    from posthouse.runtime.doors import standard_doors
+    from posthouse.runtime.endpoints import standard_doors
 
     place = home or default_home()
     tell = _tell if json else _welcome if sys.stdout.isatty() else None
@@ -101,7 +101,7 @@ def serve(
 
 
 def _tell(ready: dict[str, object]) -> None:
-    with suppress(OSError):  # whoever wanted to know has gone
+    with suppress(OSError):  # the reader of our output is gone
         print_json(ready)
         sys.stdout.flush()
 

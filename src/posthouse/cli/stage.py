@@ -16,6 +16,7 @@ from posthouse.api.types import Done
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.watch_option import watchable
 
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="Query, as `stage list` shows it.")]
 Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="Number of the batch.")]
@@ -35,6 +36,7 @@ def _stages(remote: Remote) -> StageListJson:
     return remote.ask(StageListJson, "GET", path_of("stages"))
 
 
+@watchable
 @talking
 def list_stages(remote: Remote) -> None:
     """List the stages: messages of batches that are not published yet.

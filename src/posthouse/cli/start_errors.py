@@ -1,4 +1,4 @@
-"""What commands print that open a home themselves and cannot: settings, a damaged store, rights."""
+"""Errors of commands that open a home themselves: settings, a damaged store, rights."""
 
 from __future__ import annotations
 

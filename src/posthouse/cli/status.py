@@ -16,6 +16,7 @@ from posthouse.api.types import (
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.cli.watch_option import watchable
 
 UNBALANCED = 1
 WRONG = 1
@@ -38,6 +39,7 @@ def register(app: typer.Typer) -> None:
         app.command(rich_help_panel="Queue manager")(command)
 
 
+@watchable
 @talking
 def status(
     remote: Remote,
@@ -49,8 +51,9 @@ def status(
     """Show the queue manager: whether it accepts messages, what is wrong, how much it holds.
 
     Something is wrong if: messages are refused, there are dead letters, an outgoing queue cannot
-    connect, a group without a reader has claims, a sequence is in conflict or not accepted, damaged
-    records were set aside, compaction has stopped, or a shared directory is offline.
+    connect, the oldest message of a queue is older than the setting oldest_age_s, a job has failed,
+    a group without a reader has claims, a sequence is in conflict or not accepted, damaged records
+    were set aside, compaction has stopped, or a shared directory is offline.
 
     Example: posthouse status
     """
@@ -115,6 +118,7 @@ def _transactions(found: StatusJson) -> str:
     return f"{found.transactions:,}, {found.in_doubt:,} of them prepared"
 
 
+@watchable
 @talking
 def books(remote: Remote) -> None:
     """Show the books, which account for every accepted message. Exit code 1 if they do not balance.

@@ -45,8 +45,9 @@ def create(
         RoleWord,
         typer.Option(
             "--role",
-            metavar="read|operate|administer",
-            help="read: look only; operate: also send, receive and purge; administer: everything.",
+            metavar="metrics|look|read|operate|administer",
+            help="metrics: only /metrics; look: everything but the content of messages; read: also "
+            "that; operate: also send, receive and purge; administer: everything.",
         ),
     ] = "read",
     queues: Annotated[

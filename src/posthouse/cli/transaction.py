@@ -10,6 +10,7 @@ from posthouse.api.types import Done, TransactionListJson
 from posthouse.cli.command import DryRun, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.watch_option import watchable
 from posthouse.model.errors import TransactionSequence
 
 Identifier = Annotated[
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
     inner.command("abort")(abort)
 
 
+@watchable
 @talking
 def list_transactions(remote: Remote) -> None:
     """List open transactions, and what each one waits for.

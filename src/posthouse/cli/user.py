@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 
 import typer
 from msgspec import UNSET
@@ -13,6 +13,7 @@ from posthouse.api.types import (
     Done,
     DoorWord,
     PasswordBody,
+    RoleWord,
     TokenListJson,
     UserCreateBody,
     UserJson,
@@ -47,6 +48,15 @@ def add(
     remote: Remote,
     name: Name,
     doors: Annotated[str, Doors] = "http",
+    role: Annotated[
+        RoleWord | None,
+        typer.Option(
+            "--role",
+            metavar="metrics|look|read|operate|administer",
+            help="Role of the user: limits passwords and tokens (default: passwords reach to "
+            "operate, tokens as far as their own role).",
+        ),
+    ] = None,
     administrator: Annotated[
         bool, typer.Option("--administrator", help="Make the user an administrator.")
     ] = False,
@@ -70,6 +80,7 @@ def add(
         doors=wanted,  # type: ignore[arg-type]
         administrator=administrator,
         password=password,
+        role=role,
     )
     _tell(remote, remote.ask(UserJson, "POST", path_of("users"), body=body))
 
@@ -97,6 +108,7 @@ def _tell(remote: Remote, user: UserJson) -> None:
 def _described(user: UserJson) -> str:
     words = [f"doors {','.join(user.doors) or 'none'}"]
     words += ["administrator"] if user.administrator else []
+    words += [f"role {user.role}"] if user.role else []
     words += [] if user.password else ["no password"]
     if user.password and user.shut:
         words.append(f"no password for {','.join(user.shut)} yet")
@@ -115,6 +127,14 @@ def set_user(
             "--administrator/--no-administrator", help="Make the user an administrator, or not."
         ),
     ] = None,
+    role: Annotated[
+        Literal["metrics", "look", "read", "operate", "administer", "none"] | None,
+        typer.Option(
+            "--role",
+            metavar="metrics|look|read|operate|administer|none",
+            help="Role of the user; none removes the limit.",
+        ),
+    ] = None,
     disabled: Annotated[
         bool | None, typer.Option("--disabled/--enabled", help="Disable or enable the user.")
     ] = None,
@@ -128,6 +148,7 @@ def set_user(
         doors=wanted,  # type: ignore[arg-type]
         administrator=UNSET if administrator is None else administrator,
         disabled=UNSET if disabled is None else disabled,
+        role=UNSET if role is None else None if role == "none" else role,
     )
     if body == UserSetBody():
         raise typer.BadParameter("name at least one thing to change")

@@ -1,1 +1,1 @@
-"""What applications call: sessions with a queue manager, blocking, asyncio and embedded."""
+"""The client library: sessions with a queue manager, blocking, asyncio and embedded."""

@@ -1,4 +1,4 @@
-"""Where the queue manager is and how a client proves who it is: arguments and environment."""
+"""The address and credentials of a queue manager, from arguments and environment."""
 
 from __future__ import annotations
 

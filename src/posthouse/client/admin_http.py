@@ -1,4 +1,4 @@
-"""The admin endpoint for bulk work: plain HTTP from any thread of any process, JSON and Arrow.
+"""HTTP to the admin endpoint for bulk work, from any thread or process: JSON and Arrow.
 
 `posthouse.connect` holds a session; what reads or writes tables comes and goes by partitions, on
 machines of a cluster, and needs no more than requests. One `BulkHttp` serves one thread at a time;
@@ -26,7 +26,7 @@ PREFIX: Final = "/api/v1"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 JSON: Final = "application/json"
 EXTRA: Final = "pip install 'posthouse[spark]'"
-RETRY_S: Final = 4.0  # how long what may be asked again is, unless the caller says otherwise
+RETRY_S: Final = 4.0  # how long repeatable requests are retried, unless the caller sets it
 _PAUSE_FIRST_S: Final = 0.05  # between attempts; each pause is twice as long as the one before
 _PAUSE_LAST_S: Final = 5.0
 _REUSE_S: Final = 20.0  # a connection that was idle for longer may be closed at the other end

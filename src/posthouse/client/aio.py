@@ -1,4 +1,4 @@
-"""The asyncio shell: a protocol around the core. A request that waits is one entry and one future.
+"""The asyncio session: an asyncio protocol around the core.
 
 Frames of one round of the event loop leave together.
 """
@@ -16,7 +16,7 @@ from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionEnded
 from posthouse.client.operations import Operation
 from posthouse.client.process_ownership import of_the_parent, watch
-from posthouse.client.requests import Request
+from posthouse.client.requests import Request, TransactionHandle
 from posthouse.client.session_upgrade import (
     Upgrading,
     as_connection_error,
@@ -123,13 +123,22 @@ class AioChannel:
             value: T = end.value
             return value
         finally:
-            self._flush_soon()  # what the last step handed over and nobody waits for
+            self._flush_soon()  # frames of the last step that no caller waits for
+
+    def begin_transaction(self) -> TransactionHandle:
+        """A new transaction; nothing waits for its beginning."""
+        if self._forked:
+            raise of_the_parent()
+        try:
+            return self.core.begin_transaction()
+        finally:
+            self._flush_soon()
 
     async def _wait(self, request: Request) -> None:
-        """Until it is done. One that must not be torn off holds a cancellation back.
+        """Waits until a request is done. A request with `holds` delays a cancellation until then.
 
-        Its task is cancelled when it waits the next time, for whatever that is, unless whoever did
-        it took that back, as a timeout does that is left.
+        The task is cancelled the next time it waits, unless the cancellation was withdrawn
+        meanwhile, as a timeout does when its block is left.
         """
         done = self._loop.create_future()
 

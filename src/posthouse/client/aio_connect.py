@@ -1,4 +1,4 @@
-"""`posthouse.aio.connect`: a session of the asyncio client begins here."""
+"""`posthouse.aio.connect`: opens a session of the asyncio client."""
 
 from __future__ import annotations
 

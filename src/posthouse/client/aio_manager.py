@@ -186,10 +186,17 @@ class QueueManagerClient:
         """The books: for each queue what came in and what became of it."""
         return await self._channel.run(management.books(self._channel.core))
 
-    async def call(self, method: str, path: str, body: object = None) -> Any:
-        """Any call of the JSON API, such as `call("GET", "/status")`."""
+    async def call(
+        self, method: str, path: str, body: object = None, *, repeatable: bool = False
+    ) -> Any:
+        """Any call of the JSON API, such as `call("GET", "/status")`.
+
+        One whose answer was lost is asked again if it only looks. `repeatable` is for others that
+        are done once however often they are asked: those with a `key` or with `once`.
+        """
+        core = self._channel.core
         return await self._channel.run(
-            management.call_plain(self._channel.core, method, path, body)
+            management.call_plain(core, method, path, body, repeatable=repeatable)
         )
 
     async def call_octets(self, method: str, path: str, octets: bytes = b"") -> bytes:

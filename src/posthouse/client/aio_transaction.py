@@ -107,10 +107,10 @@ class Transaction:
         return handle
 
     async def __aenter__(self) -> Self:
-        """Begins it; without other participants, the first thing done in it waits for that."""
+        """Begins it; without other participants, that leaves with the first thing done in it."""
         if self._joined is not None or self._handle is not None:
             return await self.begin()
-        self._handle = await self._channel.run(ops.begin_soon(self._channel.core))
+        self._handle = self._channel.begin_transaction()
         return self
 
     async def __aexit__(

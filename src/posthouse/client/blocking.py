@@ -1,8 +1,8 @@
-"""The blocking shell: threads around the core.
+"""The blocking session: threads around the core.
 
-Any number of threads may use one session. Whoever waits for an answer reads for all; nobody else
-does, there is no thread of our own. Frames are written by whoever has them; what the connection
-does not take at once is left to the reader.
+Any number of threads may use one session. There is no background thread: a thread that waits for an
+answer reads for all of them. Each thread writes its own frames; what the connection does not take
+at once is left to the reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from posthouse.client.core import SessionCore
 from posthouse.client.errors import ServerUnreachable, SessionEnded
 from posthouse.client.operations import Operation
 from posthouse.client.process_ownership import of_the_parent, watch
-from posthouse.client.requests import EndRequest, QueueHandle, Request
+from posthouse.client.requests import EndRequest, QueueHandle, Request, TransactionHandle
 from posthouse.client.session_socket import ClientLink
 from posthouse.client.session_upgrade import (
     as_connection_error,
@@ -98,7 +98,7 @@ class Channel:
         try:
             while True:
                 request = next(operation)
-                if request is not None and not request.repeatable:
+                if self.core.begins or (request is not None and not request.repeatable):
                     self._look()
                 self._flush()
                 if request is not None and not request.done:
@@ -107,7 +107,14 @@ class Channel:
             value: T = end.value
             return value
         finally:
-            self._flush()  # what the last step handed over and nobody waits for
+            self._flush()  # frames of the last step that no caller waits for
+
+    def begin_transaction(self) -> TransactionHandle:
+        """A new transaction: its beginning leaves with the first thing that is done in it."""
+        if self._forked:
+            raise of_the_parent()
+        with self.core.lock:
+            return self.core.begin_transaction()
 
     def _flush(self) -> None:
         with self.core.lock:
@@ -119,9 +126,10 @@ class Channel:
                     self._lost(error)
 
     def _look(self) -> None:
-        """Nobody reads while nobody waits, so a connection may have ended unnoticed.
+        """Reads what has come: the session reads only while a thread waits, and may have ended
+        unnoticed.
 
-        What cannot be asked twice goes into another one then, instead of getting lost.
+        Then requests that cannot be repeated go to a new connection, instead of getting lost.
         """
         try:
             with self._changed:
@@ -192,13 +200,13 @@ class Channel:
             self._connect_again(request)
         else:
             try:
-                data = self._link.read(None)
+                data = self._link.read(None, self.core.room())
                 if data:
                     self._take(data)
             except (OSError, RemoteProtocolError, QueueError) as error:
                 self._lost(error)
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes | memoryview) -> None:
         with self.core.lock:
             self.core.receive(data)
             self._flush()
@@ -208,7 +216,8 @@ class Channel:
     def _connect(self, timeout: float) -> None:
         """Until the session is welcomed; raises what is in the way."""
         deadline = time.monotonic() + timeout
-        data, core = self._link.open(timeout), self.core
+        core = self.core
+        data: bytes | memoryview = self._link.open(timeout)
         try:
             with core.lock:
                 core.begin()
@@ -226,7 +235,7 @@ class Channel:
                 raise as_connection_error(error) from None
             raise
 
-    def _welcomed(self, data: bytes) -> bool:
+    def _welcomed(self, data: bytes | memoryview) -> bool:
         core = self.core
         with core.lock:
             core.receive(data)
@@ -255,7 +264,7 @@ class Channel:
                     break
             soonest = self._give_up_overdue()
             if request.done:
-                return  # whoever else waits goes on
+                return  # another waiting thread goes on
             time.sleep(min(spread(pause), soonest, self._outage_left()))
             pause = min(2 * pause, RETRY_MAX_S)
         with self.core.lock:

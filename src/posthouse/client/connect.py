@@ -1,4 +1,4 @@
-"""`posthouse.connect`: a session of the blocking client begins here."""
+"""`posthouse.connect`: opens a session of the blocking client."""
 
 from __future__ import annotations
 

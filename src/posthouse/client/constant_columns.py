@@ -1,4 +1,4 @@
-"""Whole record batches of answers that hold once what is the same in every row.
+"""Restores whole record batches from answers that send constant columns only once.
 
 The other end is `posthouse.protocols.arrow.constant_columns`. Imports pyarrow.
 """

@@ -1,4 +1,4 @@
-"""Reading on and on: batches come, and what was worked on is ended in batches.
+"""A consumer: receives messages in batches, and ends them in batches.
 
 Each message is the caller's until they ask for the next one or end it; what they have
 not seen goes back when they stop. Operations only; the shells make iterators of them.
@@ -55,8 +55,8 @@ class Consuming:
         self._finished: list[int] = []  # lookup ids that are to be ended
         self._locked_in = 0  # the connection that holds all of these
         self._ends: deque[EndRequest] = deque()
-        self._doubtful: set[int] = set()  # handed out before, and not ended for all we know
-        self._returned: set[int] = set()  # those of them that `done` has not told of
+        self._doubtful: set[int] = set()  # handed out before, and their end is not confirmed
+        self._returned: set[int] = set()  # those of them that `done` has not reported
         self._asked: ReadRequest | LookupRequest | None = None
         self._ended_at = core.clock()
         self.timed_out: IoTimeout | None = None  # why the last `next` had no message

@@ -1,4 +1,4 @@
-"""The client's side of a session without any input or output: requests in, frames out and back.
+"""The core of a client session, without I/O: requests in, frames out and back.
 
 The owner of the connection calls `begin` when it stands, hands in what comes by `receive`, writes
 what `take_outgoing` gives, and states when it is `lost`. Requests outlive connections: what can be
@@ -21,6 +21,7 @@ from posthouse.client.errors import (
 )
 from posthouse.client.requests import (
     Ask,
+    BeginRequest,
     CommitRequest,
     EndRequest,
     OpenWait,
@@ -39,7 +40,7 @@ from posthouse.model.errors import (
 from posthouse.wire.frames import frames
 from posthouse.wire.frames.frames import Frame, Splitter
 from posthouse.wire.frames.payloads import (
-    Begin,
+    REVISION,
     Begun,
     Cancel,
     Close,
@@ -49,6 +50,7 @@ from posthouse.wire.frames.payloads import (
     Ping,
     Refusal,
     Welcome,
+    early_handle,
 )
 
 UNANSWERED_MAX: Final = 64  # requests with an id; the queue manager may allow fewer
@@ -64,13 +66,15 @@ class SessionCore:
         self.generation = 0  # counts connections
         self.answers = 0  # that came in this connection
         self.welcome: Welcome | None = None  # of this connection
+        self.revision = 0  # of the protocol, of the last connection
+        self.begins = False  # a transaction begins with what leaves next
         self.computer = ""  # whom the session is with, known from the first welcome on
         self.guid = b""
         self._hello = Hello(session=session, client=client)
         self._splitter = Splitter()
         self._outgoing: list[bytes] = []
         self._sent: dict[int, Request] = {}  # by number, in this connection
-        self._at_hand: list[Request] = []  # of these, those whose frames nobody has taken yet
+        self._at_hand: list[Request] = []  # of these, those whose frames are not taken yet
         self._unsent: deque[Request] = deque()  # there is no connection yet
         self._without_id: deque[Request] = deque()  # too many are unanswered
         self._ends: dict[QueueHandle, EndRequest] = {}  # still open to more messages
@@ -107,9 +111,14 @@ class SessionCore:
                 self._send(request)
         outgoing, self._outgoing = self._outgoing, []
         self._at_hand.clear()
+        self.begins = False
         return outgoing
 
-    def receive(self, data: bytes) -> None:
+    def room(self) -> memoryview | None:
+        """Where to read the rest of a large answer; None: bytes come as they are."""
+        return self._splitter.room()
+
+    def receive(self, data: bytes | memoryview) -> None:
         """Bytes of the queue manager, cut anywhere.
 
         Raises what ends the connection: `RemoteProtocolError` for bytes that are not answers, the
@@ -123,12 +132,14 @@ class SessionCore:
     def lost(self) -> None:
         """The connection is gone: what can be asked again waits for the next one."""
         self.welcome = None
-        self._outgoing = []
+        self._outgoing, self.begins = [], False
         for request in self._at_hand:
             if not isinstance(request, _OpenRequest) and not request.here_only:
                 del self._sent[request.number]
                 request.number = 0
                 self._unsent.append(request)
+                if isinstance(request, BeginRequest):
+                    request.begins.number, request.begins.used = 0, False
         self._at_hand.clear()
         sent, self._sent = list(self._sent.values()), {}
         again = [request for request in sent if self._survives(request)]
@@ -170,8 +181,12 @@ class SessionCore:
         error: Exception | None = None
         if request.abandoned:
             error = SessionLost("its caller no longer waits")
-        elif request.transaction is not None and not isinstance(request, CommitRequest):
+        elif (request.transaction is not None and not isinstance(request, CommitRequest)) or (
+            isinstance(request, BeginRequest) and request.begins.used
+        ):
             error = _aborted()
+        elif isinstance(request, BeginRequest):
+            request.begins.number = 0
         elif request.cursor is not None:
             error = _cursor_lost()
         elif not request.repeatable:
@@ -195,20 +210,32 @@ class SessionCore:
             self._send(request)
 
     def begin_transaction(self) -> TransactionHandle:
-        """Asks for a transaction; what is asked for in it waits until it has begun."""
-        handle, request = TransactionHandle(), Ask(Begin, frames.BEGUN)
-        handle.beginning = request
+        """Asks for a transaction; what is asked for in it leaves together with that, or waits."""
+        handle = TransactionHandle()
+        handle.beginning = request = BeginRequest(handle)
         request.on_done.append(lambda: self._begun(handle, request))
         self.submit(request)
         return handle
 
     def _begun(self, handle: TransactionHandle, request: Request) -> None:
-        waiting, handle.waiting, handle.beginning = handle.waiting, [], None
+        handle.beginning = None
         handle.failure, answer = request.error, request.answer
         if isinstance(answer, Begun):
             handle.number, handle.identifier = answer.transaction, answer.identifier
             handle.generation = request.generation
-        for one in waiting:
+        self._send_waiting(handle)
+
+    def _begin_early(self, request: BeginRequest) -> None:
+        """The queue manager finds the transaction by the number of its BEGIN too."""
+        if self.revision >= REVISION:
+            handle, self.begins = request.begins, True
+            handle.number, handle.generation = early_handle(request.number), self.generation
+            self._send_waiting(handle)
+
+    def _send_waiting(self, handle: TransactionHandle) -> None:
+        """What a transaction was asked for before it had a number; its commit is the last."""
+        waiting, handle.waiting = handle.waiting, []
+        for one in sorted(waiting, key=lambda one: isinstance(one, CommitRequest)):
             self._send(one)
 
     def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
@@ -266,8 +293,10 @@ class SessionCore:
             return
         transaction = request.transaction
         if transaction is not None and transaction.beginning is not None:
-            transaction.waiting.append(request)
-            return
+            if not transaction.number:
+                transaction.waiting.append(request)
+                return
+            transaction.used = True
         refusal = self._refusal(request)
         if refusal is not None:
             self._finish(request, None, refusal)
@@ -282,6 +311,8 @@ class SessionCore:
             request.finish(None, None)
         elif not request.needs_id or request.request_id or self._take_id(request):
             self._put(request)
+            if isinstance(request, BeginRequest):
+                self._begin_early(request)
 
     def _put(self, request: Request) -> None:
         number = self._last_number % _NUMBER_MAX + 1
@@ -303,14 +334,15 @@ class SessionCore:
     def _refusal(self, request: Request) -> Exception | None:
         """Why a request makes no sense in this connection."""
         transaction, cursor = request.transaction, request.cursor
+        if isinstance(request, CommitRequest) and request.repeated:
+            return None  # it may be committed already: ask the queue manager
         if transaction is not None and transaction.failure is not None:
             return transaction.failure
         if transaction is not None and transaction.generation != self.generation:
-            if not (isinstance(request, CommitRequest) and request.repeated):
-                return _aborted()
-        elif cursor is not None and cursor.generation != self.generation:
+            return _aborted()
+        if cursor is not None and cursor.generation != self.generation:
             return _cursor_lost()
-        elif isinstance(request, EndRequest) and request.locked_in != self.generation:
+        if isinstance(request, EndRequest) and request.locked_in != self.generation:
             lost = MessageReturned("the connection broke while the message was read")
             return None if request.repeated else lost
         return None
@@ -377,6 +409,9 @@ class SessionCore:
 
         One that answers a question after it does not stop: then the refusal stands.
         """
+        transaction = request.transaction
+        if transaction is not None and isinstance(transaction.failure, QueueError):
+            error = transaction.failure  # it did not begin: that is the reason
         if isinstance(error, QueueNotAvailable):
             for handle in request.handles:  # the queue is gone with its subqueues
                 if handle.opened_by < request.number:
@@ -412,7 +447,7 @@ class SessionCore:
         if not isinstance(answer, Welcome):
             raise MalformedPacket(f"HELLO was answered by kind 0x{kind:02X}")
         self.welcome = answer
-        self.computer, self.guid = answer.name, answer.guid
+        self.computer, self.guid, self.revision = answer.name, answer.guid, answer.version
         unsent, self._unsent = self._unsent, deque()
         for request in unsent:
             self._send(request)
@@ -503,7 +538,11 @@ def _cursor_lost() -> SessionLost:
 def _order(request: Request) -> tuple[int, int]:
     """What has an id goes first, by it: its outcome may be known already.
 
+    Not so a commit that has not left: what its transaction was asked for goes before it.
+
     An end must reach the queue manager before any receive: else that could lock the message again,
     and the end would take it from under its new reader.
     """
+    if isinstance(request, CommitRequest) and not request.repeated:
+        return 2, request.request_id
     return (0, request.request_id) if request.request_id else (1, 0)

@@ -1,4 +1,4 @@
-"""Databases in a transaction, through the two-phase methods of the Python DB-API (design, 6).
+"""Databases in a transaction, by the two-phase methods of the Python DB-API (design, 6).
 
 Every database is prepared first; then the queue manager's commit, one record of its log, is the
 decision for all; then the databases are told, and that is confirmed to the queue manager. Who
@@ -33,7 +33,7 @@ FORMAT_ID: Final = 0x50485458  # PHTX
 RESOURCE_LENGTH_MAX: Final = 256
 _GUID_DIGITS: Final = 32
 _METHODS: Final = ("xid", "tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback", "tpc_recover")
-_IDLE, _IN_ERROR, _OPEN = 0, 3, (1, 2, 3)  # of libpq, as both psycopg and psycopg2 tell them
+_IDLE, _IN_ERROR, _OPEN = 0, 3, (1, 2, 3)  # of libpq, as both psycopg and psycopg2 report them
 _IDENTITY = "SELECT system_identifier::text, current_database() FROM pg_control_system()"
 
 
@@ -195,7 +195,7 @@ class Joined:
                 f"whether transaction {format_guid(self._identifier)} is committed is not known: "
                 f"{error.cause}"
             ) from error
-        except BaseException:  # called off: decided or not, nobody looks at it now
+        except BaseException:  # cancelled: decided or not, the caller has left
             self._forget()
             raise
         yield from self._tell()
@@ -204,7 +204,7 @@ class Joined:
         branches: Branches = []
         for branch, connection in enumerate(self._connections):
             if _status(connection) == _IN_ERROR:
-                # PREPARE TRANSACTION would roll it back, and say that it went well.
+                # PREPARE TRANSACTION would roll it back and report success.
                 raise TransactionUsage(
                     "a statement failed in a joined database, so the transaction cannot commit",
                     "Let the error end the transaction, or use a savepoint.",
@@ -277,11 +277,11 @@ class Known:
 
 
 def recover(connection: Any, decisions: Decisions, known: Known) -> Steps[RecoveredTransactions]:
-    """Settles what clients that died left prepared in a database.
+    """Commits or rolls back what clients that died left prepared in a database.
 
-    What the database is to confirm is asked for before it lists what it has: a branch that is not
-    listed then has been committed. A transaction that the queue manager does not know after that
-    can no longer be decided.
+    The unconfirmed branches are fetched before the database lists its prepared transactions: a
+    branch that is not in that list has been committed. A transaction that the queue manager does
+    not have by then can no longer be decided.
     """
     resource = yield from _resource(connection)
     unconfirmed: list[tuple[bytes, str]] = []

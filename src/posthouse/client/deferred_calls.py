@@ -1,4 +1,4 @@
-"""Something that is to happen soon, but not at once, so that it can be done for many at a time."""
+"""Calls that run a moment later, so that one run serves many of them."""
 
 from __future__ import annotations
 

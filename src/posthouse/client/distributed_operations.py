@@ -1,4 +1,4 @@
-"""Operations of transactions that others take part in: databases and queue managers."""
+"""Operations of transactions in which databases and other queue managers take part."""
 
 from __future__ import annotations
 

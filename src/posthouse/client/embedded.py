@@ -1,4 +1,4 @@
-"""A queue manager in this process, under the same names as one that is connected to.
+"""An embedded queue manager: runs in this process, with the interface of a connected one.
 
 The session is the one that a server has; only sockets are left out. The caller runs the engine,
 and their answer is durable before they get it.
@@ -24,6 +24,7 @@ from posthouse.model.roles import Role
 from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
+from posthouse.protocols.handlers.lease_table import Leases
 from posthouse.protocols.handlers.rates import Rates
 from posthouse.protocols.sessions.protocol import ClientSession, Finish
 from posthouse.runtime.directory.authority import (
@@ -76,6 +77,7 @@ class EmbeddedDesk:
         self.driver = driver
         self._in_turn = False
         self._settling = False
+        self.leases = Leases()
 
     @property
     def manager(self) -> QueueManager:
@@ -85,9 +87,16 @@ class EmbeddedDesk:
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call in the current turn."""
         if not self._in_turn:
-            self.driver.begin_turn()
-            self._in_turn = True
+            self._begin_turn()
         self.driver.decide(call, release)
+
+    def _begin_turn(self) -> None:
+        """Leases whose time is over end before anything else is decided."""
+        self.driver.begin_turn()
+        self._in_turn = True
+        due_ms = self.leases.next_ms
+        if due_ms is not None and due_ms <= self.driver.clock()[0]:
+            self.driver.decide(self.leases.expire, lambda answer: None)
 
     def settle(self) -> None:
         """Ends turns until no more are asked for: appended, synced, then let out."""
@@ -106,16 +115,16 @@ class EmbeddedDesk:
 
     def look_at_the_clock(self) -> None:
         """A turn of its own for what is due."""
-        self.driver.begin_turn()
-        self._in_turn = True
+        self._begin_turn()
         self.settle()
 
     def seconds_left(self) -> float | None:
         """Until the next deadline; None: there is none."""
-        deadline_ms = self.manager.next_deadline_ms()
-        if deadline_ms is None:
+        found = (self.manager.next_deadline_ms(), self.leases.next_ms)
+        deadlines = [one for one in found if one is not None]
+        if not deadlines:
             return None
-        return max((deadline_ms - self.driver.clock()[0]) / 1000, DEADLINE_MIN_S)
+        return max((min(deadlines) - self.driver.clock()[0]) / 1000, DEADLINE_MIN_S)
 
 
 class EmbeddedLink:
@@ -126,7 +135,8 @@ class EmbeddedLink:
         self._desk = EmbeddedDesk(embedded.driver)
         manager = embedded.manager
         tokens = manager.tokens
-        self._api = Api(self._desk, Services(tokens=tokens, rates=Rates(), version=version))
+        services = Services(tokens=tokens, rates=Rates(), version=version, leases=self._desk.leases)
+        self._api = Api(self._desk, services)
         self._session: ClientSession | None = None
         self._changed = threading.Condition(threading.RLock())
         self._courier = Courier(self._desk, self._changed)
@@ -184,7 +194,7 @@ class EmbeddedLink:
                 self._session.receive(b"".join(data))
                 self._desk.settle()
 
-    def read(self, timeout: float | None) -> bytes:
+    def read(self, timeout: float | None, room: memoryview | None = None) -> bytes:
         """What has been answered; waits for other threads, and for what the clock brings."""
         with self._changed:
             while not self._incoming and not self._woken:

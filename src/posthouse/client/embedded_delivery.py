@@ -76,7 +76,7 @@ class Courier:
         try:
             asyncio.run(self._serve())
         finally:
-            self._started.set()  # whoever waits for it holds the lock of the engine
+            self._started.set()  # the thread that waits for it holds the lock of the engine
 
     async def _serve(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()

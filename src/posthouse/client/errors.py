@@ -1,4 +1,4 @@
-"""What goes wrong between a client and its queue manager, beside what the queue manager refuses."""
+"""Errors between a client and its queue manager, beside those that the queue manager raises."""
 
 from __future__ import annotations
 

@@ -46,11 +46,13 @@ def call(
     return msgspec.json.decode(called.body, type=result)
 
 
-def call_plain(core: SessionCore, method: str, path: str, body: object) -> Operation[Any]:
+def call_plain(
+    core: SessionCore, method: str, path: str, body: object, *, repeatable: bool = False
+) -> Operation[Any]:
     """One call of any path, with JSON as Python has it."""
     target = path if path.startswith(PREFIX) else PREFIX + path
     called = yield from operations.call(
-        core, method, target, b"" if body is None else _encode(body)
+        core, method, target, b"" if body is None else _encode(body), repeatable=repeatable
     )
     _check(called)
     return msgspec.json.decode(called.body) if called.body else None

@@ -181,9 +181,16 @@ class QueueManagerClient:
         """The books: for each queue what came in and what became of it."""
         return self._channel.run(management.books(self._channel.core))
 
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """Any call of the JSON API, such as `call("GET", "/status")`."""
-        return self._channel.run(management.call_plain(self._channel.core, method, path, body))
+    def call(self, method: str, path: str, body: object = None, *, repeatable: bool = False) -> Any:
+        """Any call of the JSON API, such as `call("GET", "/status")`.
+
+        One whose answer was lost is asked again if it only looks. `repeatable` is for others that
+        are done once however often they are asked: those with a `key` or with `once`.
+        """
+        core = self._channel.core
+        return self._channel.run(
+            management.call_plain(core, method, path, body, repeatable=repeatable)
+        )
 
     def call_octets(self, method: str, path: str, octets: bytes = b"") -> bytes:
         """One call of a path that takes or gives bytes as they are, such as job files."""

@@ -1,4 +1,4 @@
-"""A message as a reader gets it; its packet is read when something of it is first asked for."""
+"""A received message; its packet is parsed on first use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from posthouse.client.bodies import decode_json, decode_text
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FLAG_TRANSACTIONAL
 from posthouse.model.message import INFINITE, ack_words, class_name
 from posthouse.wire.frames.frames import MARK_IN_DOUBT, Delivered
-from posthouse.wire.packet.bodies import body_of
+from posthouse.wire.packet.bodies import body_bytes, body_of
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 
 if TYPE_CHECKING:
     from posthouse.formats import Decoded
@@ -40,16 +41,19 @@ class Message:
     @property
     def packet(self) -> bytes:
         """The whole packet as it is stored ([MS-MQMQ] 2.2.20)."""
+        packet = self._delivered[10]
+        if isinstance(packet, memoryview):
+            self._delivered = self._delivered._replace(packet=bytes(packet))
         return self._delivered.packet
 
     @property
     def _parsed(self) -> Packet:
         packet = self._packet
         if packet is None:
-            packet = self._packet = Packet(self._delivered[10])
+            packet = self._packet = Packet(self.packet)
         return packet
 
-    # -- what the message says
+    # -- properties that the sender set
 
     @property
     def body(self) -> bytes:
@@ -57,12 +61,14 @@ class Message:
         if self._packet is not None:
             return self._packet.body
         packet = self._delivered[10]
+        if isinstance(packet, memoryview):  # in the buffer of a large answer: this is the one copy
+            return bytes(body_bytes(packet, summarize(packet)))
         return packet[body_of(packet)]
 
     @property
     def body_size(self) -> int:
         """Bytes of the body."""
-        return self._parsed.glance.body_size
+        return self._parsed.summary.body_size
 
     @property
     def body_type(self) -> int:
@@ -107,6 +113,22 @@ class Message:
     def extension(self) -> bytes:
         """The extension, for applications."""
         return self._parsed.extension
+
+    @property
+    def traceparent(self) -> str:
+        """The trace context of W3C that the message came with; empty where it has none."""
+        return self._trace[0]
+
+    @property
+    def tracestate(self) -> str:
+        """What goes with `traceparent`; empty where there is nothing."""
+        return self._trace[1]
+
+    @property
+    def _trace(self) -> tuple[str, str]:
+        from posthouse.formats.trace_headers import shown_trace
+
+        return shown_trace(self.extension) or ("", "")
 
     @property
     def app_specific(self) -> int:
@@ -158,7 +180,7 @@ class Message:
     @property
     def sent_time(self) -> datetime:
         """When it was sent, in UTC."""
-        return datetime.fromtimestamp(self._parsed.glance.sent_time, UTC)
+        return datetime.fromtimestamp(self._parsed.summary.sent_time, UTC)
 
     @property
     def arrived_time(self) -> datetime:
@@ -168,7 +190,7 @@ class Message:
     @property
     def time_to_be_received(self) -> int | None:
         """Seconds after which it expires unread; None: never."""
-        seconds = self._parsed.glance.time_to_be_received
+        seconds = self._parsed.summary.time_to_be_received
         return None if seconds == INFINITE else seconds
 
     @property
@@ -189,7 +211,7 @@ class Message:
     @property
     def acknowledge(self) -> list[str]:
         """The acknowledgments that the sender asked for."""
-        return ack_words(self._parsed.glance.ack_flags)
+        return ack_words(self._parsed.summary.ack_flags)
 
     @property
     def sender(self) -> str:
@@ -239,4 +261,4 @@ class Message:
             d.last_move,
             d.flags,
         )
-        return message_json(read, d.packet, self.queue)
+        return message_json(read, self.packet, self.queue)

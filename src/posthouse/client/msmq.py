@@ -20,7 +20,8 @@ from posthouse.client.bodies import Body
 from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.client.operations import MessageIds
 from posthouse.client.packets import Draft, PacketMaker, SendOptions, options
-from posthouse.client.remote.connect import (
+from posthouse.client.remote.consumer import WINDOW_MAX
+from posthouse.client.remote.login import (
     EPM_PORT,
     LEVELS,
     Authentication,
@@ -28,7 +29,6 @@ from posthouse.client.remote.connect import (
     RemoteLogin,
     RemotePlace,
 )
-from posthouse.client.remote.consumer import WINDOW_MAX
 from posthouse.client.remote.management import RemoteManagement
 from posthouse.client.remote.queue import ReadableQueue
 from posthouse.client.remote.reader import QueueReader, RemoteReader
@@ -88,9 +88,9 @@ def msmq(
     endpoint mapper there unless `rpc_port` names it. `authentication` is `privacy`, `integrity`,
     `connect` or `none`: by default `privacy`, `none` without a user. With `prefetch` this many
     messages are locked for this reader ahead of them. A connection that breaks is tried again for
-    `reconnect` seconds. Transactions are those of `via`; `peer` is what it knows the other queue
-    manager by, if not by its host. With `via` or `home` the other computer is given the identity
-    of that queue manager, else that of a program in a workgroup.
+    `reconnect` seconds. Transactions are those of `via`; `peer` is the name that it uses for the
+    other queue manager, if not the host. With `via` or `home` the other computer is given the
+    identity of that queue manager, else that of a program in a workgroup.
     """
     if via is not None and home is not None:
         raise ValueError("name a local queue manager (via) or a home, not both")

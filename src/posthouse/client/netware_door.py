@@ -1,4 +1,4 @@
-"""What a station can ask of a file server: one method for each call of the document.
+"""The interface of a NetWare file server: one method for each call of the document.
 
 One declaration for all ways to a file server: types and documentation are written here once.
 Over client sessions and embedded that is `posthouse.qms.sessions.SessionDoor`, over NCP

@@ -1,4 +1,4 @@
-"""What a client does, written once for every kind of waiting.
+"""The operations of a client, written once for the blocking and the asyncio session.
 
 An operation is a generator: it hands requests to the core and yields the one it waits for, or None
 where it wants what was handed over to be on its way. It goes on when that request is done.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
 from typing import Final, TypeVar, overload
 
 from posthouse.client.bodies import Body
@@ -39,6 +41,7 @@ from posthouse.model.errors import QueueError, TransactionSequence
 from posthouse.model.guids import format_guid
 from posthouse.wire.frames import frames
 from posthouse.wire.frames.payloads import (
+    REVISION,
     Abort,
     Begin,
     Begun,
@@ -139,9 +142,39 @@ def send_many(
 ) -> Operation[MessageIds]:
     """Many messages in frames of many, several frames under way at a time."""
     maker = handle.maker or (yield from _maker(core, handle))
-    ids, flight, size = MessageIds(core.guid), deque[SendRequest](), 0
     packets = maker.packets(bodies, how, transaction is not None)
-    for batch, batch_size in _batches(packets, 1 if handle.is_list else BATCH_MESSAGES):
+    batches = _batches(packets, 1 if handle.is_list else BATCH_MESSAGES)
+    return (yield from _send_batches(core, handle, batches, transaction))
+
+
+def send_as_transaction(
+    core: SessionCore, handle: QueueHandle, bodies: Iterable[Body | Draft], how: Options
+) -> Operation[MessageIds]:
+    """Messages that are a transaction of their own: in one request where one frame holds them."""
+    maker = handle.maker or (yield from _maker(core, handle))
+    packets = maker.packets(bodies, how, True)
+    batches = _batches(packets, 1 if handle.is_list else BATCH_MESSAGES)
+    first = list(islice(batches, 2))
+    if len(first) != 1 or handle.is_list or core.revision < REVISION:
+        every = chain(first, batches)
+        work = partial(_send_batches, core, handle, every)
+        return (yield from in_transaction(core, work))
+    ((batch, size),) = first
+    request, ids = SendRequest(handle, batch, size, None, alone=True), MessageIds(core.guid)
+    core.submit(request)
+    yield request
+    ids.add(request.result())
+    return ids
+
+
+def _send_batches(
+    core: SessionCore,
+    handle: QueueHandle,
+    batches: Iterable[tuple[list[bytes], int]],
+    transaction: TransactionHandle | None,
+) -> Operation[MessageIds]:
+    ids, flight, size = MessageIds(core.guid), deque[SendRequest](), 0
+    for batch, batch_size in batches:
         request = SendRequest(handle, batch, batch_size, transaction)
         core.submit(request)
         flight.append(request)
@@ -240,7 +273,7 @@ def _ended(
         if not request.number:
             raise
         for message in messages:
-            message.in_doubt = True  # decision 42: ended or not, nobody can tell
+            message.in_doubt = True  # decision 42: ended or not, which is not known
     return True
 
 
@@ -358,13 +391,6 @@ def begin(core: SessionCore) -> Operation[TransactionHandle]:
     return TransactionHandle(begun.transaction, begun.identifier, request.generation)
 
 
-def begin_soon(core: SessionCore) -> Operation[TransactionHandle]:
-    """A new transaction, without waiting for the answer: later requests in it wait."""
-    handle = core.begin_transaction()
-    yield None  # what was handed over leaves now
-    return handle
-
-
 def begun(transaction: TransactionHandle) -> Operation[None]:
     """Waits until it has begun, or raises why it has not."""
     if transaction.beginning is not None:
@@ -419,11 +445,12 @@ def in_transaction(
     core: SessionCore, work: Callable[[TransactionHandle], Operation[T]]
 ) -> Operation[T]:
     """Work that is a transaction of its own."""
-    transaction = yield from begin(core)
+    transaction = core.begin_transaction()
     try:
         result = yield from work(transaction)
     except Exception:
-        yield from abort(core, transaction)
+        if transaction.failure is None:
+            yield from abort(core, transaction)
         raise
     yield from commit(core, transaction)
     return result
@@ -432,11 +459,16 @@ def in_transaction(
 # -- management
 
 
-def call(core: SessionCore, method: str, path: str, body: bytes) -> Operation[Called]:
-    """A call of the management interface. One that changes something is asked only once."""
+def call(
+    core: SessionCore, method: str, path: str, body: bytes, *, repeatable: bool = False
+) -> Operation[Called]:
+    """A call of the management interface. One that changes something is asked only once.
+
+    `repeatable` is for one that the queue manager does once however often it is asked.
+    """
+    again = repeatable or method == "GET"
     called = yield from ask(
-        core,
-        Ask(lambda: Call(method, path, body), frames.CALLED, repeatable=method == "GET"),
+        core, Ask(lambda: Call(method, path, body), frames.CALLED, repeatable=again)
     )
     assert isinstance(called, Called)
     return called

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
@@ -23,10 +24,17 @@ from posthouse.model.message import (
     validate,
 )
 from posthouse.model.names import PathName, PublicName, parse_name
+from posthouse.model.trace_context import (
+    TraceContext,
+    TraceHeaders,
+    is_tracestate,
+    traceparent_of,
+)
 from posthouse.security.sids import ANONYMOUS
 from posthouse.wire.packet.template import Template
 
 _TEMPLATES_MAX: Final = 256  # of one queue
+_OPENTELEMETRY: Final = "opentelemetry.trace"
 
 
 class Options(NamedTuple):
@@ -50,6 +58,8 @@ class Options(NamedTuple):
     body_type: int | None = None
     sign: bool = False
     encrypt: bool = False
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 class SendOptions(TypedDict, total=False):
@@ -73,24 +83,55 @@ class SendOptions(TypedDict, total=False):
     body_type: int | None
     sign: bool
     encrypt: bool
+    traceparent: str
+    tracestate: str
 
 
 DEFAULTS: Final = Options()
 
 
 def options(values: SendOptions) -> Options:
-    """Options from keywords."""
-    if not values:
+    """Options from keywords; the extension has the trace context, given or of the active span."""
+    tracing = sys.modules.get(_OPENTELEMETRY)
+    if not values and tracing is None:
         return DEFAULTS
     known: dict[str, Any] = {**values}
     ack = known.get("ack", ())
     if not isinstance(ack, tuple):
         known["ack"] = tuple(ack.split(",")) if isinstance(ack, str) else tuple(ack)
     try:
-        return Options(**known)
+        wanted = Options(**known)
     except TypeError:
         unknown = known.keys() - set(Options._fields)
         raise TypeError(_no_such_option(min(unknown))) from None
+    if wanted.traceparent or wanted.tracestate:
+        from posthouse.formats.trace_headers import with_given_trace
+
+        given = TraceHeaders(wanted.traceparent, wanted.tracestate)
+        return wanted._replace(extension=with_given_trace(wanted.extension, given))
+    active = None if tracing is None else _active(tracing)
+    return wanted if active is None else _with_active(wanted, active)
+
+
+def _with_active(wanted: Options, active: TraceHeaders) -> Options:
+    """An extension that has no place for a context stays as it is."""
+    from posthouse.formats.trace_headers import with_trace
+
+    made = with_trace(wanted.extension, active)
+    return wanted if made is None else wanted._replace(extension=made)
+
+
+def _active(tracing: Any) -> TraceHeaders | None:
+    """The context of the span of OpenTelemetry that is active in this program; None: none is.
+
+    A program without OpenTelemetry has not imported it, and pays for one look into a table.
+    """
+    context = tracing.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    active = TraceContext(context.trace_id, context.span_id, context.trace_flags)
+    state = context.trace_state.to_header() if context.trace_state else ""
+    return TraceHeaders(traceparent_of(active), state if is_tracestate(state) else "")
 
 
 def _no_such_option(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Sessions stay with the process that opened them.
+"""Refuses to use a session in a forked process: sessions stay with their own process.
 
 A child that was forked has copies of the parent's sockets and locks, whatever state they were in.
 It lets go of them, without a word to the other side, and every later request is refused.

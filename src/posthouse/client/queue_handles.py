@@ -1,4 +1,4 @@
-"""What the faces of a queue share: its name, what it has open, and operations on that."""
+"""Shared code of the queue classes: name, open handles, and operations on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posthouse.client.bodies import Body
 from posthouse.client.core import SessionCore
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds, Operation
-from posthouse.client.packets import Draft, SendOptions, options
+from posthouse.client.packets import Draft, Options, SendOptions, options
 from posthouse.client.requests import QueueHandle, TransactionHandle
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter
@@ -57,9 +57,7 @@ class OpenQueue:
         """One message."""
         handle, wanted = self.sending, options(how)
         if tx is None and transactional:
-            return ops.in_transaction(
-                self.core, lambda own: ops.send(self.core, handle, body, wanted, own)
-            )
+            return self._send_alone(body, wanted)
         return ops.send(self.core, handle, body, wanted, tx)
 
     def send_many(
@@ -72,10 +70,12 @@ class OpenQueue:
         """Many messages."""
         handle, wanted = self.sending, options(how)
         if tx is None and transactional:
-            return ops.in_transaction(
-                self.core, lambda own: ops.send_many(self.core, handle, bodies, wanted, own)
-            )
+            return ops.send_as_transaction(self.core, handle, bodies, wanted)
         return ops.send_many(self.core, handle, bodies, wanted, tx)
+
+    def _send_alone(self, body: Body, wanted: Options) -> Operation[str]:
+        ids = yield from ops.send_as_transaction(self.core, self.sending, [body], wanted)
+        return ids[0]
 
     def receive(
         self, count: int, timeout: float | None, tx: TransactionHandle | None

@@ -1,4 +1,4 @@
-"""Requests of a client session: what is asked, and what came of it.
+"""Requests of a client session, and their results.
 
 A request names queues and transactions by objects of this side. Its frame is made when it is sent,
 so that it can be sent again in another connection, where the handles are others.
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.wire.frames import frames
-from posthouse.wire.frames.payloads import Commit, Lookup, Payload
+from posthouse.wire.frames.payloads import OWN_TRANSACTION, Begin, Commit, Lookup, Payload
 
 
 class QueueHandle:
@@ -67,6 +67,7 @@ class TransactionHandle:
         "identifier",
         "number",
         "spoiled",
+        "used",
         "waiting",
     )
 
@@ -75,10 +76,11 @@ class TransactionHandle:
         self.identifier = identifier
         self.generation = generation
         self.beginning: Request | None = None  # not answered yet
-        self.waiting: list[Request] = []  # for that answer
+        self.waiting: list[Request] = []  # until it has a number
+        self.used = False  # something was asked in it before it was known to have begun
         self.failure: Exception | None = None  # why it did not begin
-        self.abandoned: list[Request] = []  # receives that nobody waits for any more
-        self.spoiled = False  # one of those took a message that nobody has seen
+        self.abandoned: list[Request] = []  # receives that no caller waits for now
+        self.spoiled = False  # one of those took a message that no caller got
 
 
 class CursorHandle:
@@ -198,6 +200,20 @@ class Ask(Request):
         return frames.encode(self.number, self._make())
 
 
+class BeginRequest(Request):
+    """BEGIN, of a transaction whose first requests may leave before this is answered."""
+
+    __slots__ = ("begins",)
+
+    def __init__(self, begins: TransactionHandle) -> None:
+        super().__init__(frames.BEGUN)
+        self.begins = begins
+
+    def encode(self) -> bytes:
+        """The frame."""
+        return frames.encode(self.number, Begin())
+
+
 class OpenWait(Request):
     """Waits for a queue to be open; nothing is sent but what opens it."""
 
@@ -229,14 +245,16 @@ class CommitRequest(Request):
     def encode(self) -> bytes:
         """The frame."""
         assert self.transaction is not None
-        payload = Commit(self.transaction.number, self.request_id, self._branches)
+        # In another connection its handle could be that of another transaction.
+        number = 0 if self.repeated else self.transaction.number
+        payload = Commit(number, self.request_id, self._branches)
         return frames.encode(self.number, payload)
 
 
 class SendRequest(Request):
-    """SEND: packets for one queue."""
+    """SEND: packets for one queue; `alone`: they are a transaction of their own."""
 
-    __slots__ = ("packets", "size")
+    __slots__ = ("_alone", "packets", "size")
 
     def __init__(
         self,
@@ -244,10 +262,13 @@ class SendRequest(Request):
         packets: list[bytes],
         size: int,
         transaction: TransactionHandle | None,
+        *,
+        alone: bool = False,
     ) -> None:
         # Of a transaction only the commit is asked about again, not its parts.
-        alone = transaction is None
-        super().__init__(frames.SENT, handle, transaction=transaction, needs_id=alone)
+        outside = transaction is None
+        super().__init__(frames.SENT, handle, transaction=transaction, needs_id=outside)
+        self._alone = alone
         self.packets = packets
         self.size = size
 
@@ -260,7 +281,9 @@ class SendRequest(Request):
         return self._parts() if self.size >= frames.LARGE else [self.encode()]
 
     def _parts(self) -> list[bytes]:
-        transaction = self.transaction.number if self.transaction is not None else 0
+        transaction = OWN_TRANSACTION if self._alone else 0
+        if self.transaction is not None:
+            transaction = self.transaction.number
         return frames.encode_send_parts(
             self.number, self.handles[0].number, transaction, self.request_id, self.packets
         )

@@ -51,7 +51,7 @@ class PendingCall:
         self.error: LinkLost | None = None
         self.wake: threading.Lock | None = None  # held by the thread that waits for it
         self.then: Callable[[PendingCall], None] | None = (
-            None  # what hears of its end, if nobody waits
+            None  # called at its end, if no thread waits
         )
 
     def result(self) -> bytes:
@@ -164,7 +164,7 @@ class RpcLink:
                 self._step_down()
 
     def look(self) -> None:
-        """Takes in what has come by now: nobody reads while nobody waits."""
+        """Reads what has come so far: the link is read only while a thread waits."""
         with self._lock:
             if self._is_read or self.lost is not None:
                 return
@@ -176,7 +176,7 @@ class RpcLink:
             self._step_down()
 
     def abandon(self, pending: PendingCall, then: Callable[[PendingCall], None]) -> None:
-        """Nobody waits for it any more; `then` hears of its end, from whoever reads."""
+        """Stops waiting for a call; the thread that reads its end calls `then`."""
         with self._lock:
             if not pending.done:
                 pending.then = then
@@ -244,7 +244,7 @@ class RpcLink:
         except (OSError, RemoteProtocolError, BindRefused, LoginRefused) as error:
             self._lose(error)
             return
-        except BaseException as error:  # an interrupt: what was read may be in nobody's hands
+        except BaseException as error:  # an interrupt: what was read may be lost
             self._lose(error)
             raise
         if not self.connection.multiplexed:
@@ -320,7 +320,7 @@ class RpcLink:
         with self._lock:
             self._closed = True
             if self._is_read:
-                return  # whoever reads closes: the system may give the number to another file
+                return  # the reader closes it: the system may reuse the file number
         self._close_socket()
 
     def _close_socket(self) -> None:

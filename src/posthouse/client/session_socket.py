@@ -1,4 +1,4 @@
-"""The way to a queue manager for threads: a socket that is written to without waiting."""
+"""The socket of a blocking session, with writes that do not wait."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ class ClientLink(Protocol):
     def write(self, data: list[bytes]) -> None:
         """Takes bytes to be written, and writes what goes at once."""
 
-    def read(self, timeout: float | None) -> bytes:
-        """Waits for bytes, writing meanwhile what is left. Empty when woken; raises when lost."""
+    def read(self, timeout: float | None, room: memoryview | None = None) -> bytes | memoryview:
+        """Waits for bytes, writing meanwhile what is left. Empty when woken; raises when lost.
 
-    def look(self) -> bytes:
+        With `room` they may be read into that: then it is the part of it that was filled.
+        """
+
+    def look(self) -> bytes | memoryview:
         """Reads without waiting; empty when there is nothing."""
 
     def wake(self) -> None:
@@ -118,7 +121,7 @@ class SocketLink:
                 if self._left:
                     self.wake()
 
-    def read(self, timeout: float | None) -> bytes:
+    def read(self, timeout: float | None, room: memoryview | None = None) -> bytes | memoryview:
         """Bytes of the queue manager."""
         connection = self._socket
         if connection is None:
@@ -139,36 +142,41 @@ class SocketLink:
                 with self._lock:
                     _write_some(connection, self._left)
             if events & ~select.POLLOUT:
-                return self._receive(connection)
+                return self._receive(connection, room)
         return b""
 
-    def look(self) -> bytes:
+    def look(self) -> bytes | memoryview:
         """What has come by now."""
         return self.read(0)
 
-    def _pending(self, connection: socket.socket) -> bytes | None:
+    def _pending(self, connection: socket.socket) -> bytes | memoryview | None:
         """What TLS has decrypted already; the system does not report it."""
         if isinstance(connection, ssl.SSLSocket):
             with self._lock:
                 return self._try_receive(connection) if connection.pending() else None
         return None
 
-    def _receive(self, connection: socket.socket) -> bytes:
+    def _receive(self, connection: socket.socket, room: memoryview | None) -> bytes | memoryview:
         """TLS does not read in one thread while it writes in another."""
         if isinstance(connection, ssl.SSLSocket):
             with self._lock:
                 return self._try_receive(connection)
-        return self._try_receive(connection)
+        return self._try_receive(connection, room)
 
-    def _try_receive(self, connection: socket.socket) -> bytes:
+    def _try_receive(
+        self, connection: socket.socket, room: memoryview | None = None
+    ) -> bytes | memoryview:
         try:
-            data = connection.recv(self._read_size)
+            if room is not None:
+                data: bytes | memoryview = room[: connection.recv_into(room)]
+            else:
+                data = connection.recv(self._read_size)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return b""
         if not data:
             raise SessionEnded("the queue manager closed the connection")
         # A large buffer costs something to make: only while there is much to read.
-        full = len(data) == self._read_size
+        full = room is None and len(data) == self._read_size
         self._read_size = min(2 * self._read_size, READ_SIZE_MAX) if full else READ_SIZE
         return data
 

@@ -1,4 +1,4 @@
-"""The step from HTTP to a client session, for the side that asks (design, section 5)."""
+"""The upgrade from HTTP to a client session, on the client's side (design, section 5)."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def stage(
 ) -> Staged:
     """Stages the rows of record batches; durable and unseen when it returns.
 
-    `queue` is where rows go that name no destination. A `QueueError` whose `row` is not None says
-    which row, from 0 on, and which `column` is wrong: then nothing is staged.
+    `queue` is where rows go that name no destination. A `QueueError` whose `row` is not None names
+    the faulty row, from 0 on, and its `column`: then nothing is staged.
     """
     path = f"/stages/{segment(query)}/{batch}/{partition}/{attempt}"
     asked = {"queue": queue, **signature._asdict()}

@@ -1,4 +1,4 @@
-"""A connector: both connector queues of a foreign site, read on and on."""
+"""A connector: reads both connector queues of a foreign site continuously."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH: Final = 64
 LOOK_S: Final = 1.0  # how long a read waits before it is looked whether to stop
 TROUBLES_MAX: Final = 3  # queues of the foreign system; then it is itself that has trouble
 HELD_MAX: Final = 10_000  # messages for them that are passed by
-PASS_S: Final = 5.0  # this long others may keep them waiting behind the pause
+PASS_S: Final = 5.0  # how long other messages may delay them after the pause
 PAUSE_FIRST_S: Final = 0.25
 PAUSE_MAX_S: Final = 30.0
 
@@ -101,9 +101,9 @@ class Connector:
     ) -> Generator[Parcel, None, None]:
         """Messages of one of the two queues until none comes within `timeout` seconds.
 
-        Say of each what became of it before the next one is asked for: what was said is durable
-        when a batch is through, and when the iterator is closed; what was not goes back. Raises
-        `MessageReturned` where the connection broke before: these messages come again.
+        Report the outcome of each before you ask for the next one. Outcomes are durable when a
+        batch is through, and when the iterator is closed; messages without an outcome go back.
+        Raises `MessageReturned` where the connection broke before: these messages come again.
         """
         core, handle = self._channel.core, self._handle(transactional)
         while True:

@@ -58,7 +58,7 @@ class Parcel:
 
     @property
     def key(self) -> str:
-        """Says of two parcels whether they are the same message: a key for the foreign system.
+        """A key for the foreign system: two parcels with the same key are the same message.
 
         The copies of a message to several queues share its identifier, so the queue is part of it.
         """

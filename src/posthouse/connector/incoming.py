@@ -1,4 +1,4 @@
-"""Messages of a foreign system on their way in, each once.
+"""Sends messages of a foreign system into queues here, each once.
 
 Where the inlet has come to is a message of its own, in a transactional queue: it is replaced in the
 transaction that sends what came since. Whatever dies, the next one goes on from there.

@@ -1,4 +1,4 @@
-"""What a connector asks of its session: messages that stay locked until something is said."""
+"""Reads of a connector: messages stay locked until their outcome is reported."""
 
 from __future__ import annotations
 

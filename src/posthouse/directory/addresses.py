@@ -1,4 +1,4 @@
-"""Where a machine of the directory listens: a host, perhaps with the port of its sessions."""
+"""The address of a machine in the directory: a host, perhaps with the port of its sessions."""
 
 from __future__ import annotations
 

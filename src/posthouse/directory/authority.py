@@ -1,4 +1,4 @@
-"""Who may change the directory, when that is not the queue manager itself.
+"""The interface of an authority: the file or server that may change a shared directory.
 
 The engine reads a mirror of its own; the one that speaks for all managers is an authority: a file
 that they share, or a directory server. Its calls block, and only one thread makes them at a time.
@@ -30,10 +30,10 @@ def failure_of(error: Exception) -> Refused | AuthorityAway:
 
 
 class Changes(NamedTuple):
-    """What is different since `token` was given out; `whole`: what is not listed is gone.
+    """Changes since `token` was issued; if `whole`, objects that are not listed are gone.
 
-    What is there but cannot be understood is `unusable`: what was known of it stays; `faults` say
-    why.
+    Objects that cannot be understood are `unusable`: their earlier values stay, and `faults` give
+    the reasons.
     """
 
     objects: list[DirectoryObject]

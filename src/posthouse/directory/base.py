@@ -1,4 +1,4 @@
-"""What any directory offers: one interface, filters, sort orders, results.
+"""The interface of a directory: reads, changes, filters, sort orders, results.
 
 The embedded directory is one implementation; LDAP will be a second ([MS-MQDMPR] 3.1.7.1.18 to
 3.1.7.1.24; decision 52).

@@ -1,4 +1,4 @@
-"""A change that was made to an older version of an object, made to the one that is there now.
+"""Merges a change that was made to an older version of an object into the present version.
 
 A caller who changes a list has it from a mirror. What others have put in or taken out since then
 is not theirs to undo: a certificate that was withdrawn does not come back with the next one.

@@ -94,8 +94,8 @@ def record_key(value: DirectoryObject) -> bytes:
 class EmbeddedDirectory:
     """A `Directory` of our own, which is always there.
 
-    Whoever keeps the objects elsewhere says by `connected` whether it can be asked, and changes
-    them there: what may be asked for is decided here.
+    A subclass or owner that keeps the objects elsewhere sets `connected` while they can be reached,
+    and writes changes there; this class decides which requests are allowed.
     """
 
     def __init__(
@@ -393,7 +393,9 @@ def _name_type(kind: type[DirectoryObject]) -> type[str] | type[bytes]:
 def rights_to_write(
     before: DirectoryObject, after: DirectoryObject, attributes: Collection[str] | None
 ) -> int:
-    """Whoever may set properties may not therefore say who may do what, [MS-DTYP] 2.4.3."""
+    """The rights that a change needs: setting properties does not include changing the descriptor,
+    [MS-DTYP] 2.4.3.
+    """
     names = after.directory_attributes() if attributes is None else frozenset(attributes)
     needed = SET_PROPERTIES if names - {"security"} else 0
     old, new = (getattr(value, "security", b"") for value in (before, after))

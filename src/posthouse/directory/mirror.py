@@ -1,4 +1,4 @@
-"""A directory whose authority is elsewhere: objects as they were read last, changes by asking.
+"""A copy of a directory whose authority is elsewhere: reads are local, changes go to the authority.
 
 Whatever is to change is asked of the authority first; what it stored comes into the mirror. The
 engine asks outside its turns (`AuthorityNeeded`), so `ask` may raise to be called again.
@@ -154,10 +154,10 @@ class MirroredDirectory(EmbeddedDirectory):
         mirror._settle_names()
         return mirror
 
-    # -- what the authority says
+    # -- changes from the authority
 
     def take(self, changes: Changes) -> News:
-        """Takes in what an authority said."""
+        """Applies the changes that an authority sent."""
         gone = [self._known(*key) for key in dict.fromkeys(changes.gone)]
         if changes.whole:
             listed = {(type(one), one.identifier) for one in changes.objects}

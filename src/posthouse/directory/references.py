@@ -1,4 +1,4 @@
-"""Which objects of the directory name another one: who is left without it when it goes."""
+"""Finds the objects of the directory that refer to an object which is to be deleted."""
 
 from __future__ import annotations
 

@@ -425,8 +425,8 @@ class DirectoryService:
     def routes_for_us(self, machine: bytes, now_ms: int) -> bool:
         """Whether messages of others may come to us from there, acknowledgments among them.
 
-        Gates hand them from site to site, ways change while they travel, and nobody says a final
-        acknowledgment twice: so any routing server may bring them, of whatever site.
+        Site gates pass messages from site to site, routes change on the way, and a final
+        acknowledgment is sent only once: so any routing server of any site may deliver them.
         """
         found = self.known(QueueManager, equals("identifier", machine), now_ms).value
         return found is not None and found.routing_server

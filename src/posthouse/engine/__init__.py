@@ -1,1 +1,1 @@
-"""The queue manager of [MS-MQDMPR]: no sockets, files or clocks. Calls in, decisions out."""
+"""The queue manager of [MS-MQDMPR], without sockets, files or clocks: calls in, effects out."""

@@ -1,4 +1,4 @@
-"""QueueManager: the only door for protocols. Each part of the engine is one attribute here.
+"""QueueManager: the only entry to the engine for protocols, with one attribute for each part.
 
 A turn: `begin_turn(now_ms, utc)`, any number of calls, `take_effects()`. What comes of a turn
 may leave the process when the driver has synced what the turn asked for.
@@ -21,15 +21,16 @@ from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.jobs.bindery.calls import Bindery
 from posthouse.engine.jobs.bindery.stations import Stations
 from posthouse.engine.jobs.queues import JobQueues
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Effects
 from posthouse.engine.ledger.incarnations import Incarnations
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.state import State
 from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.messages.admission import Admission
 from posthouse.engine.messages.enqueue import Sending
+from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.facade import MessagesFacade
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.outcome import MessageOutcomes
@@ -37,6 +38,7 @@ from posthouse.engine.messages.packet_reads import Fetching, ReadPackets
 from posthouse.engine.messages.poison import Poison
 from posthouse.engine.messages.returning import Returning
 from posthouse.engine.messages.waiting import WaitingReads
+from posthouse.engine.operations.operations import Operations
 from posthouse.engine.pipelines.groups import Groups
 from posthouse.engine.pipelines.stages import Stages
 from posthouse.engine.pulls.pulls import Pulls
@@ -48,8 +50,11 @@ from posthouse.engine.sessions.resumable import ClientSessions
 from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transactions.collection import Transactions
 from posthouse.engine.transactions.facade import TransactionsFacade
+from posthouse.engine.transfer.connect_targets import Targets
 from posthouse.engine.transfer.facade import TransferFacade
+from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.outgoing_queues import Transfer
+from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.srmp.state import Srmp
 from posthouse.engine.transfer.tracing import Tracing
@@ -71,45 +76,79 @@ class QueueManager:
         random_bytes: Callable[[int], bytes],
         read_many: ReadPackets,
     ) -> None:
-        core = Core(settings, state, lambda n: reading.packet_or_nothing(n), random_bytes)
+        core = Ledger(settings, state, lambda n: reading.packet_or_nothing(n), random_bytes)
         self.ledger = core
-        core.reading = reading = Fetching(core, read, read_many)
+        # Each part gets those that it needs. Where two need each other, the one that is made first
+        # gets the other by `connect`.
         incarnations = Incarnations(core)
-        self.machine = machine = MachineFacade(core, incarnations, reading.damage)
-        core.damage_ended = reading.damage.ended
-        core.waiting = waiting = WaitingReads(core)
-        core.serve = waiting.serve
-        core.moving = moving = Moving(core)
-        self.returning = Returning(core)
-        core.groups = self.groups = Groups(core, incarnations)
-        core.admission = admission = Admission(core)
-        core.sending = sending = Sending(core)
-        core.acks = acks = Acks(core)
-        core.outcomes = outcomes = MessageOutcomes(core)
-        core.poison = self.poison = Poison(core)
-        core.transactions = transactions = Transactions(core)
-        core.ordinals_in_use = transactions.ordinals
-        core.transfer = transfer = Transfer(core)
-        core.queue_emptied = transfer.queue_emptied
-        self.transactions = TransactionsFacade(core, machine, transactions)
+        clocks = Clocks(core)
+        admission = Admission(core)
+        history = MessageHistory(core)
         directory = DirectoryOfQueues(core)
-        notices = Notices(core, directory)
-        changes = DirectoryChanges(directory, notices)
-        core.stages = self.stages = Stages(core, directory.expand)
-        self.pulls = Pulls(core)
-        removal = (transfer.queue_deleted, self.groups.forget_queue, self.pulls.forget_queue)
-        core.registry = queues = Queues(core, directory, removal, transfer.sequences.forget)
-        core.opening = opening = Opening(core)
-        core.tracing = Tracing(core)
-        deletion = QueueDeletion(
-            core, queues, opening, reading, waiting, moving, outcomes, self.groups
+        queues = Queues(core, directory)
+        targets = Targets(core, queues, directory)
+        reading = Fetching(core, read, read_many)
+        waiting = WaitingReads(core, reading)
+        outcomes = MessageOutcomes(core, reading, queues)
+        self.groups = groups = Groups(core, queues, reading, waiting, outcomes, incarnations)
+        opening = Opening(core, queues, reading, waiting, groups)
+        sending = Sending(core, admission, queues, opening, outcomes)
+        tracing = Tracing(core, queues, opening, sending)
+        transfer = Transfer(core, queues, targets, reading, outcomes, tracing)
+        moving = Moving(core, reading, groups, outcomes, transfer)
+        acks = Acks(core, queues, opening, sending, targets, transfer, moving)
+        self.poison = poison = Poison(core, queues, moving, reading, opening)
+        transactions = Transactions(
+            core, queues, reading, waiting, outcomes, sending, transfer, moving, poison
         )
-        mirroring = Mirroring(directory, deletion)
+        self.stages = Stages(
+            core, admission, opening, sending, transfer, transactions, directory.expand
+        )
+        connectors = Connectors(
+            core, queues, targets, reading, outcomes, sending, transfer, acks, directory, history
+        )
+        self.pulls = Pulls(core, queues, admission, sending)
+        directory.connect(queues)
+        reading.connect(groups, outcomes, poison, transactions, waiting)
+        waiting.connect(groups, opening, poison, transactions)
+        outcomes.connect(acks, sending, transfer)
+        opening.connect(connectors)
+        sending.connect(transactions)
+        transfer.connect(acks)
+        moving.connect(poison, transactions)
+        transactions.connect(self.stages)
+        removal = (transfer.queue_deleted, groups.forget_queue, self.pulls.forget_queue)
+        queues.connect(removal, transfer.sequences.forget)
+        core.damage_ended = reading.damage.ended
+        core.serve = waiting.serve
+        core.ordinals_in_use = transactions.ordinals
+        core.queue_emptied = transfer.queue_emptied
+
+        self.machine = machine = MachineFacade(core, incarnations, reading.damage)
+        self.returning = Returning(
+            core,
+            queues,
+            admission,
+            opening,
+            reading,
+            outcomes,
+            sending,
+            groups,
+            moving,
+            transactions,
+        )
+        self.transactions = TransactionsFacade(core, machine, transactions)
+        self.operations = Operations(core, sending, transactions)
+        notices = Notices(core, queues, sending, directory)
+        changes = DirectoryChanges(directory, notices, queues, transfer)
+        deletion = QueueDeletion(core, queues, opening, reading, waiting, moving, outcomes, groups)
+        mirroring = Mirroring(directory, deletion, queues)
         self.queues = QueuesFacade(
-            core, machine, queues, opening, deletion, moving, self.poison, directory.expand
+            core, machine, queues, opening, deletion, groups, moving, poison, directory.expand
         )
+        expiry = Expiry(core, queues, reading, outcomes, groups, poison, transfer)
         self.messages = MessagesFacade(
-            core, machine, opening, reading, waiting, moving, sending, admission
+            core, machine, opening, reading, outcomes, waiting, moving, sending, admission, expiry
         )
         self.accounts = Accounts(core)
         self.tokens = Tokens(core, self.accounts)
@@ -124,15 +163,52 @@ class QueueManager:
         changes.follow = mirroring.follow
         self.stations = Stations(core)
         self.bindery = self.accounts.bindery = Bindery(core, self.accounts, self.stations)
-        self.jobs = JobQueues(core, self.bindery)
-        receiving = Receiving(core, directory, certificates, notices)
-        core.connectors = connectors = Connectors(core, directory, receiving.history)
-        srmp = Srmp(core, receiving, certificates)
+        self.jobs = JobQueues(
+            core,
+            queues,
+            targets,
+            admission,
+            reading,
+            outcomes,
+            groups,
+            opening,
+            sending,
+            self.bindery,
+        )
+        receiving = Receiving(
+            core,
+            queues,
+            targets,
+            clocks,
+            admission,
+            sending,
+            tracing,
+            transfer,
+            acks,
+            connectors,
+            reading,
+            history,
+            directory,
+            certificates,
+            notices,
+        )
+        srmp = Srmp(
+            core,
+            queues,
+            clocks,
+            admission,
+            sending,
+            tracing,
+            transfer,
+            acks,
+            receiving,
+            certificates,
+        )
         outcomes.stream_ended = srmp.streams.ended
-        receiving.targets.is_forbidden = srmp.redirects.is_forbidden
-        self.transfer = TransferFacade(machine, transfer, receiving, srmp, acks, core.clocks)
+        targets.is_forbidden = srmp.redirects.is_forbidden
+        self.transfer = TransferFacade(machine, transfer, receiving, srmp, acks, clocks)
         self.directory = DirectoryFacade(
-            machine, directory, changes, mirroring, notices, connectors
+            machine, directory, changes, mirroring, notices, connectors, queues
         )
         self.sessions = ClientSessions(core)
         self._calendar = state.calendar
@@ -213,6 +289,7 @@ class QueueManager:
         self.sessions.load()
         self.stages.load()
         self.pulls.load()
+        self.operations.load()
         self.transactions.collection.recover()
         self.transactions.load()
         self.transfer.acks.owed.load()

@@ -1,4 +1,4 @@
-"""The sections that the engine reads, with the documents' defaults."""
+"""The settings that the engine reads, with the documents' defaults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TIME_TO_REACH_QUEUE_MAX = 0x54600  # four days: [MS-MQDMPR] 3.1.1.12, note 12
 
 
 class QueueManagerSettings(Section, frozen=True):
-    """Who this queue manager is."""
+    """The identity of this queue manager."""
 
     name: Annotated[
         Name,
@@ -138,6 +138,16 @@ class QueueManagerSettings(Section, frozen=True):
             "that wrote it.",
         ),
     ] = 100
+    oldest_age_s: Annotated[
+        int,
+        within(
+            0,
+            YEAR_S,
+            "Age of the oldest message of a queue from which `posthouse status` names the queue, "
+            "because nothing reads it, or not fast enough. Journals and dead letters do not "
+            "count. 0: never.",
+        ),
+    ] = DAY_S
     # Of UTC against the monotonic clock.
     clock_step_s: Annotated[
         int, within(1, DAY_S, "Smallest jump of the system clock that is logged.")

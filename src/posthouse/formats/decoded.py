@@ -1,4 +1,4 @@
-"""What decoding a message gives: the value in it, and what its headers mean."""
+"""The result of decoding a message: its value, and the meaning of its headers."""
 
 from __future__ import annotations
 

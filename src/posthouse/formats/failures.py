@@ -1,4 +1,4 @@
-"""Why messages failed, and which of them failed in the same way.
+"""Why messages failed, and groups of messages that failed in the same way.
 
 A group is an exception type, its message and the first stack frame of the application's own code.
 Its key is made of these three alone, so that it is the same in every run and on every machine.

@@ -1,4 +1,4 @@
-"""How far a decoder goes: limits as a value, and the one error that decoders raise."""
+"""Limits of decoders, and the one error that they raise."""
 
 from __future__ import annotations
 

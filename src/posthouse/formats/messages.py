@@ -1,4 +1,4 @@
-"""What is in a message that is at hand as JSON."""
+"""Decodes the content of a message that is given as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What filters compare and lists show: the content of messages, decoded within narrow limits."""
+"""Decodes messages for filters and lists, within narrow limits."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Values that every layer shares: names, messages, properties, errors. Imports nothing of ours."""
+"""Values that every layer shares: names, messages, properties, errors. Imports no other package."""

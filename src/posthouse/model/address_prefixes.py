@@ -1,4 +1,4 @@
-"""What is counted as one address, where strangers may have so much and no more."""
+"""Network prefixes that count as one address, for limits per address on strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Things with a limit: what strangers can make up, and what there may be this many of."""
+"""Tables with a size limit, for entries that strangers can create."""
 
 from collections.abc import Callable
 from itertools import islice

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +82,7 @@ CONTENT_FIELDS: Final = {
 }
 """Fields of what is in a message: the body is decoded for them."""
 _HEADER: Final = "header"
+BODY_TEXT: Final = "body_text"
 _ALL_FIELDS: Final = (*FIELDS, *CONTENT_FIELDS, _HEADER)
 
 Predicate = Callable[[MessageJson], bool]
@@ -92,12 +93,33 @@ Decoder = Callable[[MessageJson], Mapping[str, Any]]
 """What is in a message: the fields above, and `headers` by their names."""
 
 
+class Condition(NamedTuple):
+    """A part of a filter without which it does not match, and the fields that it compares."""
+
+    fields: frozenset[str]
+    matches: Predicate
+
+
 class Filter(NamedTuple):
     """A filter that was read; `text` is what it was read from."""
 
     text: str
     matches: Predicate
     decodes: bool = False  # bodies, which takes a while
+    reads_content: bool = False  # of messages: the body as text, or what is decoded
+    conditions: tuple[Condition, ...] = ()  # what `and` joins: all of them hold where it matches
+
+    def within(self, fields: Container[str]) -> Predicate | None:
+        """Whether the conditions hold that compare nothing but these fields; None without any.
+
+        A message for which they do not hold does not match, and need not be read.
+        """
+        parts = [
+            one.matches for one in self.conditions if all(name in fields for name in one.fields)
+        ]
+        if not parts:
+            return None
+        return parts[0] if len(parts) == 1 else _all_of(tuple(parts))
 
 
 def parse_filter(text: str, decoder: Decoder | None = None) -> Filter:
@@ -110,7 +132,8 @@ def parse_filter(text: str, decoder: Decoder | None = None) -> Filter:
     if has_lone_surrogate(text):
         raise InvalidParameter("the filter contains half a surrogate pair", _EXAMPLE)
     parser = _Parser(text, decoder)
-    return Filter(text, parser.whole(), parser.decodes)
+    predicate = parser.whole()
+    return Filter(text, predicate, parser.decodes, parser.reads_content, tuple(parser.conditions))
 
 
 class _Token(NamedTuple):
@@ -161,7 +184,9 @@ class _Parser:
     def __init__(self, text: str, decoder: Decoder | None) -> None:
         self._tokens = _tokens(text)
         self._content = None if decoder is None else _remembering(decoder)
-        self.decodes = False
+        self.decodes = self.reads_content = False
+        self.conditions: list[Condition] = []
+        self._compared_fields: set[str] = set()  # in the part that is being read
         self._next = next(self._tokens)
         self._comparisons = 0
         self._folds: dict[str, Fold] = {}
@@ -191,14 +216,26 @@ class _Parser:
         while self._is_word("or"):
             self._step()
             parts.append(self._both(depth))
-        return parts[0] if len(parts) == 1 else _any_of(tuple(parts))
+        if len(parts) == 1:
+            return parts[0]
+        if depth == 0:  # none of what was joined by `and` has to hold
+            self.conditions = []
+        return _any_of(tuple(parts))
 
     def _both(self, depth: int) -> Predicate:
-        parts = [self._one(depth)]
+        parts = [self._condition(depth)]
         while self._is_word("and"):
             self._step()
-            parts.append(self._one(depth))
+            parts.append(self._condition(depth))
         return parts[0] if len(parts) == 1 else _all_of(tuple(parts))
+
+    def _condition(self, depth: int) -> Predicate:
+        if depth:
+            return self._one(depth)
+        self._compared_fields = set()
+        part = self._one(depth)
+        self.conditions.append(Condition(frozenset(self._compared_fields), part))
+        return part
 
     def _one(self, depth: int) -> Predicate:
         token = self._step()
@@ -223,6 +260,7 @@ class _Parser:
     def _comparison(self, name: _Token) -> Predicate:
         field = name.text.lower()
         get, kind = self._field(name, field)
+        self._compared_fields.add(field)
         self._comparisons += 1
         if self._comparisons > COMPARISONS_MAX:
             raise _fault(name.at, f"there are more than {COMPARISONS_MAX} comparisons")
@@ -245,13 +283,14 @@ class _Parser:
         """How a field is read, and what it holds."""
         kind = FIELDS.get(field)
         if kind is not None:
+            self.reads_content |= field == BODY_TEXT
             return operator.attrgetter("class_" if field == "class" else field), kind
         if field != _HEADER and field not in CONTENT_FIELDS:
             raise _fault(name.at, f"{excerpt(name.text)} is not a field", _nearest(field))
         content = self._content
         if content is None:
             raise _fault(name.at, f"{field} is in the body, which is not looked into here")
-        self.decodes = True
+        self.decodes = self.reads_content = True
         if field != _HEADER:
             return lambda message: content(message).get(field), CONTENT_FIELDS[field]
         if self._next.text != "[":
@@ -352,7 +391,7 @@ def _test(kind: Kind, sign: str, value: int | str | bool) -> Test:
         return _holding(value, negated=sign == "!=")
     if kind is Kind.FLAG:
         return lambda actual: compare(bool(actual), value)
-    # A field without a value equals nothing and is neither before nor behind anything.
+    # A field without a value equals nothing and is neither before nor after anything.
     return lambda actual: sign == "!=" if actual is None else compare(actual, value)
 
 

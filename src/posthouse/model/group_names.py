@@ -1,4 +1,4 @@
-"""How named groups of queues are called, and what they do: shared by engine, API and clients."""
+"""Names and modes of named groups of queues: shared by engine, API and clients."""
 
 from __future__ import annotations
 

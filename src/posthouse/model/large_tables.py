@@ -1,4 +1,4 @@
-"""Tables that may have hundreds of thousands of entries, and Python's collector of cycles."""
+"""Keeps very large tables cheap for Python's cyclic garbage collector."""
 
 from __future__ import annotations
 

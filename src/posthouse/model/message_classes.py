@@ -1,4 +1,4 @@
-"""Message classes: what a message is, or what became of one ([MS-MQMQ] 2.2.18.1.6).
+"""Message classes: normal messages, acknowledgments and reports ([MS-MQMQ] 2.2.18.1.6).
 
 The codes are plain integers, because they are compared for every message and because any
 value an application makes up has to be carried.

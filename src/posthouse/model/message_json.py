@@ -33,7 +33,8 @@ class MessageJson(
 
     `body`, `body_text` and `extension` are null where they were not asked for, `body_text` also
     where the body is not text. `code_page` is there for bodies of type VT_LPSTR in a queue with a
-    code page, `decoded` where it was asked for: what is in the body.
+    code page, `decoded` where it was asked for: what is in the body, `move_reason` where a message
+    was moved with one, `traceparent` and `tracestate` where the extension has a trace context.
     """
 
     id: str
@@ -69,6 +70,9 @@ class MessageJson(
     abort_count: int
     move_count: int
     code_page: str | msgspec.UnsetType = msgspec.UNSET  # of the queue, where the body needs one
+    move_reason: str | msgspec.UnsetType = msgspec.UNSET
+    traceparent: str | msgspec.UnsetType = msgspec.UNSET  # of its extension, where that has one
+    tracestate: str | msgspec.UnsetType = msgspec.UNSET
     decoded: Any = msgspec.UNSET  # what a sender wrote may be any value
 
 

@@ -151,7 +151,7 @@ class QueueProperties:
     def _check_multicast(self, address: str) -> None:
         name = parse_multicast_address(address)
         self.multicast_address = f"{name.address}:{name.port}"  # in one spelling
-        if self.transactional:  # Choice: as the API has it; multicast knows no transactions
+        if self.transactional:  # Choice: as the API has it; multicast has no transactions
             raise PropertiesConflict("a transactional queue cannot have a multicast address")
 
 

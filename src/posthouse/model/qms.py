@@ -103,7 +103,7 @@ class JobSize(NamedTuple):
     size: int
 
 
-TARGET_YEARS: Final = range(1980, 2080)  # what two digits tell apart (2.5)
+TARGET_YEARS: Final = range(1980, 2080)  # what two digits can express (2.5)
 
 
 def pack_time(local_s: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What path names and direct names share: all that stands after the computer ([MS-MQMQ] 2.1)."""
+"""The part after the computer in path names and direct names ([MS-MQMQ] 2.1)."""
 
 import re
 from enum import Enum, IntEnum
@@ -11,9 +11,9 @@ SUBQUEUE_NAME_LENGTH_MAX = 32
 PRIVATE_PREFIX = "private$"
 SYSTEM_PREFIX = "system$"
 
-# The forbidden characters of MSMQ 2.0 and later, and what nobody can see or type: controls,
-# spaces, direction marks, halves of surrogate pairs. Choice: the rest of Unicode is accepted,
-# as the API has it, although the grammar stops at 0x7F.
+# The forbidden characters of MSMQ 2.0 and later, and what cannot be seen or typed: controls,
+# spaces, direction marks, halves of surrogate pairs. Choice: the rest of Unicode is accepted, as
+# the API has it, although the grammar stops at 0x7F.
 _FORBIDDEN = re.compile(
     '[\x00-\x20"+,;\\\\\x7f-\xa0\xad\u1680\u2000-\u200b\u200e\u200f\u2028-\u202f'
     "\u205f-\u206f\u3000\ufeff\ufff9-\ufffb\ud800-\udfff]"

@@ -1,4 +1,4 @@
-"""What the sections of `posthouse.toml` are declared with: kinds of values, limits, meanings.
+"""Types for declaring sections of `posthouse.toml`: kinds of values, limits, meanings.
 
 Each section is a struct in the package that uses it. Its fields are the settings; a declaration
 has the type, the limits, the meaning as docs/configuration.md prints it, and the default.

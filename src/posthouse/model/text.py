@@ -1,4 +1,4 @@
-"""Text as the packets count it: UTF-16 code units ([MS-MQMQ] 2.2); and as messages show it."""
+"""Text in packets, counted in UTF-16 code units ([MS-MQMQ] 2.2), and made safe to print."""
 
 import difflib
 

@@ -1,1 +1,1 @@
-"""TCP for every door: listening, counting connections, names and addresses."""
+"""TCP for every protocol: listening, limits on connections, names and addresses."""

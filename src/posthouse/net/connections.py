@@ -1,4 +1,4 @@
-"""How many connections a listener takes, in all and from one address.
+"""Limits on connections of a listener, in all and from one address.
 
 A connection counts from the moment it is accepted. It is *unproven* until its protocol has
 understood what the peer wants: a login, a handshake, a whole request. Where there is no room, a
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Transport(Protocol):
-    """What is closed of a connection."""
+    """The part of a connection that can be closed."""
 
     def close(self) -> None:
         """Ends it when what was written is sent."""

@@ -1,4 +1,4 @@
-"""Where a home is by default, and where its control socket lies.
+"""The default home, and the path of its control socket.
 
 That is `control.sock` in the home. The path of a socket is short by the system's own limit: for a
 deep home it lies in the user's runtime directory, and the file `control` in the home names it.

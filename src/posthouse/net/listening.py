@@ -1,4 +1,4 @@
-"""Listening: each connection is counted as it is accepted, before TLS and before its first byte.
+"""Listeners: each connection is counted as it is accepted, before TLS and before its first byte.
 
 asyncio's own servers accept without limit and show a connection only when its TLS handshake is
 over; a client that stays silent until then would hold a descriptor that nothing counts.
@@ -52,7 +52,8 @@ class Listener:
     """The sockets that one door listens on. `make` gives each connection its protocol.
 
     The protocol of a connection calls `leave` of its admission when the connection is lost, and
-    `prove` when it knows what the peer wants. `refused` hears of each one that is turned away.
+    `prove` when the peer has sent a valid request. `refused` is called for each connection that is
+    turned away.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sockets and addresses, for whatever listens and connects over TCP."""
+"""Sockets and addresses for everything that listens or connects over TCP."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any, Final
 
-LOCAL: Final = "local"  # the address of whoever comes through a socket of this machine
+LOCAL: Final = "local"  # the address of a peer on a Unix socket
 GONE: Final = "unknown"  # the address of a peer that has left already
 # A peer that vanished is noticed within a minute, also where nothing is to be sent.
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 _NOT_HERE: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
-# Also a name that is none for the resolver, and a system that has no thread for it: whatever it is,
-# the link has to hear of it, or it would wait for ever.
+# Also a name that is none for the resolver, and a system that has no thread for it: the link must
+# get every failure, or it would wait for ever.
 UNREACHABLE: Final = (OSError, ValueError, RuntimeError)
 
 
@@ -53,7 +53,7 @@ async def look_up(host: str) -> list[str]:
         try:
             entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             addresses = [str(entry[4][0]) for entry in entries]
-        except Exception as error:  # the loop has to hear of it, whatever it is
+        except Exception as error:  # the loop must get every failure
             failure = error
         with suppress(RuntimeError):  # the loop may be gone
             loop.call_soon_threadsafe(tell, addresses, failure)

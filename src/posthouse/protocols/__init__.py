@@ -1,1 +1,1 @@
-"""The doors: each protocol in its own package, none imports another."""
+"""The network protocols: each in its own package, none imports another."""

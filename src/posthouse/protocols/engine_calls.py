@@ -1,4 +1,4 @@
-"""What a door has of the runtime: it hands in calls on the engine and gets their answers later.
+"""The interface between a protocol and the runtime: hand in engine calls, get answers later.
 
 An answer is let out only when the log is synced up to where the engine was when it decided, so a
 door may put it on the wire as it comes.
@@ -14,7 +14,7 @@ from posthouse.model.errors import QueueError
 
 
 class Answer(NamedTuple):
-    """What a call came to: a value or a refusal, and the packets of the messages it read."""
+    """The result of a call: a value or a refusal, and the packets of the messages it read."""
 
     value: object
     error: QueueError | None
@@ -69,7 +69,7 @@ class OneTurn:
 
 
 class Desk(Protocol):
-    """Where doors hand in their calls."""
+    """The interface to which protocols hand in their engine calls."""
 
     @property
     def manager(self) -> QueueManager:

@@ -1,4 +1,4 @@
-"""The one account of memory for all doors (design.md 3): who holds how many bytes in buffers.
+"""The shared memory budget of all protocols: which connection holds how many bytes (design.md 3).
 
 It counts what is being received, what waits for a sync, what waits to be sent and what was fetched
 to be sent; not the index of the messages, and not express messages. What a peer announces, and has
@@ -303,7 +303,7 @@ class MemoryAccount:
     def has_room_for(self, holder: Holder, size: int) -> bool:
         """Whether a holder may begin to read a packet of this size."""
         if holder.is_ahead_of_disk:
-            return False  # the disk is behind: everybody who writes waits for it
+            return False  # the disk is too slow: all writers wait for it
         if size <= SMALL_REQUEST:
             return True
         more = size - max(holder.announced, holder.bytes[RECEIVE])
@@ -333,7 +333,7 @@ class MemoryAccount:
         return max(min(half, quarter), SMALL_REQUEST)
 
     def refusal(self, what: str, remedy: str) -> InsufficientResources:
-        """The error for whoever cannot wait for room; counted."""
+        """Counts a refusal and returns its error, for a request that cannot wait for memory."""
         self.refused += 1
         return InsufficientResources(f"there is too little memory for this {what}", remedy)
 

@@ -1,4 +1,4 @@
-"""What protocols tell the engine of outgoing queues ([MS-MQDMPR] 3.1.1.3; state-machines 7.3)."""
+"""Reports of protocols to the engine on outgoing queues ([MS-MQDMPR] 3.1.1.3)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class MulticastId(NamedTuple):
 
 
 Arm: TypeAlias = bytes | str | ObjectId | DlId | MulticastId | None
-"""By type: a GUID, the text behind `DIRECT=`, one of the three above; None: no arm, NULL text."""
+"""By type: a GUID, the text after `DIRECT=`, one of the three above; None: no arm, NULL text."""
 
 ReadableName: TypeAlias = PublicName | PrivateName | DirectName | MachineName
 
@@ -81,7 +81,7 @@ _BY_GUID: Final[dict[int, type[PublicName | MachineName | ConnectorName]]] = {
 
 
 class QueueFormatPart:
-    """QUEUE_FORMAT behind a reference pointer: as the structure alone ([MS-MQMQ] 2.2.7)."""
+    """QUEUE_FORMAT by reference pointer: encoded as the structure alone ([MS-MQMQ] 2.2.7)."""
 
     def read(self, reader: Reader) -> QueueFormat:
         """The structure, then the text it points to."""
@@ -177,8 +177,8 @@ def name_of(value: QueueFormat) -> ReadableName:
 def any_name_of(value: QueueFormat) -> SingleName:
     """The queue meant, here or elsewhere; raises `InvalidParameter` where it names none.
 
-    Choice: the flag of system queues need not fit the suffix, since the suffix says all of it; but
-    no other flag may be set.
+    Choice: the flag of system queues need not fit the suffix, since the suffix is enough; but no
+    other flag may be set.
     """
     try:
         suffix = Suffix(value.suffix_and_flags & 0x0F)

@@ -1,4 +1,4 @@
-"""Who calls a method over RPC, for every interface of this queue manager."""
+"""The caller of an RPC method, for every RPC interface of this queue manager."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def caller_of(logins: Logins, call: Call) -> Caller:
     identity = call.identity
     if identity is None:
         return _ANONYMOUS
-    if not identity.has_account:
-        return Caller.user(identity.account, identity.user, identity.groups)
     try:
+        if not identity.has_account:
+            user = identity.account, identity.user, identity.groups
+            return logins.domain_caller(*user, identity.names)
         return logins.caller(identity.account).with_groups(identity.groups)
     except IllegalUser as error:  # it was there at the login
         raise AccessDenied(error.cause) from None

@@ -1,4 +1,4 @@
-"""`[limits]`: what the doors allow their clients, beside the limits of the engine."""
+"""`[limits]`: limits of the protocols on their clients, beside those of the engine."""
 
 from __future__ import annotations
 

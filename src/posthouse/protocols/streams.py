@@ -1,4 +1,4 @@
-"""TCP on asyncio, as protocols between queue managers use it: connections, names, one timer."""
+"""TCP on asyncio for protocols between queue managers: connections, names, one timer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.net.connections import Admission, Connections
+from posthouse.net.peer_disconnects import Departures, is_cut_off
 from posthouse.net.sockets import (
     GONE,
     UNREACHABLE,
@@ -67,7 +68,7 @@ class Machine(Protocol):
 
 
 class Stream(asyncio.BufferedProtocol, ABC):
-    """One TCP connection: the `Transport` of its owner, whom `begin` gives; None: nobody.
+    """One TCP connection: the `Transport` of its owner, which `begin` returns; None to refuse it.
 
     All connections read into the one buffer of their node: what is in it is the owner's before the
     next of them reads.
@@ -195,6 +196,7 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if self._holder is not None:
             self._holder.leave()
             self._holder = None
+        self._node.departures.forget(self._transport)
         self._node.open.discard(self)
         if self._admission is None:
             self._node.connections.room.give()
@@ -286,10 +288,20 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if self._transport.is_closing():
             return
         short = self._holder is not None and self._holder.waiting
+        if short:
+            self._node.departures.watch(self._transport, self._left)
+        else:
+            self._node.departures.forget(self._transport)
         if self._paused or short or self._waiting or self.is_deaf or self._node.stopping:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def _left(self) -> None:
+        """The peer sends no more: what it began cannot become whole, and is let go with it."""
+        owner = self._owner
+        if owner is None or is_cut_off(self._transport, owner.announced_bytes - owner.held_bytes):
+            self._transport.abort()
 
     # -- the stop
 
@@ -320,6 +332,7 @@ class StreamNode:
         self.turns: Turns = OneTurn()
         self.machine: Machine
         self.open: set[Stream] = set()
+        self.departures = Departures()  # of peers that are not read from
         self.buffer = memoryview(bytearray(READ_BUFFER))
         self.small_buffer = self.buffer[:SMALL_REQUEST]
         self._connect_timeout_s = connect_timeout_ms / 1000
@@ -407,6 +420,7 @@ class StreamNode:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.sleep(0)
+        self.departures.close()
         self._stopped.set_result(None)
 
 

@@ -20,9 +20,9 @@ class Ticking(Protocol):
 
 
 class Timers:
-    """Who is to be told when; `wake` hears of a time that is earlier than all told before it.
+    """Deadlines of many owners; `wake` is called with a deadline that is earlier than all others.
 
-    An owner stands in the heap once. A deadline that has moved to later is noticed when its time
+    Each owner is in the heap once. A deadline that has moved to later is noticed when its time
     comes, so the busiest sessions cost nothing here.
     """
 

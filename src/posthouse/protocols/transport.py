@@ -1,4 +1,4 @@
-"""What the protocols between queue managers have in common about a network, whichever it is."""
+"""Network interfaces that the protocols between queue managers share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Resolved = Callable[[list[str], str], None]
 
 
 class ConnectionOwner(Protocol):
-    """Who has a connection: an incoming one, or one of a link."""
+    """The owner of a connection: an incoming one, or a link."""
 
     @property
     def held_bytes(self) -> int:

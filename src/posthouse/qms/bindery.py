@@ -1,4 +1,4 @@
-"""The bindery as an object: who there is, and what is known of them."""
+"""The bindery as an object: lists objects, and reads and sets their properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document's calls by their names, as thin functions over a `Door`.
+"""The document's calls by their names, as thin functions over a connection.
 
 Where the C calls fill structures and return a code, these return values and raise `QmsError`,
 whose `completion` is the code; `NWCallsInit` and sequence numbers are not needed here.
@@ -236,7 +236,7 @@ def NWGetObjectName(conn: Door, object_id: int) -> tuple[str, int]:
 def NWScanObject(
     conn: Door, object_type: int, pattern: str = "*", last_id: int = FIRST
 ) -> ObjectInfo:
-    """The next object behind `last_id` that fits; 0xFC after the last one."""
+    """The next object after `last_id` that fits; 0xFC after the last one."""
     return conn.scan_object(last_id, object_type, pattern)
 
 

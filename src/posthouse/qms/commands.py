@@ -119,7 +119,9 @@ def clean_environment(folder: Path) -> dict[str, str]:
 
 
 def about(task: Task, folder: Path, file: Path) -> dict[str, str]:
-    """What a command may know of its job; the submitter's own words are in a file only."""
+    """The environment that describes the job to a command; texts of the submitter are in a file
+    only.
+    """
     taken, queue = task.job.taken, task.queue
     known = folder / "job.json"
     known.write_bytes(
@@ -150,7 +152,7 @@ def about(task: Task, folder: Path, file: Path) -> dict[str, str]:
 
 def run(command: Command, task: Task, file: Path) -> str:
     """Runs a command to its end, reports its progress, and returns the last of its output."""
-    # Also for writing: without any writer a pipe is at its end, and always ready to say so.
+    # Also for writing: a pipe without a writer is at its end, and always ready to read.
     pipe = os.open(command.environment[PROGRESS], os.O_RDWR | os.O_NONBLOCK)
     try:
         process = _started(command, file)
@@ -252,7 +254,7 @@ class _Watched:
         for key, _ in self._selector.select(timeout_s):
             while data := _some(key.fd):
                 self._take(key.data, data)
-            if data is not None:  # closed, and ready to say so for ever
+            if data is not None:  # closed, and would be ready for ever
                 self._selector.unregister(key.fd)
 
     def _take(self, name: str, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Job queues, jobs and the bindery as objects, over any `Door`."""
+"""Job queues, jobs and the bindery as objects, over any connection."""
 
 from __future__ import annotations
 

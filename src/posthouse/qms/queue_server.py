@@ -277,7 +277,9 @@ class QueueServer:
         return True
 
     def _give_back(self, task: Task, why: str) -> None:
-        """Who heard nothing may have the job still: unless that ends, nobody else gets it."""
+        """Gives a job back. Without an answer we may still have it, and until that ends no other
+        server gets it.
+        """
         try:
             self._abort(task, why)
         except QmsError as error:

@@ -80,7 +80,7 @@ def asks(
 
 
 def path_of(*parts: object) -> str:
-    """A path behind `/api/v1`; names in it may hold anything."""
+    """A path below `/api/v1`; its parts are escaped."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
@@ -341,7 +341,7 @@ class SessionDoor:
         return self.get_queue_job_size(id, number)
 
     def close_file(self, handle: int) -> None:
-        """NWCloseFile: the handle is good for nothing any more."""
+        """NWCloseFile: closes the file and makes its handle invalid."""
         id, number = self._opened(handle)
         self._ask(Done, "POST", self._job(id, number, "close"))
         del self._files[handle]

@@ -1,1 +1,1 @@
-"""DCE/RPC over TCP, connection-oriented ([MS-RPCE], C706): knows nothing of queues."""
+"""DCE/RPC over TCP, connection-oriented ([MS-RPCE], C706), independent of queues."""

@@ -1,7 +1,7 @@
 """Association groups and the context handles that live in them ([MS-RPCE] 3.3.1.4-5, C706 9.3.3).
 
-All connections of one client process form a group: a handle given on one of them is good on all
-of them, and nowhere else. When the last one has gone, what is behind its handles is run down.
+All connections of one client process form a group: a handle given on one of them is good on all of
+them, and nowhere else. When the last one has gone, the objects of its handles are run down.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Group:
         return handle
 
     def find(self, handle: bytes, identity: Identity | None = None) -> object | None:
-        """What is behind a handle; None if it is not one of this group and this identity."""
+        """The object of a handle; None if it is not one of this group and this identity."""
         found = self.handles.get(handle)
         return found.value if found is not None and found.identity == identity else None
 
@@ -103,7 +103,7 @@ class Association:
 
 
 class AssociationGroups:
-    """The groups of a server, by the number that their clients know."""
+    """The association groups of a server, by the number that their clients send."""
 
     def __init__(self, random: Random, handles_max: int = HANDLES_MAX) -> None:
         self.random = random

@@ -1,4 +1,4 @@
-"""Those who have something large for a client, and wait until it has read what it has."""
+"""Backpressure: senders of large answers wait until the client has read enough."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Drains:
         self._is_looking = False
 
     def end(self) -> None:
-        """The client is gone: everybody hears of that."""
+        """The client is gone: calls all that wait."""
         self._is_over = True
         self._backlog = _nothing_is_left  # lets go of the connection, or both stay as a circle
         self.look()

@@ -1,4 +1,4 @@
-"""What a connection and its client agree on: bind, alter_context, auth3 ([MS-RPCE] 3.3.1.5)."""
+"""Binds of a connection: bind, alter_context, auth3 ([MS-RPCE] 3.3.1.5)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Binding:
         """The bind_ack; raises BindRefused."""
         try:
             trailer = _trailer(header, whole)
-        except RemoteProtocolError:  # so do others say that it is not what it says it is
+        except RemoteProtocolError:  # as other servers answer a malformed one
             raise BindRefused(statuses.NAK_PROTOCOL_VERSION) from None
         try:
             bind = self._read(header, whole)

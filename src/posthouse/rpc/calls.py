@@ -1,4 +1,4 @@
-"""A call as the runtime has it, from its dispatch to its answer."""
+"""One call in the server, from its dispatch to its answer."""
 
 from __future__ import annotations
 

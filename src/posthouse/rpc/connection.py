@@ -1,4 +1,4 @@
-"""One connection of a server: bytes of a client in, bytes of ours out ([MS-RPCE] 3.3, C706 12)."""
+"""One connection of a server, without I/O: bytes in, bytes out ([MS-RPCE] 3.3, C706 12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from posthouse.rpc.interface import Fault, Interface
 from posthouse.rpc.pdu import CALL_HEADER, CALL_HEADER_SIZE, HEADER_SIZE, LITTLE_ENDIAN, VERSION
 from posthouse.rpc.presentation import Context
 from posthouse.rpc.request_assembly import Distrusted, Incoming, verified
-from posthouse.rpc.security import Authenticator, Level, LoginRefused
+from posthouse.rpc.security import Authenticator, Level, LoginRefused, VerdictNeeded
 from posthouse.rpc.security_contexts import Login
 from posthouse.rpc.settings import RpcSettings
 
@@ -45,7 +45,7 @@ def _count_bug(counts: Counts, bug: Callable[[Exception], None], error: Exceptio
 
 
 class ServerConnection:
-    """A client's connection. Pure: `send` and `close` do what it asks for, `now` tells the time.
+    """A client's connection, without I/O: `send` and `close` act for it, `now` gives the time.
 
     `close` ends the connection once what was sent is sent; `lost` has to be called then, too.
     """
@@ -65,6 +65,7 @@ class ServerConnection:
         secondary_address: str = "",
         counts: Counts | None = None,
         bug: Callable[[Exception], None] = lambda error: None,
+        paced: Callable[[], None] = lambda: None,
     ) -> None:
         self.address = address
         self.association: Association | None = None
@@ -91,7 +92,10 @@ class ServerConnection:
         self._need = 0  # bytes, before the rest is worth a look
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._is_held = False  # the client does not read: nothing more is done for it
+        self._is_held = False  # nothing more is done for it: for one of the two reasons below
+        self._is_full = False  # the client does not read
+        self.is_asking = False  # a login waits for somebody else's word
+        self._paced = paced  # called when that begins and ends
         self._drains = Drains(lambda: self.backlog, self._failed)
         self._receiving = False
         self._made_ms = self._active_ms = self._rest_ms = now()
@@ -101,7 +105,7 @@ class ServerConnection:
         self.state = CONNECTION_STATES.after(self.state, event)
         self.closing = self.state is ConnectionState.ENDED
 
-    # -- what others want to know
+    # -- figures
 
     @property
     def calls(self) -> int:
@@ -222,6 +226,10 @@ class ServerConnection:
         end = at + header.frag_length
         try:
             self._handle(header, data[at:end])
+        except VerdictNeeded as needed:
+            self.pdus -= 1
+            self._ask(needed)
+            return ~at
         except RemoteProtocolError:
             self._violated(header.call_id)
         except Distrusted as distrusted:
@@ -403,7 +411,7 @@ class ServerConnection:
     # -- answers
 
     def _forget(self, call: ServerCall) -> bool:
-        """Whether the call was waiting for its answer; it is not any more."""
+        """Removes a waiting call; whether it was waiting for its answer."""
         if self._calls.get(call.call_id) is not call:
             return False
         del self._calls[call.call_id]
@@ -480,12 +488,28 @@ class ServerConnection:
 
     def hold(self) -> None:
         """The client does not read: what it asks for is not looked at meanwhile."""
-        self._is_held = True
+        self._is_held = self._is_full = True
 
     def go_on(self) -> None:
         """The client reads again."""
-        self._is_held = False
-        if self._rest:
+        self._is_full = False
+        self._look_again()
+
+    def _ask(self, needed: VerdictNeeded) -> None:
+        """A login waits, and everything after it."""
+        self._is_held = self.is_asking = True
+        self._paced()
+        needed.begin(self._told)
+
+    def _told(self) -> None:
+        self.is_asking = False
+        if not self.closing:
+            self._paced()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._is_held = self._is_full or self.is_asking
+        if self._rest and not self._is_held:
             self._need = 0
             self.receive(b"")
         self.look_at_drain()
@@ -509,11 +533,11 @@ class ServerConnection:
             self._close()
 
     def drop(self) -> None:
-        """The connection is being cut off: nothing is built for it any more."""
+        """The connection is being cut off: builds no more answers for it."""
         self._happened(ConnectionEvent.END)
 
     def cancel(self) -> None:
-        """Tells all methods that wait to end; their answers are sent yet."""
+        """Asks all waiting methods to end; their answers are still sent."""
         for call in list(self._calls.values()):
             self._tell(call)
 

@@ -1,4 +1,4 @@
-"""The states of a server's connection and what leads from one to the next ([MS-RPCE] 3.3.3)."""
+"""The states of a server's connection and their transitions ([MS-RPCE] 3.3.3)."""
 
 from __future__ import annotations
 

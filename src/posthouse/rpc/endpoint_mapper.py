@@ -1,4 +1,4 @@
-"""The endpoint mapper: on which port an interface is ([MS-RPCE] 2.2.1.2; C706 appendix O).
+"""The endpoint mapper: finds the port of an interface ([MS-RPCE] 2.2.1.2; C706 appendix O).
 
 It only reads: what is listed is this process's business, so ept_insert and ept_delete do not exist
 here. Anybody may ask, without a login: that is how a client finds out where to log in.
@@ -136,9 +136,10 @@ def _page(
 
 
 def _handle(call: Call, start: int) -> bytes:
-    """An entry handle, which says all there is to know of a search.
+    """An entry handle, which holds the whole state of a search.
 
-    Nothing is kept for it here: anybody may ask, and leave without freeing what they were given.
+    The server keeps nothing for it: a client without a login may search, and leave without freeing
+    its handle.
     """
     return _entry_handle.pack(0, _MARK, call.association.group.group_id, call.opnum, start)
 

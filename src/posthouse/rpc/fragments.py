@@ -1,4 +1,4 @@
-"""Calls in fragments: how a stub is cut, and how it is put together again (C706 12.6.2)."""
+"""Calls in fragments: splits a stub, and puts it together again (C706 12.6.2)."""
 
 from __future__ import annotations
 

@@ -43,14 +43,14 @@ class Call(ABC):
     ) -> None:
         self.association = association
         self.address = address
-        self.identity = identity  # None: nobody has proved anything
+        self.identity = identity  # None: the client has not authenticated
         self.level = level
         self.opnum = opnum
         # Little-endian values: the runtime refuses others. Empty once the method has returned.
         self.stub = stub
         self.ndr64 = ndr64
-        # What the method wants to hear, while it has not answered: a cancel, an orphaned call, the
-        # end of the connection. It still answers (an answer nobody waits for is dropped).
+        # Called, while the method has not answered, on a cancel, an orphaned call or the end of the
+        # connection. The method still answers (an answer without a waiting client is dropped).
         self.on_gone: Callable[[], None] | None = None
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Call(ABC):
         return 0
 
     def when_drained(self, callback: Callable[[], None]) -> None:
-        """Calls back once, when that is not above `BACKLOG_MAX` any more or the client is gone."""
+        """Calls back once, when the backlog is at most `BACKLOG_MAX` or the client is gone."""
         callback()
 
 

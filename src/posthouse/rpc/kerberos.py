@@ -93,7 +93,7 @@ class KerberosContext:
     def unprotect(
         self, level: Level, before: bytes, body: bytes, after: bytes, signature: bytes
     ) -> bytes:
-        """As in SecurityContext. Once something did not fit, nothing will any more."""
+        """As in SecurityContext. After one failed check every later one fails."""
         if level < Level.PACKET:
             return body
         if not self.complete or self._broken or not signature:

@@ -1,4 +1,4 @@
-"""NDR and NDR64, the two ways a stub is written down (C706 chapter 14, [MS-RPCE] 2.2.4, 2.2.5).
+"""NDR and NDR64, the two encodings of a stub (C706 chapter 14, [MS-RPCE] 2.2.4, 2.2.5).
 
 The parameters of a method are a NamedTuple whose fields are annotated with what is below; `Stub`
 makes its codec. Both ways align every value to its size; they differ where pointers, counts and

@@ -7,9 +7,12 @@ Windows since 2000 can do is needed here.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from posthouse.rpc import ntlm_messages as messages
+from posthouse.rpc.domain_logins import Answered, DomainQuestion, DomainVerdict
 from posthouse.rpc.ntlm_keys import (
     ATTRIBUTES_OFFSET,
     CHALLENGE_SIZE,
@@ -27,7 +30,8 @@ from posthouse.rpc.ntlm_keys import (
 )
 from posthouse.rpc.ntlm_messages import Authenticate, Challenge
 from posthouse.rpc.ntlm_session import SIGNATURE_SIZE, NtlmSession
-from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused
+from posthouse.rpc.pac import DomainUser
+from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused, VerdictNeeded
 
 REQUIRED: Final = messages.UNICODE | messages.EXTENDED_SESSION_SECURITY | messages.KEY_128
 WANTED: Final = (
@@ -43,7 +47,9 @@ WANTED: Final = (
     | messages.KEY_56
 )
 NEGOTIATE_SIZE_MAX: Final = 2048
-"""It is kept until the login is over, whoever sent it; no client needs more than two names."""
+"""The message is kept until the login is over, also for strangers; no client needs more than two
+names.
+"""
 NAME_LENGTH_MAX: Final = 1024  # of a user or a domain, as Windows has it
 _COMPUTER_NAME_LENGTH_MAX = 15  # NetBIOS
 _NO_HASH = bytes(KEY_SIZE)
@@ -66,15 +72,36 @@ class Login(Protocol):
         ...
 
 
+class DomainDesk(Protocol):
+    """A domain controller that verifies users of a domain, as one client can reach it."""
+
+    def takes(self, user: str, domain: str) -> bool:
+        """Whether it is asked for a user of whom nothing is known here."""
+        ...
+
+    def ask(self, question: DomainQuestion, answered: Answered) -> None:
+        """Calls back in a later turn of the loop."""
+        ...
+
+    def vouched(self, user: str, domain: DomainUser) -> Identity | None:
+        """Who that is, once the domain has said so; None: they may not log in here."""
+        ...
+
+    def refused(self, user: str, cause: str) -> None:
+        """The domain did not take it."""
+        ...
+
+
 class ServerNames(NamedTuple):
     """What a server calls itself in its challenge."""
 
     computer: str
     dns: str = ""
+    domain: str = ""  # that it is a member of
 
     @property
     def netbios(self) -> str:
-        """The computer's name as old protocols know it."""
+        """The computer's NetBIOS name."""
         return self.computer.partition(".")[0][:_COMPUTER_NAME_LENGTH_MAX].upper()
 
 
@@ -85,7 +112,7 @@ class NtlmContext:
 
     def __init__(self) -> None:
         self.identity: Identity | None = None
-        self.has_mic = False  # so that SPNEGO knows whether it needs one, too
+        self.has_mic = False  # then SPNEGO needs one, too
         self._negotiate = b""
         self._challenge = b""
         self._session: NtlmSession | None = None
@@ -126,7 +153,7 @@ class NtlmContext:
         self._session.verify(message, signature)
 
     def _forget(self) -> None:
-        """The messages of an exchange that is over are of no use any more."""
+        """Drops the messages of an exchange that is over."""
         self._negotiate = self._challenge = b""
 
     def _mic(self, exported: bytes, authenticate: bytes) -> bytes:
@@ -139,11 +166,18 @@ class NtlmAcceptor(NtlmContext):
     """The end that checks a password."""
 
     def __init__(
-        self, login: Login, names: ServerNames, server_challenge: bytes, filetime: int
+        self,
+        login: Login,
+        names: ServerNames,
+        server_challenge: bytes,
+        filetime: int,
+        domain: DomainDesk | None = None,
     ) -> None:
         assert len(server_challenge) == CHALLENGE_SIZE
         super().__init__()
         self._login = login
+        self._domain = domain
+        self._verdict: DomainVerdict | None = None  # once a domain was asked
         self._names = names
         self._server_challenge = server_challenge
         self._filetime = filetime
@@ -160,8 +194,13 @@ class NtlmAcceptor(NtlmContext):
             return answer
         try:
             self._authenticated(token)
-        finally:
+        except VerdictNeeded:
+            self._over = False
+            raise
+        except Exception:
             self._forget()
+            raise
+        self._forget()
         return None
 
     def _challenged(self, token: bytes) -> bytes:
@@ -181,10 +220,11 @@ class NtlmAcceptor(NtlmContext):
 
     def _target_info(self) -> bytes:
         computer = self._names.netbios.encode("utf-16-le")
+        domain = (self._names.domain or self._names.netbios).encode("utf-16-le")
         dns = (self._names.dns or self._names.computer).encode("utf-16-le")
         return messages.pack_attributes(
             {
-                messages.AV_DOMAIN: computer,
+                messages.AV_DOMAIN: domain,
                 messages.AV_COMPUTER: computer,
                 messages.AV_DNS_DOMAIN: dns,
                 messages.AV_DNS_COMPUTER: dns,
@@ -202,11 +242,26 @@ class NtlmAcceptor(NtlmContext):
         try:
             exported = self._exported_key(message, flags, token)
         except LoginRefused:
-            self._login.refused(message.user)
+            self._refused(message.user)
             raise
-        self.identity = self._login.accepted(message.user, self.mechanism)
+        self.identity = self._identified(message.user)
         ours, theirs = server_keys(exported), client_keys(exported)
         self._session = NtlmSession(ours, theirs, key_exchange=_exchanges_keys(flags))
+
+    def _refused(self, user: str) -> None:
+        if self._domain is not None and self._verdict is not None and self._verdict.reason:
+            self._domain.refused(user, self._verdict.reason)
+        else:
+            self._login.refused(user)
+
+    def _identified(self, user: str) -> Identity:
+        proof = None if self._verdict is None else self._verdict.proof
+        if proof is None or self._domain is None:
+            return self._login.accepted(user, self.mechanism)
+        identity = self._domain.vouched(user, proof.user)
+        if identity is None:
+            raise LoginRefused(_NOT_A_LOGIN)
+        return identity
 
     def _exported_key(self, message: Authenticate, flags: int, token: bytes) -> bytes:
         """ExportedSessionKey of a login that is right in all respects.
@@ -216,13 +271,38 @@ class NtlmAcceptor(NtlmContext):
         response = message.nt_response
         if not is_response(response):
             raise LoginRefused("a response of NTLM version 1, or none")
-        known = self._login.nt_hash(message.user)
-        key = response_key(known or _NO_HASH, message.user, message.domain)
-        if not proves(key, self._server_challenge, response) or known is None:
-            raise LoginRefused(_NOT_A_LOGIN)
-        exported = _exchanged(session_base_key(key, response), message, flags)
+        base = self._base_key(message, response)
+        exported = _exchanged(base, message, flags)
         self._check_mic(exported, response, token)
         return exported
+
+    def _base_key(self, message: Authenticate, response: bytes) -> bytes:
+        """An account here goes first; raises VerdictNeeded where a domain is asked."""
+        if self._verdict is not None:
+            if self._verdict.proof is None:
+                raise LoginRefused(_NOT_A_LOGIN)
+            return self._verdict.proof.session_key
+        known = self._login.nt_hash(message.user)
+        key = response_key(known or _NO_HASH, message.user, message.domain)
+        if proves(key, self._server_challenge, response) and known is not None:
+            return session_base_key(key, response)
+        if self._domain is None or not self._domain.takes(message.user, message.domain):
+            raise LoginRefused(_NOT_A_LOGIN)
+        raise VerdictNeeded(partial(self._ask, message, response, self._domain))
+
+    def _ask(
+        self,
+        message: Authenticate,
+        response: bytes,
+        domain: DomainDesk,
+        told: Callable[[], None],
+    ) -> None:
+        def answered(verdict: DomainVerdict) -> None:
+            self._verdict = verdict
+            told()
+
+        names = message.user, message.domain, message.workstation[:NAME_LENGTH_MAX]
+        domain.ask(DomainQuestion(*names, self._server_challenge, response), answered)
 
     def _check_mic(self, exported: bytes, response: bytes, token: bytes) -> None:
         """The proof covers the attributes, so that this demand cannot be removed."""
@@ -269,7 +349,7 @@ def split_user(text: str) -> tuple[str, str]:
 
 
 class NtlmInitiator(NtlmContext):
-    """The end that knows a password. It cannot tell whether the acceptor is who it should be."""
+    """The client's end, which has a password. NTLM does not prove the server's identity to it."""
 
     def __init__(
         self,
@@ -325,7 +405,7 @@ class NtlmInitiator(NtlmContext):
         return messages.with_mic(authenticate, self._mic(exported, authenticate))
 
     def _responses(self, challenge: Challenge, key: bytes) -> tuple[bytes, bytes]:
-        """NTLMv2 and LMv2; a server that tells the time gets a MIC and no LMv2 (3.1.5.1.2)."""
+        """NTLMv2 and LMv2; a server that sends its time gets a MIC and no LMv2 (3.1.5.1.2)."""
         server, client = challenge.server_challenge, self._client_challenge
         attributes = messages.unpack_attributes(challenge.target_info or bytes(4))
         filetime = self._filetime

@@ -1,4 +1,4 @@
-"""What NTLMv2 computes of a password and two challenges ([MS-NLMP] 3.3.2, 3.4.5)."""
+"""Keys of NTLMv2, computed from a password and two challenges ([MS-NLMP] 3.3.2, 3.4.5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROOF_SIZE: Final = 16
 KEY_SIZE: Final = 16
 CHALLENGE_SIZE: Final = 8
 ATTRIBUTES_OFFSET: Final = 44
-"""Where the attributes begin in a response: behind proof, versions, time and challenge."""
+"""Where the attributes begin in a response: after proof, versions, time and challenge."""
 
 _BLOB = struct.Struct("<BB6xQ8s4x")
 _MAGIC = b"session key to %s-to-%s %s key magic constant\0"

@@ -1,7 +1,7 @@
 """The three messages of NTLM and their attributes ([MS-NLMP] 2.2.1, 2.2.2.1, 2.2.2.7).
 
-Values are what the other end may say; whoever checks a proof hashes the octets that came, never
-octets made again from these values.
+Values are what the other end sent. To check a proof, hash the octets that came, never octets
+encoded again from these values.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Authenticate(NamedTuple):
     user: str
     session_key: bytes  # encrypted, where there is a key exchange
     flags: int
+    workstation: str = ""
 
 
 def message_type(token: bytes) -> int:
@@ -157,6 +158,7 @@ def unpack_authenticate(token: bytes) -> Authenticate:
         user=_text(_payload(token, 36)),
         session_key=_payload(token, 52),
         flags=int.from_bytes(token[60:64], "little"),
+        workstation=_text(_payload(token, 44)),
     )
 
 

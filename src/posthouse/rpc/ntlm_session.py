@@ -53,7 +53,7 @@ class NtlmSession:
     def unprotect(
         self, level: Level, before: bytes, body: bytes, after: bytes, signature: bytes
     ) -> bytes:
-        """The body in the clear. Once something did not fit, nothing will any more."""
+        """The body in the clear. After one failed check every later one fails."""
         if level < _PACKET:
             return body
         if self._broken or len(signature) != SIGNATURE_SIZE:

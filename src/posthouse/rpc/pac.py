@@ -1,4 +1,4 @@
-"""Who a user is in a domain: the logon information of a ticket ([MS-PAC] 2.5).
+"""The PAC of a Kerberos ticket: user and groups in the domain ([MS-PAC] 2.5).
 
 KERB_VALIDATION_INFO has the user's own SID and those of the groups. It is serialised as NDR with a
 header of its own ([MS-RPCE] 2.2.6). Only what was verified gets here: the Kerberos library checks
@@ -112,7 +112,7 @@ def read_logon_info(data: bytes) -> DomainUser:
     if resource_sid_at:
         resource = reader.sid()
         found += [_member(resource, rid) for rid in reader.rids(resources_at, resource_count)]
-    groups = tuple(dict.fromkeys(filter(_is_of_domain, found)))
+    groups = tuple(dict.fromkeys(filter(is_of_domain, found)))
     return DomainUser(texts[0], domain, _member(own, user), groups)
 
 
@@ -131,5 +131,6 @@ def _member(domain: bytes, rid: int) -> bytes:
     return make_sid(int.from_bytes(domain[2:8], "big"), *parts, rid)
 
 
-def _is_of_domain(sid: bytes) -> bool:
+def is_of_domain(sid: bytes) -> bool:
+    """Whether a domain gives such an SID; others are of one machine."""
     return int.from_bytes(sid[2:8], "big") == 5 and sub_authorities_of(sid)[:1] == (_DOMAIN,)

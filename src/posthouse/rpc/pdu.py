@@ -191,7 +191,7 @@ def read_header(data: Octets, at: int = 0) -> Header:
         raise NotRpc(call_id)
     if kind not in KINDS:
         raise MalformedPacket(f"a PDU of the unknown kind {kind}")
-    if not is_little:  # the first byte says so, in any order
+    if not is_little:  # the first byte shows the order
         length, auth_length, call_id = struct.unpack_from(">HHI", data, at + 8)
     if length < HEADER_SIZE + (auth_length and auth_length + TRAILER_SIZE):
         raise MalformedPacket(f"a PDU of {length} bytes with {auth_length} of authentication")
@@ -304,7 +304,7 @@ def read_bind_ack(body: bytes) -> BindAck:
 
 
 def pack_bind_nak(nak: BindNak) -> bytes:
-    """The body of a bind_nak, padded as Windows does: by that port scanners know it."""
+    """The body of a bind_nak, padded as Windows does, which port scanners look for."""
     versions = b"".join(bytes(version) for version in nak.versions)
     body = struct.pack("<HB", nak.reason, len(nak.versions)) + versions
     return body + bytes(-len(body) % 8)

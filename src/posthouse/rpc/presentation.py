@@ -1,4 +1,4 @@
-"""Presentation contexts: what each of a client's is answered with ([MS-RPCE] 3.3.1.5.3-6)."""
+"""Negotiates presentation contexts with a client ([MS-RPCE] 3.3.1.5.3-6)."""
 
 from __future__ import annotations
 

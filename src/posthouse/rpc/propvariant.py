@@ -22,7 +22,7 @@ SIZE_MIN: Final = 10
 class Variant(NamedTuple):
     """PROPVARIANT. The value is an int, a bool, a str, bytes, a tuple of those, or None.
 
-    None: VT_EMPTY, VT_NULL, or a string or GUID behind a NULL pointer.
+    None: VT_EMPTY, VT_NULL, or a NULL pointer to a string or GUID.
     """
 
     vt: int

@@ -46,9 +46,11 @@ class Protection:
 
     @property
     def signs_header(self) -> bool:
-        """Whether header and trailer are signed too: where both ends said so, and by NTLM always.
+        """Whether header and trailer are signed too: if both ends agreed on it, and always with
+        NTLM.
 
-        Nobody signs less with NTLM's extended session security, whatever was negotiated.
+        With NTLM's extended session security all implementations sign them, whatever was
+        negotiated.
         """
         return self.negotiated_header or self.context.mechanism == "ntlm"
 

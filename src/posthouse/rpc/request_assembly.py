@@ -1,4 +1,4 @@
-"""Requests as they come in: under which login, in the clear, put together ([MS-RPCE] 3.3.1.5)."""
+"""Assembles requests: checks the login, decrypts, joins fragments ([MS-RPCE] 3.3.1.5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Opened = tuple[Login | None, bytes, int]
 
 
 class Distrusted(Exception):
-    """Nothing on this connection can be trusted any more: a fault, and it ends."""
+    """The connection can no longer be trusted: it gets a fault and ends."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"fault 0x{status:08X}")

@@ -1,7 +1,8 @@
-"""What the runtime and a security provider have of each other ([MS-RPCE] 2.2.1.1.7-8, 3.2.2)."""
+"""The interface between the RPC runtime and a security provider ([MS-RPCE] 2.2.1.1.7-8, 3.2.2)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -27,13 +28,25 @@ class Identity(NamedTuple):
     user: str
     domain: str
     mechanism: str  # "ntlm" or "kerberos"
-    account: bytes = b""  # what the accounts know them by, which is nobody else's ever
+    account: bytes = b""  # the SID of their account, which is never used again
     groups: tuple[bytes, ...] = ()  # SIDs that a domain has vouched for: of the user, of groups
     has_account: bool = True  # False: a user of the domain who has no account here
+    names: tuple[str, ...] = ()  # of such a user: an account under any of them would decide
 
 
 class LoginRefused(Exception):
     """A token that proves nothing: wrong password, unknown user, not a token at all."""
+
+
+class VerdictNeeded(Exception):
+    """Somebody else is asked first: the same token is to be given again after `begin` calls back.
+
+    Nothing has changed meanwhile. It calls back in a later turn of the loop.
+    """
+
+    def __init__(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("a login waits for a verdict")
+        self.begin = begin
 
 
 class BadProtection(Exception):
@@ -50,7 +63,7 @@ class SecurityContext(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """Who the other end is, once that is complete; an initiator knows nobody."""
+        """Who the other end is, once that is complete; None for an initiator."""
         ...
 
     @property
@@ -63,7 +76,10 @@ class SecurityContext(Protocol):
         ...
 
     def step(self, token: bytes) -> bytes | None:
-        """Takes the other end's token, gives ours, if one is to be sent; raises LoginRefused."""
+        """Takes the other end's token, gives ours, if one is to be sent; raises LoginRefused.
+
+        A server's may raise VerdictNeeded as well.
+        """
         ...
 
     def protect(
@@ -84,7 +100,7 @@ class SecurityContext(Protocol):
 
 
 class Authenticator(Protocol):
-    """The accounts behind a server."""
+    """Makes security contexts that check logins against the accounts of a server."""
 
     def acceptor(self, auth_type: int, address: str) -> SecurityContext | None:
         """A new context for a client at that address; None: no such security provider here."""

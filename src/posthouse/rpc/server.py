@@ -11,6 +11,7 @@ from typing import Final, Protocol, cast
 
 from posthouse.net.connections import Admission, Connections
 from posthouse.net.listening import Listener
+from posthouse.net.peer_disconnects import Departures
 from posthouse.net.sockets import GONE, address_of, shown_address
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.calls import Counts
@@ -159,6 +160,7 @@ class Link(asyncio.BufferedProtocol):
         if self._holder is not None:
             self._holder.leave()
             self._holder = None
+        self._server.departures.forget(self._transport)
         self._unsent, self._unsent_bytes = [], 0
         connection, self._connection = self._connection, None
         self._server.left(self)
@@ -251,10 +253,23 @@ class Link(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         is_short = self._holder is not None and self._holder.waiting
-        if self._is_full or is_short or self._server.stopping:
+        if is_short:
+            self._server.departures.watch(self._transport, self._left)
+        else:
+            self._server.departures.forget(self._transport)
+        asks = self._connection is not None and self._connection.is_asking
+        if self._is_full or is_short or asks or self._server.stopping:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def pace(self) -> None:
+        """A login begins or ends to wait for a verdict."""
+        self._read_or_wait()
+
+    def _left(self) -> None:
+        """The client is gone, and what it holds of the account with it."""
+        self._transport.abort()
 
     # -- time, and the stop
 
@@ -277,7 +292,7 @@ class Link(asyncio.BufferedProtocol):
             self._connection.cancel()
 
     def shut_down(self) -> None:
-        """Says goodbye."""
+        """Asks the client to leave, and closes the connection."""
         if self._connection is not None:
             self._connection.shut_down()
 
@@ -317,6 +332,7 @@ class RpcServer:
         self.now = now
         self.stopping = False
         self.links: dict[Link, None] = {}
+        self.departures = Departures()  # of clients that are not read from
         self.buffer = memoryview(bytearray(READ_BUFFER))
         self.small_buffer = self.buffer[:SMALL]
         self._authenticator = authenticator
@@ -353,6 +369,7 @@ class RpcServer:
             secondary_address=str(self._port),
             counts=self.counts,
             bug=self._bug,
+            paced=link.pace,
         )
 
     def left(self, link: Link) -> None:
@@ -360,7 +377,7 @@ class RpcServer:
         self.links.pop(link, None)
 
     def _report(self, error: Exception) -> None:
-        """A mistake of ours, where nobody else wants to hear of it."""
+        """Reports a fault of our own code to the loop's exception handler."""
         asyncio.get_running_loop().call_exception_handler(
             {"message": "a remote procedure failed", "exception": error}
         )
@@ -402,6 +419,7 @@ class RpcServer:
         for link in list(self.links):
             link.abort()
         await self._wait(asyncio.get_running_loop().time() + ABORT_S, lambda: bool(self.links))
+        self.departures.close()
 
     async def _wait(self, end: float, unfinished: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()

@@ -8,7 +8,14 @@ from typing import Protocol
 
 from posthouse.rpc import spnego_tokens as tokens
 from posthouse.rpc.ntlm_messages import SIGNATURE as NTLM_SIGNATURE
-from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused, SecurityContext
+from posthouse.rpc.security import (
+    BadProtection,
+    Identity,
+    Level,
+    LoginRefused,
+    SecurityContext,
+    VerdictNeeded,
+)
 from posthouse.rpc.spnego_tokens import Response
 
 
@@ -83,6 +90,9 @@ class SpnegoContext(ABC):
         try:
             answer = self._begun(token) if self._inner is None else self._continued(token)
             self._over = self._complete
+        except VerdictNeeded:
+            self._over = False
+            raise
         finally:
             if self._over:
                 self._list = b""

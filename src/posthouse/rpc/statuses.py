@@ -1,4 +1,4 @@
-"""What a call can fail with on the wire: statuses of faults, reasons of refused binds (C706)."""
+"""Status codes of faults, and reasons of refused binds (C706)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Protocol towers, what an endpoint mapper keeps and gives (C706 appendix L; [MS-RPCE] 2.2.1.2).
+"""Protocol towers: the entries of an endpoint mapper (C706 appendix L; [MS-RPCE] 2.2.1.2).
 
 A tower is a count and that many floors, each two counted strings: what the floor speaks, and what
 belongs to it there. The counts are little-endian, ports and addresses are not.

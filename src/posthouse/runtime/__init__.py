@@ -1,1 +1,1 @@
-"""Where the pure parts meet clock, files and sockets: driver, loop, homes, settings, serve."""
+"""Runs the engine with a real clock, files and sockets: driver, loop, homes, settings, serve."""

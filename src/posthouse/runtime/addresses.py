@@ -23,7 +23,7 @@ LOOK_S: Final = 60.0  # where the kernel gives no notices
 
 
 def local_addresses() -> tuple[str, ...]:
-    """Every IPv4 and IPv6 address of this machine, as far as the system tells."""
+    """Every IPv4 and IPv6 address of this machine, as far as the system lists them."""
     found = ipv4_addresses(_text(_FIB_TRIE)) + ipv6_addresses(_text(_IF_INET6))
     return tuple(dict.fromkeys(found))
 

@@ -274,7 +274,7 @@ class Restored(NamedTuple):
     lost_express: int
 
     def notes(self) -> list[str]:
-        """What an operator should know."""
+        """Notes for the operator on what was restored."""
         notes = [
             f"{self.messages:,} messages of {self.manifest.name} as of {self.manifest.made}.",
             f"Lookup ids go on at {self.lookup_ids_from}: 2^40 further, so that none comes twice.",

@@ -1,21 +1,22 @@
-"""The driver: the one place that knows the order "append, sync, then let out".
+"""The driver: the only place that orders "append, sync, then answer".
 
-Doors hand in calls on the engine with what to do with the answer. A turn runs the calls, appends
-what the engine asked for, and keeps all that follows until the log is synced up to where the engine
-was when it decided: answers, refusals and wakes, what protocols may send or owe their peers, and
-log lines. There is no shorter way out. Once the log could not be written there is none at all.
+Endpoints hand in calls on the engine, each with a function for its answer. A turn runs the calls,
+appends the records that the engine made, and holds back all results until the log is synced up to
+them: answers, refusals and wakes, what protocols may send or owe their peers, and log lines.
+Nothing leaves by another way. After a failed write nothing leaves at all.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
-from posthouse.engine.ledger.effects import Effects, Event, PeerRequest, Read, Wake
+from posthouse.engine.ledger.effects import Effects, Event, PeerRequest, Read, Reads, Wake
+from posthouse.engine.ledger.spans import SpanNote, SpanNotes
 from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import (
@@ -32,6 +33,7 @@ from posthouse.store.base import Store
 from posthouse.wire.packet.message import deserialize
 
 T = TypeVar("T")
+_answered = tuple.__new__
 
 
 class Delivery(NamedTuple):
@@ -67,11 +69,14 @@ class Driver:
         self.on_active: Callable[[set[int]], None] = lambda queues: None
         self.on_asks: Callable[[list[PeerRequest]], None] = lambda asks: None
         self.on_need: OnNeed | None = None  # has the authority of the directory asked
+        self.spans: SpanNotes | None = None  # what a trace shows; None: tracing is off
+        self.on_spans: Callable[[list[SpanNote]], None] = lambda spans: None
         self.failed = False  # the engine is ahead of the log: nothing may be decided or let out
         self._had_room = True
         self._decided: list[tuple[Release, Answer]] = []
         self._unfinished: list[tuple[Release, Answer, list[SteppedWork]]] = []
-        self._outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
+        # What waits for a sync, with the position that the log has to be synced to.
+        self.outbox: deque[tuple[int, Callable[[Any], None], Any]] = deque()
 
     # -- a turn
 
@@ -96,9 +101,9 @@ class Driver:
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call on the engine; its answer waits for the sync.
 
-        The engine refuses before it changes anything. Whatever else breaks off a call may leave a
-        step half done that the log knows nothing of. What takes several turns is answered when the
-        last of them is durable.
+        The engine refuses before it changes anything. Any other exception may leave a step half
+        done that is not in the log. A call that takes several turns is answered when the last of
+        them is durable.
         """
         if self.failed:
             raise _unsound()
@@ -116,7 +121,7 @@ class Driver:
         except BaseException:
             self.failed = True
             raise
-        answer, unfinished = Answer(value, error, ()), self.manager.take_begun()
+        answer, unfinished = _answered(Answer, (value, error, ())), self.manager.take_begun()
         if unfinished:
             self._unfinished.append((release, answer, unfinished))
         else:
@@ -134,6 +139,8 @@ class Driver:
                 self._answer_finished(position)
             if effects.wakes or effects.events or effects.active or effects.asks:
                 self._follow(position, effects)
+            if self.spans is not None and (spans := self.spans.take()):
+                self.outbox.append((position, self.on_spans, spans))
         except BaseException:
             self.failed = True
             raise
@@ -143,7 +150,7 @@ class Driver:
         for release, answer in self._decided:
             if fetched and (packets := _packets(answer.value, fetched)):
                 answer = answer._replace(packets=packets)
-            self._outbox.append((position, release, answer))
+            self.outbox.append((position, release, answer))
         self._decided.clear()
 
     def _answer_finished(self, position: int) -> None:
@@ -153,13 +160,15 @@ class Driver:
             release, answer, steps = entry
             if all(step.done for step in steps):
                 error = next((step.error for step in steps if step.error), None)
-                self._outbox.append((position, release, answer._replace(error=error)))
+                self.outbox.append((position, release, answer._replace(error=error)))
             else:
                 self._unfinished.append(entry)
 
     def _follow(self, position: int, effects: Effects) -> None:
-        """What others than the callers of this turn get to know of it."""
-        outbox = self._outbox
+        """Queues the effects of a turn that concern others than its callers, such as wakes and
+        events.
+        """
+        outbox = self.outbox
         for wake in effects.wakes:
             outbox.append((position, *_woken(wake, effects.packets)))
         for event in effects.events:
@@ -183,7 +192,7 @@ class Driver:
 
         What is left at that time of `time.perf_counter` follows with the next call.
         """
-        outbox, released = self._outbox, 0
+        outbox, released = self.outbox, 0
         synced = self.store.synced if outbox else 0
         while outbox and outbox[0][0] <= synced and not self.failed:
             _, release, value = outbox.popleft()
@@ -196,7 +205,7 @@ class Driver:
     @property
     def may_release(self) -> bool:
         """Whether something is durable and has not been let out."""
-        return not self.failed and bool(self._outbox) and self._outbox[0][0] <= self.store.synced
+        return not self.failed and bool(self.outbox) and self.outbox[0][0] <= self.store.synced
 
     def tidy(self) -> bool:
         """A step of the store's upkeep, between turns. True: there is more to do."""
@@ -205,7 +214,7 @@ class Driver:
     @property
     def waiting_answers(self) -> int:
         """Answers, and what else is let out, that wait for a sync."""
-        return len(self._outbox)
+        return len(self.outbox)
 
     # -- one call at a time, for embedded use
 
@@ -218,10 +227,10 @@ class Driver:
         answer = self._alone(call)
         return Delivery(answer.value, answer.packets[0]) if isinstance(answer.value, Read) else None
 
-    def read_many(self, call: Callable[[QueueManager], list[Read]]) -> list[Delivery]:
+    def read_many(self, call: Callable[[QueueManager], Sequence[Read]]) -> list[Delivery]:
         """One read of several messages, durable when it returns."""
         answer = self._alone(call)
-        assert isinstance(answer.value, list)
+        assert isinstance(answer.value, Sequence)
         return [Delivery(*pair) for pair in zip(answer.value, answer.packets, strict=True)]
 
     def _alone(self, call: Call) -> Answer:
@@ -265,6 +274,8 @@ def _unsound() -> ServiceNotAvailable:
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:
     if isinstance(value, Read):
         return (fetched[value.number],)
+    if type(value) is Reads:
+        return tuple(map(fetched.__getitem__, value.numbers))
     if isinstance(value, list) and value and isinstance(value[0], Read):
         return tuple([fetched[read.number] for read in value])
     return ()

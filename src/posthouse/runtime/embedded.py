@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -61,7 +61,7 @@ class EmbeddedQueueManager:
         self.driver.tidy()
         return delivery
 
-    def read_many(self, call: Callable[[QueueManager], list[Read]]) -> list[Delivery]:
+    def read_many(self, call: Callable[[QueueManager], Sequence[Read]]) -> list[Delivery]:
         """One call that reads several messages."""
         deliveries = self.driver.read_many(call)
         self.driver.tidy()

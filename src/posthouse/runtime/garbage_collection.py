@@ -1,4 +1,4 @@
-"""When Python's cyclic collector works: in short steps, and thoroughly at rest."""
+"""Runs Python's cyclic garbage collector in short steps, and fully when idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home: the folder where all of one queue manager lives, taken by one process at a time."""
+"""A home: the folder of one queue manager, locked by one process at a time."""
 
 from __future__ import annotations
 

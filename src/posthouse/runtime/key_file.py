@@ -1,4 +1,4 @@
-"""The key file of a home: what private keys are sealed with, for its owner's eyes only."""
+"""The key file of a home, which seals private keys; readable by its owner only."""
 
 from __future__ import annotations
 

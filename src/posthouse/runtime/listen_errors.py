@@ -1,4 +1,4 @@
-"""Why a listener cannot be opened, and what to do about it."""
+"""Explains why a listener cannot be opened, and what to do about it."""
 
 from __future__ import annotations
 

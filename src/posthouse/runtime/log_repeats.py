@@ -1,4 +1,4 @@
-"""Events that repeat: the first are lines of their own, the rest one line with their count.
+"""Repeated events in the log: the first are lines of their own, the rest are counted in one line.
 
 What strangers cause, such as a session that is opened, can come a thousand times a second. Written
 one by one it would fill the log, turn out older lines and hold up the loop. Events of one name, and

@@ -1,4 +1,4 @@
-"""The log: one line for each event, whatever is in it.
+"""The event log: one line for each event, as text or JSON.
 
 A line is `time level name key=value ...` or one JSON object. Control characters, line separators
 and everything that could steer a terminal or pretend to be another line are escaped. A log that
@@ -35,7 +35,7 @@ def utc_now() -> datetime:
 
 
 def plain_value(value: object) -> str | int | float | bool | None:
-    """A detail as JSON knows it: bytes in hex, everything else as its text, none too long."""
+    """A detail as a JSON value: bytes in hex, everything else as its text, none too long."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value.hex() if isinstance(value, bytes) else str(value)
@@ -162,7 +162,7 @@ class Log:
         self._clock = clock
 
     def debug(self, name: str, /, **details: object) -> None:
-        """Something for whoever looks for a fault."""
+        """Logs a detail for debugging."""
         self._write("debug", name, details)
 
     def info(self, name: str, /, **details: object) -> None:

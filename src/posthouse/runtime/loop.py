@@ -1,4 +1,4 @@
-"""The loop: doors hand in calls, turns gather them, one sync covers whatever has arrived.
+"""The event loop: protocols hand in calls, a turn runs them, one sync covers them all.
 
 A turn takes along every call of one round of the event loop. Its records are appended, then synced
 on the spot where that is quick, else by the one writer thread while the next turns are decided; a
@@ -39,7 +39,7 @@ QUICK_BATCH = 128 << 10  # bytes
 INLINE_SYNC_S = 0.001
 INLINE_BATCH = 6144  # bytes
 TRIAL_EVERY = 256  # syncs in the thread, where the wait for the interpreter counts as the disk's
-TRIAL_SYNCS = 16  # on the loop tell how quick the disk is
+TRIAL_SYNCS = 16  # on the loop, to measure how quick the disk is
 CALM_SYNCS = 16  # this many quick, small syncs bring them back to the loop
 CROWDED_S = 0.01  # a turn that has lasted as long takes no more bytes of peers
 ENOUGH_S = 0.02  # up to which a turn that ends lets answers out, ...
@@ -141,7 +141,7 @@ class Writer:
             begun, failure = perf_counter(), None
             try:
                 self._sync()
-            except BaseException as error:  # the loop has to hear of it, whatever it is
+            except BaseException as error:  # the loop must get every failure
                 failure = error
             self._loop.call_soon_threadsafe(done, perf_counter() - begun, failure)
 
@@ -239,7 +239,7 @@ class Loop:
         answered: asyncio.Future[Answer] = self._loop.create_future()
 
         def release(answer: Answer) -> None:
-            if not answered.done():  # whoever asked may have gone
+            if not answered.done():  # the caller may have left
                 answered.set_result(answer)
 
         self.decide(call, release)
@@ -372,7 +372,7 @@ class Loop:
         ends: what an answer leads to, more bytes of a peer perhaps, counts as a part of the turn.
         """
         driver = self.driver
-        if not driver.waiting_answers:
+        if not driver.outbox:
             return
         begun = perf_counter()
         if self._open and begun - self._begun_s > CROWDED_S and not all_of_it:
@@ -389,7 +389,7 @@ class Loop:
         if not outer:
             self._run_written()
         self._meter.did("answers", perf_counter() - begun)
-        if driver.waiting_answers and driver.may_release and not self._releasing:
+        if driver.outbox and driver.may_release and not self._releasing:
             self._releasing = True
             self._loop.call_soon(self._guarded, self._release_rest)
 

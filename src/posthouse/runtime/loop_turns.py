@@ -1,4 +1,4 @@
-"""How long turns of the loop keep everybody else waiting, measured in the thread's CPU time.
+"""Measures how long turns of the loop block other work, in CPU time of the thread.
 
 A turn is one round of work on the event loop: calls on the engine, their records, and the answers
 that leave. CPU time does not grow while other programs have the processor, so a long turn is work

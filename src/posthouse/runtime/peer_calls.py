@@ -29,7 +29,7 @@ _Key = tuple[bytes, Verb, bytes]
 
 
 class Coordination:
-    """Asks peers what the engine wants to know.
+    """Calls other queue managers for the engine: votes, decisions and outcomes of transactions.
 
     `authorities` is a file of certificates that peers' are checked against, beside the system's.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from posthouse.model import interpreter
 from posthouse.store.log import LogStore
 
 
@@ -42,18 +42,26 @@ def process_metrics(home: Path, store: LogStore) -> Iterator[Metric]:
     yield log
 
 
+def free_bytes(home: Path) -> int | None:
+    """Bytes on the disk of the home that this process may still use; None: it cannot be asked."""
+    try:
+        disk = os.statvfs(home)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
 def _gauge(name: str, about: str, value: float) -> Metric:
     return GaugeMetricFamily(name, about, value=value)
 
 
 def _interpreter() -> Metric:
-    """Which Python this is: one that was built without optimisation is slower by a third."""
+    """Which Python this is: one that was built without optimisation is slower by a quarter."""
     about = GaugeMetricFamily(
         "posthouse_python_info",
         "The interpreter, and whether it was built with optimisation.",
-        labels=["implementation", "version", "build"],
+        labels=["implementation", "version", "build", "about"],
     )
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    build = "optimised" if "--enable-optimizations" in arguments else "plain"
-    about.add_metric([platform.python_implementation(), platform.python_version(), build], 1)
+    name, version = platform.python_implementation(), platform.python_version()
+    about.add_metric([name, version, interpreter.this_build(), interpreter.describe()], 1)
     return about

@@ -1,6 +1,6 @@
-"""`posthouse serve`: a home, the engine on it, the loop, and the doors; start, wait, stop.
+"""`posthouse serve`: a home, the engine on it, the loop, and the endpoints; start, wait, stop.
 
-Doors are the listeners; `posthouse.runtime.doors` has the list of them.
+Doors are the listeners; `posthouse.runtime.endpoints` has the list of them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from posthouse.runtime.directory.authority import (
 from posthouse.runtime.garbage_collection import CollectAtRest, collect_in_small_steps
 from posthouse.runtime.home import Home, Started, engine_settings, start_manager
 from posthouse.runtime.limits import (
+    MemoryRelease,
     keep_memory,
     keep_private,
     raise_file_limit,
-    release_memory,
     switch_soon,
 )
 from posthouse.runtime.listen_errors import cannot_listen
@@ -60,8 +60,6 @@ from posthouse.store.errors import StoreError
 LOCAL_MAX = 1_000  # connections of the control socket
 MEMORY_LOOK_S = 2.5  # while large packets are read: how often slow ones are looked for
 MEMORY_LOG_S = 60.0  # in which it is logged once that memory is short, and that it is enough
-RELEASE_EVERY_S = 60.0  # at most, for it takes some 0.05 ms for each MiB
-RELEASED_BYTES = 32 << 20  # held in buffers: when they are gone, the system gets them back
 STOPPED, FAILED = 0, 1
 _WARNINGS = frozenset(
     {
@@ -110,7 +108,7 @@ class Place(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What the command line said; None: the settings decide."""
+    """Options of the command line; None: the settings decide."""
 
     home: Path
     config: Path | None = None
@@ -119,11 +117,11 @@ class Options(NamedTuple):
     ports: PortSet | None = None
     ready_file: Path | None = None
     version: str = ""
-    tell: Callable[[dict[str, object]], None] | None = None  # what the ready file would say
+    tell: Callable[[dict[str, object]], None] | None = None  # gets the content of the ready file
 
 
 class Service(NamedTuple):
-    """What doors are made of."""
+    """What every endpoint needs: home, settings, engine, loop and logs."""
 
     home: Path
     name: str
@@ -330,8 +328,9 @@ class Server:
         self._listen_to_signals(loop)
         self.log.later = loop.call_later
         self.desk = desk = Loop(self.started.driver, self._failed)
-        desk.on_upkeep = self._look_for_damage
-        self._watch_memory(loop)
+        release = MemoryRelease(loop.call_later, loop.time)
+        desk.on_upkeep = lambda: self._after_upkeep(release)
+        self._watch_memory(loop, release)
         desk.start()
         try:
             await add_signing_keys(desk, self.log)
@@ -388,7 +387,7 @@ class Server:
             self._places.append(place)
 
     def _follow_directory(self) -> None:
-        """Whoever needs the authority of the directory is served by a thread of its own."""
+        """Opens the authority of the directory, which gets a thread of its own."""
         section = self.settings.directory
         authority = open_authority(section, self.home.path)
         if authority is not None:
@@ -483,6 +482,10 @@ class Server:
             longest_ms=round(1000 * turn.longest_s),
         )
 
+    def _after_upkeep(self, release: MemoryRelease) -> None:
+        self._look_for_damage()
+        release.note_messages(len(self.started.store.state.table))
+
     def _look_for_damage(self) -> None:
         """Damage that compaction has met has stopped it, and nothing else."""
         damage = self.started.store.damage
@@ -493,27 +496,21 @@ class Server:
             self.log.error("store_damaged", cause=damage)
         self.desk.decide(lambda m: m.messages.met_by_upkeep(damage), lambda answer: None)
 
-    def _watch_memory(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _watch_memory(self, loop: asyncio.AbstractEventLoop, release: MemoryRelease) -> None:
         limits = self.settings.limits
         self.memory = memory = MemoryAccount(limits.memory, limits.unsynced)
 
         logged, unlogged = deque[float](maxlen=2), 0
-        looking = loaded = False  # loaded: much was held, and is not given back to the system
-        release_at = 0.0
+        looking = False
 
         def look() -> None:
-            nonlocal looking, loaded, release_at
+            nonlocal looking
             looking = False
-            is_loaded = memory.look_at_peak() >= RELEASED_BYTES
-            if loaded and not is_loaded and loop.time() >= release_at:
-                release_memory()
-                release_at = loop.time() + RELEASE_EVERY_S
-                loaded = False
-            loaded = loaded or is_loaded
+            release.note_buffers(memory.look_at_peak())
             closed = memory.close_slow(self.started.driver.clock()[0])
             if closed:
                 self.log.warning("slow_sessions_closed", count=closed)
-            if loaded or memory.is_watched:
+            if release.loaded or memory.is_watched:
                 look_soon()
 
         def look_soon() -> None:
@@ -589,7 +586,7 @@ def _full_name(started: Started) -> str:
 
 
 def write_ready_file(path: Path, ready: dict[str, object]) -> None:
-    """Whoever waits for the file finds it whole."""
+    """Writes the ready file in one step, so that a reader never sees half of it."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(msgspec.json.encode(ready) + b"\n")
     temporary.replace(path)

@@ -1,4 +1,4 @@
-"""Tells the service manager how we are: readiness, stopping, the watchdog (sd_notify)."""
+"""Notifies systemd of readiness, stopping and the watchdog (sd_notify)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one access check, and the descriptors that new queues start with.
+"""The access check, and the default security descriptors of new queues.
 
 [MS-DTYP] 2.5.3.2 is the procedure; who counts as whom follows decisions 1, 2 and 4: `everyone` is
 any sender, anonymous ones included, and an unsigned claim never counts for more than that.
@@ -11,12 +11,13 @@ from posthouse.model.errors import AccessDenied, IllegalUser, InvalidOwner
 from posthouse.model.text import excerpt
 from posthouse.security.acls import ALLOWED, Ace, Acl
 from posthouse.security.descriptors import SecurityDescriptor, unpack_descriptor
-from posthouse.security.patterns import matches_pattern
+from posthouse.security.patterns import is_masked, matches_pattern
 from posthouse.security.rights import (
     ACCESS_SYSTEM_SECURITY,
     GET_QUEUE_PERMISSIONS,
     GET_QUEUE_PROPERTIES,
     MAXIMUM_ALLOWED,
+    PEEK_MESSAGE,
     QUEUE,
     QUEUE_GENERIC_ALL,
     READ_CONTROL,
@@ -59,15 +60,19 @@ class Caller:
 
     `groups` are the SIDs that count when rights are given, the own one included; `deny_only` those
     that count only when rights are denied. `scopes` narrow everything, for tokens; `limit` is what
-    the role of a token leaves of the rights on any queue.
+    the role of a token or user leaves of the rights on any queue. `hidden` are rights that a role
+    has only where the content of messages is left out or masked (`hiding_content`).
     """
 
     __slots__ = (
+        "_hiding",
         "authenticated",
         "deny_only",
         "groups",
+        "hidden",
         "is_administrator",
         "limit",
+        "masked",
         "name",
         "origin",
         "scopes",
@@ -85,6 +90,8 @@ class Caller:
         scopes: Scopes | None = None,
         origin: Origin | None = None,
         limit: int = ~0,
+        hidden: int = 0,
+        masked: tuple[str, ...] = (),
     ) -> None:
         self.origin = origin or Origin()  # the proof of identity; narrowed callers share it
         self.sid = sid
@@ -95,6 +102,9 @@ class Caller:
         self.deny_only = deny_only
         self.scopes = scopes
         self.limit = limit
+        self.hidden = hidden
+        self.masked = masked  # patterns of queues whose messages are seen through masks only
+        self._hiding: Self | None = None
 
     @classmethod
     def user(cls, sid: bytes, name: str, groups: Iterable[bytes] = ()) -> Self:
@@ -124,6 +134,11 @@ class Caller:
         denied = frozenset((ANONYMOUS, sid))
         return cls(sid, format_sid(sid), frozenset((EVERYONE,)), False, False, denied)
 
+    def proved_by(self, origin: Origin) -> Self:
+        """This caller, whose proof of identity others share."""
+        self.origin = origin
+        return self
+
     def with_groups(self, groups: Iterable[bytes]) -> Self:
         """This caller as a member of these groups of a domain; none makes administrators."""
         more = frozenset(groups) - {ADMINISTRATORS} - self.groups
@@ -139,10 +154,12 @@ class Caller:
             self.scopes,
             self.origin,
             self.limit,
+            self.hidden,
+            self.masked,
         )
 
-    def narrowed(self, scopes: Scopes | None, limit: int = ~0) -> Self:
-        """This caller with the queues and rights of a token only; nothing widens it again."""
+    def narrowed(self, scopes: Scopes | None, limit: int = ~0, hidden: int = 0) -> Self:
+        """This caller with the queues and rights of a token or role only."""
         assert self.scopes is None
         return type(self)(
             self.sid,
@@ -153,8 +170,31 @@ class Caller:
             self.deny_only,
             scopes,
             self.origin,
-            limit,
+            limit & self.limit,
+            (limit | hidden) & (self.limit | self.hidden) & ~(limit & self.limit),
+            self.masked,
         )
+
+    def hiding_content(self) -> Self:
+        """This caller for answers that leave out or mask the content of messages.
+
+        Only the API may ask for it: its handlers show messages through `ContentView`.
+        """
+        if not self.hidden and not self.masked:
+            return self
+        if self._hiding is None:
+            self._hiding = type(self)(
+                self.sid,
+                self.name,
+                self.groups,
+                self.authenticated,
+                self.is_administrator,
+                self.deny_only,
+                self.scopes,
+                self.origin,
+                self.limit | self.hidden,
+            )
+        return self._hiding
 
     def scope(self, path: str) -> int:
         """The rights that the token leaves on a queue; all where there is no such limit."""
@@ -166,8 +206,39 @@ class Caller:
                 mask |= rights
         return mask & self.limit
 
+    def seeing_masked(self, patterns: tuple[str, ...]) -> Self:
+        """This caller, who reads no message of queues that match but through masks."""
+        if not patterns:
+            return self
+        return type(self)(
+            self.sid,
+            self.name,
+            self.groups,
+            self.authenticated,
+            self.is_administrator,
+            self.deny_only,
+            self.scopes,
+            self.origin,
+            self.limit,
+            self.hidden,
+            patterns,
+        )
+
+    def check_masks(self, queue: str, desired: int) -> None:
+        """Refuses to read a queue as it is of which this caller sees messages through masks."""
+        if desired & PEEK_MESSAGE and any(is_masked(pattern, queue) for pattern in self.masked):
+            raise AccessDenied(
+                f"your role sees messages of {queue} with masks only",
+                "Look at them with posthouse message show, or use a token without masks.",
+            )
+
     def check_limit(self, desired: int) -> None:
-        """Refuses what the role of a token leaves to nobody, whatever the queue."""
+        """Refuses rights that the role of a token does not have on any queue."""
+        if desired & ~self.limit & PEEK_MESSAGE:
+            raise AccessDenied(
+                "your role does not show the content of messages",
+                "Use a token of role read or operate, without masks.",
+            )
         if desired & ~self.limit:
             raise AccessDenied(
                 "this token is for looking only", "Use one of role operate or administer."
@@ -213,8 +284,8 @@ def effective_mask(
 def _implicit(dacl: Acl, owner: bool) -> int:
     """What an owner can always do: read and repair the list, unless the list speaks of owners.
 
-    [MS-DTYP] says "entries of the owner"; Windows means the SID OWNER RIGHTS, and so do we, or a
-    careless entry would lock owners out of their own queues.
+    [MS-DTYP] has "entries of the owner". Windows means the SID OWNER RIGHTS, and so do we;
+    otherwise a careless entry would lock owners out of their own queues.
     """
     if not owner or any(ace.sid == OWNER_RIGHTS and not ace.inherit_only for ace in dacl.aces):
         return 0

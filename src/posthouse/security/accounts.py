@@ -1,4 +1,4 @@
-"""User accounts, access tokens and the answer to guessing: values that the store keeps as records.
+"""User accounts, access tokens and limits on guessing, as values that the store keeps.
 
 Decision 14: one password, one verifier for each door the account was given. Secrets and salts
 come in as arguments; nothing here draws random numbers or looks at a clock.
@@ -21,6 +21,7 @@ from posthouse.model.text import excerpt
 from posthouse.security.access import Caller, Scopes
 from posthouse.security.patterns import check_pattern
 from posthouse.security.rights import QUEUE_GENERIC_ALL, parse_rights
+from posthouse.security.role_rights import ROLE_RIGHTS
 from posthouse.security.sids import ADMINISTRATORS, PRINCIPALS, is_sid
 
 USER_NAME_LENGTH_MAX: Final = 64
@@ -121,6 +122,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     ncp: bytes = b""
     disabled: bool = False
     created_s: int = 0
+    role: Role | None = None  # limits the user at every door; None: passwords reach to `operate`
 
     @property
     def key(self) -> str:
@@ -142,7 +144,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     def caller(self) -> Caller:
         """The account as the access check sees it, once its identity is proved."""
-        return Caller.user(self.sid, self.name, self.groups)
+        caller = Caller.user(self.sid, self.name, self.groups)
+        return caller if self.role is None else caller.narrowed(None, *ROLE_RIGHTS[self.role])
 
     def checked(self) -> Self:
         """The account itself, or a refusal that states what is wrong with it."""
@@ -202,7 +205,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def token_text(token_id: bytes, secret: bytes) -> str:
-    """What the holder keeps: a mark that scanners for leaked secrets can know, id and secret.
+    """The text of a token: a prefix that scanners for leaked secrets can find, id and secret.
 
     Choice: the secret has 256 random bits, so a plain hash of it is verifier enough.
     """

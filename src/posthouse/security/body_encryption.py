@@ -60,7 +60,7 @@ def decrypt(algorithm: int, key: bytes, body: bytes) -> bytes:
 
 
 def _rc2(key: bytes) -> Any:
-    new: Any = ARC2.new  # its types do not know effective_keylen
+    new: Any = ARC2.new  # its types lack effective_keylen
     return new(key, ARC2.MODE_CBC, iv=bytes(_RC2_BLOCK), effective_keylen=len(key) * 8)
 
 

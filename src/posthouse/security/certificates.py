@@ -56,7 +56,7 @@ class KeyPair(NamedTuple):
 
 
 class CertificateFacts(NamedTuple):
-    """What people want to know of a certificate."""
+    """Subject, issuer, dates and key of a certificate, as lists show them."""
 
     subject: str
     issuer: str

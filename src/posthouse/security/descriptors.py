@@ -118,6 +118,18 @@ class SecurityDescriptor(NamedTuple):
             ace for ace in aces if ace.sid != sid or not (ace.allows or ace.denies)
         )
 
+    def with_entries(
+        self, entries: Iterable[tuple[bytes, int, bool]], masks: AccessMasks = QUEUE
+    ) -> Self:
+        """Only these entries give or deny something: SID, rights, whether they are denied.
+
+        Denials stand first, as Windows writes a list.
+        """
+        kept = [ace for ace in self._editable(masks) if not (ace.allows or ace.denies)]
+        ordered = sorted(entries, key=lambda entry: not entry[2])
+        new = [Ace.of(DENIED if denied else ALLOWED, sid, mask) for sid, mask, denied in ordered]
+        return self._with_aces([*new, *kept])
+
     def check_masks(self, masks: AccessMasks) -> None:
         """Refuses entries with bits outside the kind's set, [MS-MQDMPR] 3.1.1.1, .2, .6, .7, .9."""
         for acl in (self.dacl, self.sacl):

@@ -1,8 +1,8 @@
 """Transaction tokens: the way a transaction travels to another queue manager (design, section 6).
 
 A token names the coordinator, where it is asked, the transaction and the end of its validity, and
-carries a code that only holders of the shared key can make. Whatever is no such token, one of the
-Windows coordinator included, is refused with MQ_ERROR_TRANSACTION_ENLIST (decision 51).
+carries a code that only holders of the shared key can make. Anything else, a token of the Windows
+coordinator included, is refused with MQ_ERROR_TRANSACTION_ENLIST (decision 51).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What is remembered of keys and certificates, and for how long.
+"""Caches of keys and certificates, with the time that each entry stays.
 
 [MS-MQQB] 3.1.1.3.3, 3.1.1.3.4, 3.1.2.10 to 3.1.2.13 and 3.1.6.10 to 3.1.6.13. The four cleanup
 timers follow one rule, so they are one class; the time comes in with every call.

@@ -1,8 +1,8 @@
-"""The one door to signed and encrypted messages, [MS-MQQB] 3.1.5.8.3, 3.1.7.1.4 and 3.1.7.1.5.
+"""Signs, encrypts, verifies and decrypts messages, [MS-MQQB] 3.1.5.8.3, 3.1.7.1.4, 3.1.7.1.5.
 
-A message without SecurityHeader is none of its business: callers look at `Glance.security_at`, so
-that ordinary messages pay nothing. Keys and certificates come from a `KeyRing`, random bytes and
-the time from the caller.
+Messages without a SecurityHeader do not come here: callers check `PacketSummary.security_at` first,
+so that ordinary messages cost nothing. Keys and certificates come from a `KeyRing`, random bytes
+and the time from the caller.
 """
 
 from collections.abc import Iterable
@@ -54,10 +54,10 @@ from posthouse.security.signing import (
     sign,
     verify,
 )
-from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import QUEUE_DIRECT, QUEUE_NONE, SecurityFlags, UserFlags
-from posthouse.wire.packet.optional import Provider, Security
+from posthouse.wire.packet.optional_headers import Provider, Security
 from posthouse.wire.packet.packet import Packet, is_encrypted
+from posthouse.wire.packet.packet_fields import PacketSummary
 from posthouse.wire.packet.patch import UNVERIFIED
 from posthouse.wire.packet.protection import (
     signature_of_list,
@@ -134,7 +134,7 @@ class Verified(NamedTuple):
     """
 
     packet: bytes
-    seen: Glance
+    seen: PacketSummary
     authenticated: bool = False  # the certificate is registered, and of the sender it names
     signature_kind: int = 0  # AS: 1, 3, 5, or 0 for nothing proved
     sender_type: int = 0  # ST
@@ -151,7 +151,7 @@ class Verified(NamedTuple):
 
 
 class _Refused(Exception):
-    """A message to be dropped, with the class that tells its sender."""
+    """A message to be dropped, with the class of the acknowledgment to its sender."""
 
     def __init__(self, message_class: int, reason: str) -> None:
         super().__init__(reason)
@@ -191,7 +191,7 @@ class MessageSecurity:
 
     # -- received messages
 
-    def open(self, packet: bytes, seen: Glance, now_ms: int) -> Verified:
+    def open(self, packet: bytes, seen: PacketSummary, now_ms: int) -> Verified:
         """Decrypts, then verifies (decision 70) a message for a queue of ours.
 
         `RemoteProtocolError` for a packet that cannot be read: its session is to be closed.
@@ -211,8 +211,8 @@ class MessageSecurity:
             kind = self._verified(clear, security, now_ms)
         except _Refused as refused:
             return Verified(packet, seen, False, 0, *claim, refused.message_class, refused.reason)
-        marked = _marked(clear.data, clear.glance, kind)
-        proved = Verified(marked, clear.glance, kind is not None, int(kind or 0), *claim)
+        marked = _marked(clear.data, clear.summary, kind)
+        proved = Verified(marked, clear.summary, kind is not None, int(kind or 0), *claim)
         return proved if kind is None else proved._replace(digest=self._digest(clear, kind))
 
     def _digest(self, view: Packet, kind: SignatureKind) -> bytes:
@@ -232,10 +232,10 @@ class MessageSecurity:
             provider.weak and not self.settings.weak_algorithms
         ):
             raise _Refused(NACK_BAD_ENCRYPTION, f"cipher 0x{algorithm:04X} of {provider.name}")
-        key = self._received_key(view.glance.source_guid, security, provider, algorithm, now_ms)
+        key = self._received_key(view.summary.source_guid, security, provider, algorithm, now_ms)
         body = _decrypted(key, view.body)
         plain = security._replace(encryption_key=b"")
-        data = with_protection(view.data, view.glance, plain, properties, body)
+        data = with_protection(view.data, view.summary, plain, properties, body)
         return Packet(data)
 
     def _received_key(
@@ -248,8 +248,8 @@ class MessageSecurity:
     ) -> CachedSymmetricKey:
         """The session key, from the cache or by our private key; a made-up one if it is not good.
 
-        A bad one is remembered and used like a good one, so that nothing but the refusal at the
-        end tells them apart: not even the time that a second message with the same one takes.
+        A bad key is cached and used like a good one, so that they differ only in the refusal at the
+        end, and not in the time that a second message with the same key takes.
         """
         blob = security.encryption_key
         name = provider.name, algorithm, source, blob
@@ -344,7 +344,7 @@ class MessageSecurity:
         assert security is not None
         assert properties is not None
         signed = security._replace(signature=sign(view, kind, signer.key))
-        return with_protection(view.data, view.glance, signed, properties)
+        return with_protection(view.data, view.summary, signed, properties)
 
     def _with_signer(self, view: Packet, sid: bytes, signer: Signer) -> Packet:
         """The packet with the sender, their certificate and a hash that may be signed."""
@@ -353,7 +353,7 @@ class MessageSecurity:
         if not may_sign_with(properties.hash_algorithm):
             properties = properties._replace(hash_algorithm=self.settings.signing_hash)
         if properties.correlation_id == NO_CORRELATION:
-            # The only field under the signature that can tell two messages of one content apart.
+            # The only signed field that can differ between two messages with the same content.
             properties = properties._replace(correlation_id=self.random(len(NO_CORRELATION)))
         old = view.security or Security()
         flags = SecurityFlags(old.flags & UNVERIFIED)
@@ -363,9 +363,9 @@ class MessageSecurity:
             signature=b"",
             sender_certificate=signer.certificate,
         )
-        return Packet(with_protection(view.data, view.glance, security, properties))
+        return Packet(with_protection(view.data, view.summary, security, properties))
 
-    def seal(self, packet: bytes, seen: Glance, now_ms: int) -> bytes:
+    def seal(self, packet: bytes, seen: PacketSummary, now_ms: int) -> bytes:
         """Encrypting the Message Body, [MS-MQQB] 3.1.7.1.5, for the final destination.
 
         A message that wants no privacy, or has its key already, is returned as it is. Any error,
@@ -378,7 +378,7 @@ class MessageSecurity:
         except RemoteProtocolError as error:
             raise CorruptedSecurityData(f"the message cannot be read: {error}") from None
 
-    def _sealed(self, packet: bytes, seen: Glance, now_ms: int) -> bytes:
+    def _sealed(self, packet: bytes, seen: PacketSummary, now_ms: int) -> bytes:
         view = Packet(packet, seen)
         old = view.security or Security()
         if old.encryption_key:
@@ -447,12 +447,12 @@ class MessageSecurity:
         return made
 
 
-def privacy_wanted(packet: bytes, seen: Glance) -> bool:
+def privacy_wanted(packet: bytes, seen: PacketSummary) -> bool:
     """Whether PrivacyLevel asks for an encrypted body: the quick question before `seal`."""
     return privacy_level(packet, seen) != 0
 
 
-def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
+def requested_signature(packet: bytes, seen: PacketSummary) -> SignatureKind | None:
     """The signature that a client of ours asks for, by the bits AS of a packet it hands over.
 
     On the wire between queue managers these bits mean nothing (decision 3).
@@ -465,13 +465,13 @@ def requested_signature(packet: bytes, seen: Glance) -> SignatureKind | None:
         return None
 
 
-def _only_names_sender(packet: bytes, seen: Glance) -> bool:
+def _only_names_sender(packet: bytes, seen: PacketSummary) -> bool:
     """Whether a SecurityHeader has neither signature nor ciphertext: most of Windows' have not."""
     secret = is_encrypted(packet, seen) or seen.user_flags & _HAS_LIST
     return not (secret or has_signature(packet, seen))
 
 
-def _unproven(packet: bytes, seen: Glance) -> Verified:
+def _unproven(packet: bytes, seen: PacketSummary) -> Verified:
     """The claim of a sender who did not sign."""
     sender_type, sender = claimed_sender(packet, seen)
     return Verified(_marked(packet, seen, None), seen, False, 0, sender_type, sender)
@@ -496,7 +496,7 @@ def _decrypted(key: CachedSymmetricKey, body: bytes) -> bytes:
     return clear
 
 
-def _marked(packet: bytes, seen: Glance, kind: SignatureKind | None) -> bytes:
+def _marked(packet: bytes, seen: PacketSummary, kind: SignatureKind | None) -> bytes:
     """The packet with AU and AS as our own verification found them (decision 3)."""
     flags = security_flags(packet, seen) & UNVERIFIED
     return with_security_flags(packet, seen, flags | (_PROVEN[kind] if kind is not None else 0))

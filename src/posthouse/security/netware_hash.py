@@ -1,8 +1,8 @@
-"""NetWare's keyed login, and the seal of its verifier: the ncp door (qms-facts 4.3; decision 14).
+"""NetWare's keyed login, and the sealed hash for it (qms-facts 4.3; decision 14).
 
 The algorithm was published in Dr. Dobb's Journal of November 1993 ("Undocumented Corner"), after
-Barry Nance in BYTE of March 1993. It is as weak as its time; whoever has a hash can log in with it,
-so that it is kept sealed with the key file of the home, like an NT hash.
+Barry Nance in BYTE of March 1993. It is as weak as its time. A stolen hash is enough to log in, so
+it is kept sealed with the key file of the home, like an NT hash.
 """
 
 import hmac
@@ -75,7 +75,7 @@ def password_hash(object_id: int, password: str) -> bytes:
 
 
 def keyed_answer(key: bytes, verifier: bytes) -> bytes:
-    """What a client that knows the password answers to eight random bytes."""
+    """The answer of a client with the right password to eight random bytes."""
     mixed = bytearray(netware_hash(key[:4], verifier) + netware_hash(key[4:8], verifier))
     for at in range(16):
         mixed[at] ^= mixed[31 - at]

@@ -1,7 +1,7 @@
-"""The NT hash of a password, and its seal: the verifier of the rpc door (decision 14).
+"""The NT hash of a password, sealed, for logins over RPC (decision 14).
 
-Whoever has the hash can log in with it, so that it is worth as much as the password: it is kept
-sealed with the key file of the home, and opened for the one login that needs it.
+A stolen hash is enough to log in, so it is worth as much as the password: it is kept sealed with
+the key file of the home, and opened for the one login that needs it.
 """
 
 import unicodedata

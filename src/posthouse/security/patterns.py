@@ -24,6 +24,20 @@ def check_pattern(pattern: str) -> str:
     return normal_path(pattern)
 
 
+def is_masked(pattern: str, queue: str) -> bool:
+    """Whether a mask with a pattern counts for a queue, named as the queue manager names it.
+
+    A subqueue or a journal counts with its own name and with that of its queue. Names of other
+    kinds, such as those of outgoing queues, count for every pattern, by caution.
+    """
+    computer, slash, rest = queue.partition("\\")
+    if not slash or "=" in computer:
+        return True
+    return matches_pattern(pattern, ".\\" + rest) or matches_pattern(
+        pattern, ".\\" + rest.partition(";")[0]
+    )
+
+
 def matches_pattern(pattern: str, path: str) -> bool:
     """Whether the pattern covers the whole path name; time grows with the product of lengths."""
     pattern, path = normal_path(pattern), normal_path(path)

@@ -1,7 +1,7 @@
 """Trusted queue managers: who they are, where they are called, and the key shared with each.
 
 Values that the store keeps as records. The key proves the tokens and calls of section 6 of the
-design; it is shown once, to whoever adds the peer, and never in a list, a log or a `repr`.
+design; it is shown once, when the peer is added, and never in a list, a log or a `repr`.
 """
 
 import re
@@ -85,7 +85,7 @@ def check_url(text: str) -> str:
 
 
 def key_text(key: bytes) -> str:
-    """A shared key as people carry it, with a mark that scanners for leaked secrets can know."""
+    """A shared key as text, with a prefix that scanners for leaked secrets can find."""
     assert len(key) == KEY_SIZE
     return f"phk_{key.hex()}"
 

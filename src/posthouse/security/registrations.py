@@ -1,4 +1,4 @@
-"""Certificates and keys as records of the log: whose they are, and what signs or opens with them.
+"""Certificates and keys as records of the log: their owners and their use.
 
 Private keys are in these records sealed with the key file of the home, so that neither the log nor
 a copy of it is enough to use them.

@@ -1,4 +1,4 @@
-"""`[security]`: what an operator may choose of message security.
+"""`[security]`: settings of message security.
 
 The elements of [MS-MQQB] 3.1.1.3 that 3.1.3.1 gives values to, and what decision 54 adds.
 """

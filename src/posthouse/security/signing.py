@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from posthouse.model.message_values import WEAK_HASH_ALGORITHMS, AuthenticationLevel, HashAlgorithm
 from posthouse.wire.layout import encode_text
 from posthouse.wire.packet.bodies import label_bytes
-from posthouse.wire.packet.glance import ACKNOWLEDGMENTS
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import ACKNOWLEDGMENTS
 
 _WEAK: Final = frozenset(map(int, WEAK_HASH_ALGORITHMS))
 _MESSAGE_FIELDS: Final = struct.Struct("<BBBBHI")
@@ -93,7 +93,7 @@ def hash_input(packet: Packet, kind: SignatureKind) -> bytes:
     """The bytes that are hashed, [MS-MQMQ] 2.5.1 to 2.5.3: in this order, nothing in between."""
     properties = packet.properties
     assert properties is not None
-    seen, names = packet.glance, packet.names
+    seen, names = packet.summary, packet.names
     destination, administration, response = (
         encode_text(text) if text else b"" for text in names.texts
     )

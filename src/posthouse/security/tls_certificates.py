@@ -1,4 +1,4 @@
-"""Certificates for TLS that their own key has signed: for HTTPS between machines that know it."""
+"""Self-signed TLS certificates, for HTTPS between machines that are given them."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -41,9 +41,10 @@ class TlsFiles(NamedTuple):
 
 
 def make_tls_files(hosts: list[str], utc_s: int, days: int) -> TlsFiles:
-    """A certificate for host names and addresses; whoever has it may take it for an authority.
+    """A self-signed certificate for host names and addresses, which clients can trust as an
+    authority.
 
-    The key is on the curve P-256, which every TLS of today knows.
+    The key is on the curve P-256, which every TLS of today supports.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     common_name = x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:COMMON_NAME_MAX])

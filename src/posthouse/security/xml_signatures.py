@@ -28,7 +28,7 @@ from posthouse.security.message_security import KeyRing, Signer
 from posthouse.security.providers import RSA_BITS_MAX, RSA_BITS_MIN
 from posthouse.security.signing import signed_digest
 from posthouse.wire.packet.headers import SENDER_CERTIFICATE_SIZE_MAX, SecurityFlags
-from posthouse.wire.packet.optional import Security
+from posthouse.wire.packet.optional_headers import Security
 from posthouse.wire.srmp.message import Reference, SignatureElement, SrmpMessage
 from posthouse.wire.srmp.mime_parts import BODY, EXTENSION, Parts
 from posthouse.wire.srmp.values import write_guid
@@ -185,7 +185,7 @@ def _signer_of(
 ) -> tuple[bytes, _Key]:
     """The certificate whose key has signed, and the key: one that came along, or the sender's own.
 
-    Decision 88: the document has the certificate attached and does not say where.
+    Decision 88: the document has the certificate attached and leaves open where.
     """
     value = _only(element.signature_values, "SignatureValue")
     try:

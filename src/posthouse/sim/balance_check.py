@@ -1,4 +1,4 @@
-"""Whether the books of a trial balance: what was sent against what is found in the end."""
+"""Checks the books of a trial: what was sent against what is found in the end."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Account:
     ) -> None:
         self.told = told
         self.tight = tight  # queues with a quota
-        self.vanished = told.vanished.copy()  # ends that nobody can have been told of
+        self.vanished = told.vanished.copy()  # ends that no application can have seen
         self.machines = {machine.name: machine for machine in machines}
         self.insecure_nacks = insecure_nacks
         self.found = Found(machines)
@@ -255,7 +255,7 @@ class Account:
     def _too_late(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
         """Its time was over at the sender, at its target's door, or at both.
 
-        The sender's machine may not know that it came in time, and states what it knows.
+        The sender's machine may not have learned that it came in time; then it reports the expiry.
         """
         given_up = self._given_up(letter)
         yield given_up

@@ -49,7 +49,7 @@ class Wire:
         self._manager = manager
         self._connection = connection
         self._life = manager.life
-        self._held: list[bytes] = []  # what came while nobody read
+        self._held: list[bytes] = []  # what came while reading was paused
         self._paused = False
         self._watched = False
         self.party: Party | None = None
@@ -92,7 +92,7 @@ class Wire:
         self._paused = True
 
     def resume(self) -> None:
-        """What was kept is handed over, a moment later; what comes until then stays behind it."""
+        """Hands over what was kept, a moment later; what comes until then follows it."""
         self._paused = False
         if self._held:
             self._manager.later(0, self._hand_over_held)

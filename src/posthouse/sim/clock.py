@@ -1,4 +1,4 @@
-"""Time that moves only when told to.
+"""A clock that moves only when the simulation moves it.
 
 The engine takes two clocks as arguments (design.md 3): monotonic milliseconds for timers, UTC
 seconds for stamps and expiry. `SimClock` has both and lets them part, as a machine's do when
@@ -40,7 +40,7 @@ class SimClock:
 
     @property
     def utc_seconds(self) -> int:
-        """Seconds since 1970, as far as this machine knows."""
+        """Seconds since 1970 by this machine's clock."""
         return (self._now_ms + self._utc_offset_ms) // 1000
 
     def step_utc(self, seconds: int) -> None:

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets, tears, fails and fills up, always the same way for a seed.
+"""A disk in memory that loses, tears, fails and fills up, in the same way for each seed.
 
 `SimDisk` is a `posthouse.store.disk.Disk`. It keeps apart what is synced and what is only
 written; `crash()` gives the disk the machine would find when it comes up again. The rules of what
@@ -66,11 +66,6 @@ class SimFile(File):
         """Up to `size` bytes; fewer only where the file ends."""
         return self._disk._read(self._name, self._usable(), offset, size)
 
-    def read_now(self, offset: int, size: int) -> bytes | None:
-        """Like `read`, but None where the disk plays a page that is not cached."""
-        inode = self._usable()
-        return None if self._disk._is_cold() else self._disk._read(self._name, inode, offset, size)
-
     def sync(self) -> None:
         """Make every write and length change of this file durable."""
         self._disk._sync(self._name, self._usable())
@@ -108,13 +103,11 @@ class SimDisk(Disk):
         *,
         capacity: int = CAPACITY,
         read_only: bool = False,
-        cold_reads: float = 0.0,
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         self.seed = seed
         self.capacity = capacity
         self.read_only = read_only
-        self.cold_reads = cold_reads
         self.operations: list[Operation] = []
         self.on_operation: Callable[[Operation], None] | None = None
         self._entries = {plain(name): Inode(data) for name, data in (files or {}).items()}
@@ -234,7 +227,6 @@ class SimDisk(Disk):
         Cheap: content is shared until one of the two changes it.
         """
         other = SimDisk(self.seed, capacity=self.capacity, read_only=self.read_only)
-        other.cold_reads = self.cold_reads
         other.operations = list(self.operations)
         other._faults = self._faults.copy()
         other._foreign_bytes, other._number = self._foreign_bytes, self._number
@@ -318,7 +310,7 @@ class SimDisk(Disk):
         return chance.choice(self._graves) if self._graves else b""
 
     def _found(self, entries: dict[str, Inode], seed: int) -> "SimDisk":
-        other = SimDisk(seed, capacity=self.capacity, cold_reads=self.cold_reads)
+        other = SimDisk(seed, capacity=self.capacity)
         other._entries = entries
         other._durable_entries = dict(entries)
         other._graves = list(self._graves)
@@ -404,9 +396,6 @@ class SimDisk(Disk):
             if fault is not None:
                 self._fail(fault, name)
             return bytes(inode.live[offset : offset + size])
-
-    def _is_cold(self) -> bool:
-        return self.cold_reads > 0 and self._chance("cold").random() < self.cold_reads
 
     def _sync(self, name: str, inode: Inode) -> None:
         def spoil() -> None:

@@ -1,4 +1,4 @@
-"""When a simulated disk fails: counting calls, and the plan of which of them go wrong."""
+"""Fault plans of a simulated disk: counts calls, and decides which of them fail."""
 
 import errno
 from collections import Counter
@@ -25,7 +25,7 @@ class PowerLost(RuntimeError):
 
 
 class Operation(NamedTuple):
-    """One call in `SimDisk.operations`; fields that say nothing for its kind stay empty.
+    """One call in `SimDisk.operations`; fields that its kind does not use stay empty.
 
     `error` is the errno the call raised, 0 when it went well.
     """

@@ -1,4 +1,4 @@
-"""What a stranger sends in the name of others: packets and posts with identifiers of theirs.
+"""Forged packets and posts that an attacker sends in the name of other machines.
 
 Everything here is well-formed. What gives a forged message away is the address that it comes from.
 """
@@ -34,7 +34,7 @@ from posthouse.wire.binary.order_acks import (
     order_queue_of,
 )
 from posthouse.wire.packet.bodies import label_bytes, with_label
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.serialize import serialize
 from posthouse.wire.srmp.receipts import final_stream_receipt, stream_id_of, stream_receipt
 from posthouse.wire.srmp.serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
@@ -120,7 +120,7 @@ class Forger:
 
         None for one whose label has no room for that.
         """
-        seen, name = glance(packet), self.label()
+        seen, name = summarize(packet), self.label()
         closing = b"\0\0" if label_bytes(packet, seen).endswith(b"\0\0") else b""
         units = (seen.label_size - len(closing)) // 2
         if len(name) > units:
@@ -158,12 +158,12 @@ class Forger:
     # -- acknowledgments in the name of the target
 
     def order_ack(self, aim: Aim, slot: Slot) -> bytes:
-        """Tells the source that everything up to there has arrived."""
+        """A forged order acknowledgment: everything up to there has arrived."""
         body = OrderAck.of(slot.sequence_id, slot.number)
         return order_ack(body, self._order_queue(aim), self._origin(aim))
 
     def final_ack(self, aim: Aim, slot: Slot) -> bytes:
-        """Tells the source what became of a message."""
+        """A forged final acknowledgment of a message."""
         guid = aim.source.manager.machine.identifier
         body = FinalAck(slot.sequence_id, slot.number, slot.previous, guid, slot.ordinal)
         code = self.chance.choice(CLASSES)
@@ -210,6 +210,6 @@ def receipts_url(address: str) -> str:
 
 def posted(packet: bytes, receipts_to: str) -> bytes:
     """A message as an HTTP request."""
-    made = srmp_of(packet, glance(packet), SrmpContext(receipts_to))
+    made = srmp_of(packet, summarize(packet), SrmpContext(receipts_to))
     host, target = request_target(made.url)
     return b"".join(request(target, host, made.fields, made.payload))

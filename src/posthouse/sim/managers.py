@@ -55,7 +55,7 @@ class World:
     binary: BinarySettings
     ping: PingSettings = field(default_factory=PingSettings)
     insecure_nacks: bool = False
-    srmp: SrmpSettings | None = None  # None: nobody listens for HTTP
+    srmp: SrmpSettings | None = None  # None: no machine listens for HTTP
     receipt_ms: tuple[int, int] = (500, 10_000)  # how long stream receipts wait, at most
     routers: frozenset[str] = frozenset()  # names of routing servers
     nat: str = ""  # the address that some machines are seen as by all others

@@ -1,4 +1,4 @@
-"""What applications of a trial send, and what they were told came of it."""
+"""What applications of a trial send, and the answers that they get."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from posthouse.wire.packet.packet import Packet
 Kind = Literal["express", "recoverable", "transactional"]
 End = Literal["received", "rejected", "purged", "expired"]
 Fate = Literal["asked", "accepted", "aborted"]
-"""asked: nobody was told, so it may have happened or not."""
+"""asked: no answer came, so it may have happened or not."""
 
 ADMIN = "admin"  # the queue of each machine for acknowledgments
 PLAIN = ("orders", "notes")
@@ -87,7 +87,9 @@ class Letter:
 
 @dataclass
 class Told:
-    """What applications asked for and heard. What they did not hear of may have happened."""
+    """Requests of applications, and the answers they got. What was not answered may have
+    happened.
+    """
 
     letters: dict[str, Letter] = field(default_factory=dict)
     ends: dict[str, list[End]] = field(default_factory=dict)
@@ -103,7 +105,7 @@ class Told:
 
     def came(self, packet: Packet) -> str:
         """A reader sees a message; its name."""
-        name, hops = packet.label, packet.glance.user_flags & HOPS
+        name, hops = packet.label, packet.summary.user_flags & HOPS
         self.hops[name] = max(hops, self.hops.get(name, 0))
         return name
 

@@ -110,7 +110,7 @@ class Connection:
             self._network._launch(self)
 
     def close(self) -> None:
-        """End the stream after what was sent; nothing is received any more."""
+        """End the stream after what was sent; receive nothing from now on."""
         if self.state != "closed" and not self._ending:
             self._ending = True
             self._network._launch(self)
@@ -355,7 +355,7 @@ class SimNetwork:
         if side._cut:
             side._flight.clear()
         elif peer.state == "closed":
-            # The other host knows nothing of this connection any more.
+            # The other host no longer has this connection.
             self._carry(peer.home, side.home, partial(self._over, side, "reset"))
         elif self._happens(self.conditions.stream_reset):
             self.reset(side)

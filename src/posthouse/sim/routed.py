@@ -56,7 +56,7 @@ class RoutedTrial(Trial):
 
     @property
     def way(self) -> str:
-        """What `posthouse selftest` knows such trials by."""
+        """The name of these trials in `posthouse selftest`."""
         return ROUTED
 
     def _names(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class RoutedTrial(Trial):
         return ("NORA", "NED") if self._two_gates else ("NORA",)
 
     def _introduce(self) -> None:
-        """Nobody has met anybody: the directory shows where everybody is."""
+        """No machine has had a session yet: the directory shows where each of them is."""
         self.ways = Ways()
         self._queues = [part for machine in self.machines for part in _public_queues(machine)]
         for machine in self.machines:
@@ -163,7 +163,7 @@ class RoutedTrial(Trial):
         return _ACTS
 
     def _recost(self) -> None:
-        """A link gets another cost, or other gates; each machine hears of it when it does."""
+        """A link gets another cost, or other gates; each machine learns it in its own time."""
         at, chance = self.chance.randrange(len(self._ways)), self.chance
         way = self._ways[at]
         if chance.random() < 0.7:
@@ -253,7 +253,7 @@ class RoutedTrial(Trial):
         self._learn(machine)
 
     def _cut_off(self) -> None:
-        """The line between two sites breaks: nobody of one reaches anybody of the other."""
+        """Cuts the line between two sites: no machine of one reaches a machine of the other."""
         one, other = self.chance.sample((NORTH, MIDDLE, SOUTH), 2)
         ends = [[m.address for m in self.machines if PLACES[m.name] == s] for s in (one, other)]
         self.cuts += 1

@@ -1,4 +1,4 @@
-"""Whether the books of a routed trial balance: hop by hop, and with all that goes in circles."""
+"""Checks the books of a routed trial: hop by hop, and with messages that go in circles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from posthouse.sim.balance_check import Account, Traces
 from posthouse.sim.managers import SimManager
 from posthouse.sim.messages import STRANGE, End, Letter, Told
 from posthouse.wire.binary.order_acks import ack_class
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import HOPS
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 
 Sheet = tuple[str, int]
-"""A message and reports of it have one label; their classes tell them apart."""
+"""Label and class: a message and reports of it have one label and different classes."""
 
 
 class Ways:
@@ -50,7 +50,7 @@ class Ways:
 
     def _stored(self, machine: str, own: bytes, packet: bytes) -> None:
         """Of what others have sent to others, each hop comes after the one before."""
-        seen = glance(packet)
+        seen = summarize(packet)
         hops = seen.user_flags & HOPS
         if seen.address_guid in (NULL_GUID, own) or (seen.source_guid == own and not hops):
             return
@@ -107,7 +107,8 @@ class RoutedAccount(Account):
     # -- what a circle leaves
 
     def _traces_of(self, letter: Letter) -> Traces:
-        """Without the dead letters and acknowledgments that say that it went round in a circle.
+        """The traces of a message, without dead letters and acknowledgments for going round in a
+        circle.
 
         Each refusal leaves what its sender has asked for, and nothing else does.
         """
@@ -126,7 +127,7 @@ class RoutedAccount(Account):
         return self.ways.surely_refused[sheet], self.ways.refused[sheet]
 
     def _dead_of_circles(self, letter: Letter) -> Counter[str]:
-        """Dead letters that say so, by machine; those of a sequence are their sender's."""
+        """Dead letters for a circle, by machine; those of a sequence are at their sender."""
         reasons, its_own = self.found.reasons, self._is_sequenced(letter)
         machines = [name for name in self.machines if name != letter.sender or not its_own]
         why = letter.name, NACK_HOP_COUNT_EXCEEDED
@@ -139,7 +140,7 @@ class RoutedAccount(Account):
         return dead
 
     def _told_of_circles(self, letter: Letter) -> int:
-        """Acknowledgments that say so; they may have gone round in circles themselves."""
+        """Negative acknowledgments for a circle; they may have gone round in circles themselves."""
         found = self.found.acks[letter.name, NACK_HOP_COUNT_EXCEEDED]
         least, most = self._refusals(letter)
         lost = self._refusals(letter, NACK_HOP_COUNT_EXCEEDED)[1]
@@ -166,7 +167,7 @@ class RoutedAccount(Account):
         yield from self._untold(letter, found)
 
     def _circled(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """It did not come, or another copy of it did: its sender goes by what it hears first."""
+        """It did not come, or another copy of it did: its sender takes the first answer it gets."""
         sequenced = self._is_sequenced(letter)
         gone = Traces(
             journal=int(letter.positive and not sequenced),
@@ -180,7 +181,7 @@ class RoutedAccount(Account):
                 )
 
     def _hurried(self, letter: Letter, ends: set[End]) -> Iterator[Traces]:
-        """Each machine on its way may be too late with a copy of it, and says so.
+        """Each machine on its way may be too late with a copy of it, and reports that.
 
         Its sender's too, if that is a router to which copies have come back. Of a sequence only
         its sender keeps a dead letter, and one.
@@ -218,8 +219,9 @@ class RoutedAccount(Account):
                     )
 
     def _untold(self, letter: Letter, found: list[Traces]) -> Iterator[Traces]:
-        """Acknowledgments go round in circles as well, and nobody shows of those ([MS-MQQB]
-        3.1.5.8.2: a message that asks for nothing is dropped)."""
+        """Acknowledgments go round in circles as well, and leave no trace ([MS-MQQB] 3.1.5.8.2:
+        a message that asks for nothing is dropped).
+        """
         yield from found
         classes = [code for name, code in self.ways.refused if name == letter.name]
         lost = {ACK_REACH_QUEUE: "reached", ACK_RECEIVE: "received", NORMAL: ""}

@@ -1,4 +1,4 @@
-"""What a simulated disk remembers of one file, and what a power loss leaves of it.
+"""One file of a simulated disk, and what a power loss leaves of it.
 
 A file has three faces: the bytes that are certainly on the disk, the changes that are not yet
 synced, and the bytes a reader sees now. A crash keeps the first and, as chance has it, parts of

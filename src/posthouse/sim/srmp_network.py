@@ -67,7 +67,7 @@ class Posts:
         )
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Behind everything that is due now."""
+        """Runs an action after everything that is due now."""
         self._manager.later(0, action)
 
     def wake_at(self, when_ms: int) -> None:

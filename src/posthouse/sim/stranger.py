@@ -1,8 +1,8 @@
-"""A stranger among simulated queue managers, who knows everything and is nobody.
+"""An attacker among simulated queue managers: it has all information and no credentials.
 
-It knows all GUIDs, the identifiers of sequences, and the message numbers that were given out or
-come next, it overhears what is sent, and it speaks first when it likes. It has addresses of its
-own and cannot send from those of others. `posthouse.sim.stranger_trial` lets it loose.
+It has all GUIDs, the identifiers of sequences, and the message numbers that were given out or come
+next; it overhears what is sent, and it opens connections when it likes. It has addresses of its own
+and cannot send from those of others. `posthouse.sim.stranger_trial` runs it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from posthouse.wire.binary.internal import (
     session_ack,
 )
 from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
-from posthouse.wire.packet.fronts import is_internal
-from posthouse.wire.packet.glance import RECOVERABLE, glance
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import RECOVERABLE, summarize
+from posthouse.wire.packet.packet_prefixes import is_internal
 
 ADDRESSES = ("10.66.0.1", "10.66.0.2", "10.66.0.3")
 SESSIONS_MAX = 12
@@ -90,7 +90,7 @@ class Guise:
             return
         self._sent += len(packets)
         self._recoverable_sent += sum(
-            bool(glance(packet).user_flags & RECOVERABLE) for packet in packets
+            bool(summarize(packet).user_flags & RECOVERABLE) for packet in packets
         )
         self._connection.send(b"".join(packets))
 
@@ -120,7 +120,7 @@ class Guise:
             self.say(waiting)
 
     def _answer(self, packet: bytes, kind: PacketKind) -> None:
-        """It is whoever was called, or somebody."""
+        """Answers a handshake as the machine that was called, or under a GUID of its own."""
         if kind is PacketKind.ESTABLISH_CONNECTION:
             request = read_establish_connection(packet)
             expected = request.header.server_guid
@@ -133,7 +133,7 @@ class Guise:
         received = self._received
         received.total += 1
         received.safe += 1
-        if glance(packet).user_flags & RECOVERABLE:
+        if summarize(packet).user_flags & RECOVERABLE:
             received.recoverable += 1
             received.recoverable_safe += 1
         self._stranger.swallowed.append(packet)
@@ -188,7 +188,7 @@ class Sink:
 
 
 class Stranger:
-    """What it knows, and what it does about it."""
+    """An attacker: what it has observed, and the attacks that it makes."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class Stranger:
                 world.network.listen(address, port, lambda connection: Sink())
 
     def _called(self, connection: Connection) -> Guise:
-        """Somebody wants to tell it something; it states that it is somebody else."""
+        """A machine connects to it; it claims to be another machine."""
         others = [machine.manager.machine.identifier for machine in self.machines]
         return Guise(self, connection, self.chance.choice((self.guid, *others)), called=True)
 
@@ -290,7 +290,7 @@ class Stranger:
         self._session(door, guids or self._guids(aim)).say(packets)
 
     def _guids(self, aim: Aim) -> list[bytes]:
-        """Whom it may say to be."""
+        """GUIDs that it may claim."""
         return [
             self.guid,
             aim.source.manager.machine.identifier,
@@ -344,7 +344,7 @@ class Stranger:
         self._speak_in_sequence(aim, [Slot(*chance.choice(places), 0, coming.ordinal)])
 
     def next_in_sequence(self) -> None:
-        """What the source is about to say, before it says it."""
+        """Forges the next messages of a sequence before the source sends them."""
         aim = self._aims(SEQUENCED)
         coming, count = next_slot(aim), self.chance.choice((1, 1, 3, 10))
         slots = [
@@ -387,7 +387,7 @@ class Stranger:
     # acknowledgments in the name of others
 
     def acknowledge(self) -> None:
-        """Tells the source that its messages have come, or what became of them."""
+        """Forges acknowledgments to the source, order or final."""
         aim, chance, forger = self._aims(SEQUENCED), self.chance, self.forger
         slots = given_out(aim) or [next_slot(aim)]
         some = chance.sample(slots, min(len(slots), chance.choice((1, 3))))
@@ -435,7 +435,7 @@ class Stranger:
         if one.is_posted:
             self._post(door, packet)
         else:
-            source = glance(packet).source_guid
+            source = summarize(packet).source_guid
             self._session(door, [self.guid, source, source]).say([packet])
 
     def _changed(self, one: Captured) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Trials with a stranger on the network, and with machines that get other addresses.
+"""Trials with an attacker on the network, and with machines that change addresses.
 
 The trials of `posthouse.sim.trial` and `posthouse.sim.routed`, with the same account: whatever the
 stranger sends, nothing of others is lost, doubled, reordered or stopped. What it sends itself is in
@@ -39,7 +39,7 @@ class StrangerTrial(Trial):
         self._behind_nat = seed % 6 == 1
         super().__init__(seed, protocol)
         self._withdrawn: list[SimManager] = []  # nothing is sent to them
-        self._left: list[str] = []  # addresses that nobody has any longer
+        self._left: list[str] = []  # addresses that no machine has any longer
         if self._moving:
             self._withdrawn = [own.choice(self._movable())]
         elif self._behind_nat:
@@ -53,7 +53,7 @@ class StrangerTrial(Trial):
 
     @property
     def way(self) -> str:
-        """What `posthouse selftest` knows such trials by."""
+        """The name of these trials in `posthouse selftest`."""
         return f"{super().way} --stranger"
 
     def _names(self) -> tuple[str, ...]:
@@ -157,7 +157,8 @@ class StrangerTrial(Trial):
     def _is_strange(self, queue: Queue) -> bool:
         """Whether it is for the stranger, who has gone, or for an address that a machine has left.
 
-        What is kept for an address is an answer. Whoever waits for one has messages that wait.
+        What is kept for an address is an acknowledgment; a machine that waits for one has waiting
+        messages.
         """
         definition = queue.definition
         strange = any(each in definition.format_name for each in self._strange)

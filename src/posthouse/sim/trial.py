@@ -1,4 +1,4 @@
-"""One seeded trial of several queue managers: work and faults, then rest, then the account.
+"""One seeded trial of several queue managers: work and faults, then rest, then a check.
 
 Everything follows from the seed: `Trial(seed).run()` does the same each time, line by line of
 `trial.network.trace`. `posthouse selftest` runs as many as one likes.
@@ -139,7 +139,7 @@ class Trial:
 
     @property
     def way(self) -> str:
-        """What `posthouse selftest` knows such trials by."""
+        """The name of these trials in `posthouse selftest`."""
         return self.protocol
 
     def _names(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ class Trial:
             machine.now(lambda m, w=where, p=properties: m.queues.create_queue(w, p, BOSS))  # type: ignore[misc]
 
     def _is_public(self, queue: str) -> bool:
-        """Whether the directory knows it: only where there is one."""
+        """Whether the queue is in the directory; never in trials without one."""
         return False
 
     def _introduce(self) -> None:

@@ -1,4 +1,4 @@
-"""What applications on simulated machines do: send, receive, abort, reject, purge."""
+"""The work of applications on simulated machines: send, receive, abort, reject, purge."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from posthouse.spark.pipelines import sql as sql
     from posthouse.spark.pipelines import traffic as traffic
     from posthouse.spark.queries.decoding import register_functions as register_functions
+    from posthouse.spark.replay_map import ReplayMessage as ReplayMessage
+    from posthouse.spark.replay_map import load_function as load_function
     from posthouse.spark.replaying import replay as replay
     from posthouse.spark.sessions import SparkMissing as SparkMissing
     from posthouse.spark.sessions import session as session
@@ -40,6 +42,8 @@ _PLACES = {
     "lake": "posthouse.spark.lakes.table",
     "Erased": "posthouse.spark.lakes.erasure",
     "erase": "posthouse.spark.lakes.erasure",
+    "ReplayMessage": "posthouse.spark.replay_map",
+    "load_function": "posthouse.spark.replay_map",
     "replay": "posthouse.spark.replaying",
     "deadletters": "posthouse.spark.pipelines",
     "latency": "posthouse.spark.pipelines",

@@ -98,7 +98,7 @@ class BatchReader(DataSourceReader):
 
 
 def starting(options: SourceOptions, place: Place, plan: QueuePlan) -> tuple[int, int]:
-    """Behind which id a read begins, and which purges it does not mind."""
+    """The id after which a read begins, and the highest purged id that it accepts."""
     given = number_of(options.starting, place.queue, place.endpoint.name)
     if given is not None and given > 0:
         return given, 0

@@ -1,4 +1,4 @@
-"""What bodies have in common: their shape, without all that differs from one to the next.
+"""The shape of a body: its structure, without the values that differ from message to message.
 
 JSON is its keys, XML its elements, other text its words with figures and identifiers blanked, and
 anything else its first bytes and about how long it is. Bodies are hostile until proven otherwise:

@@ -1,4 +1,4 @@
-"""What filters leave over of a read: places, and rows by what the queue manager has at hand."""
+"""Filter pushdown: turns filters of a read into ranges and row filters."""
 
 from __future__ import annotations
 

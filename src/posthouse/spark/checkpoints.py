@@ -65,7 +65,9 @@ def planned_offsets(path: str, batch: int) -> list[StreamOffset]:
 
 
 def require_checkpoint(path: str) -> None:
-    """Refuses a folder that is not there: nothing would be settled, and nobody told."""
+    """Refuses a folder that does not exist: otherwise nothing would be settled, without an
+    error.
+    """
     root = _local_root(path)
     if root is not None and not root.is_dir():
         raise InvalidParameter(
@@ -77,7 +79,7 @@ def check_checkpoint(path: str) -> None:
     """Refuses a checkpoint whose newest entries are empty or cut short, and states what to do.
 
     A power failure leaves such files, since Spark syncs nothing; it would start with none of them
-    and tell less. Only one on a local disk is looked at; `path` may be empty.
+    and report less. Only one on a local disk is looked at; `path` may be empty.
     """
     root = _local_root(path)
     if root is None:

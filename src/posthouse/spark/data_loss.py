@@ -1,4 +1,4 @@
-"""Messages that a stream had still to read and that are not there: an error, or a warning once."""
+"""Handles messages that a stream should read but that are gone: an error, or one warning."""
 
 from __future__ import annotations
 

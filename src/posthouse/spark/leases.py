@@ -1,4 +1,4 @@
-"""What a stream holds at its queue managers: the leases of its group, renewed while it runs.
+"""The leases of a stream's group at its queue managers, renewed while it runs.
 
 Renewals and acknowledgments have threads and connections of their own, so that neither waits for
 the other nor for Spark. Acknowledging is receiving and may take its time; at most one is under way.
@@ -121,7 +121,9 @@ class Leases:
             held.pop(queue, None)  # type: ignore[attr-defined]
 
     def check(self) -> None:
-        """Raises what went wrong beside the stream: somebody else has taken over, say."""
+        """Raises an error of the background threads, such as a lease that another reader took
+        over.
+        """
         for one in self._renewers:
             one.worker.check()
         self._acknowledging.check()
@@ -186,7 +188,8 @@ class Renewer:
 
     def _renew(self) -> None:
         for queue, epoch in list(self.epochs.items()):
-            # It may be starting again, or the queue is deleted: whoever plans is told so.
+            # The server may be restarting, or the queue deleted: planning the next batch raises
+            # that.
             with suppress(ClientConnectionError, ServiceNotAvailable, *GONE):
                 self.mine.group(queue, self._group).renew(self._mode, self._owner, epoch)
 
@@ -246,7 +249,7 @@ class Worker:
                     return
             try:
                 task()
-            except Exception as error:  # whatever it is, the stream has to hear of it
+            except Exception as error:  # the stream must get every failure
                 with self._changed:
                     self._failure = error
                     self._changed.notify_all()

@@ -16,14 +16,14 @@ from posthouse.spark.options import SourceOptions
 
 
 class Limits(NamedTuple):
-    """At most this many messages and bytes; None is no limit."""
+    """At most this many messages and bytes; None means unlimited."""
 
     messages: int | None = None
     bytes: int | None = None
 
 
 def default_limit(options: SourceOptions) -> ReadLimit:
-    """What Spark is told; it knows one limit at a time, and we add the other one."""
+    """The limit for Spark, which supports one at a time; the source applies the other one."""
     if options.max_messages is not None:
         return ReadMaxRows(options.max_messages)
     if options.max_bytes is not None:

@@ -1,4 +1,4 @@
-"""Which queue managers of a stream answer: one of several that is away does not stop the others.
+"""Which queue managers of a stream answer: one that is away does not stop the others.
 
 A stream of one queue manager waits for it, as the option `retryFor` allows. One of several waits
 for none while another one answers: those that are away are reported, left out, and asked again

@@ -22,8 +22,8 @@ class StreamOffset(NamedTuple):
 
     `stream` names the checkpoint: what its reader claims is acknowledged for this stream alone.
     `starts` has the queues that the batch which ends here reads, and after which ids; no others are
-    in it. `incarnations`, `created` and `managers` (by computer name) tell which ids and queues
-    these are. `purged` has the highest purged ids that were known then: only later purges lose
+    in it. `incarnations`, `created` and `managers` (by computer name) identify these ids and
+    queues. `purged` has the highest purged ids that were known then: only later purges lose
     something. `epochs` are the leases under which a group's reader planned it. `began` is version
     1's: the ids after which the stream began with each queue.
     """

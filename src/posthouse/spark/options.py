@@ -76,7 +76,9 @@ def taken(options: Mapping[str, str], table: Iterable[Option]) -> dict[str, Any]
         except ValueError as error:
             wrong.append(f"option {option.name} is {text!r}: {error}")
     if wrong:
-        raise InvalidParameter("; ".join(sorted(wrong)), "The options are listed in docs/spark.md.")
+        raise InvalidParameter(
+            "; ".join(sorted(wrong)), "The options are listed in docs/spark-options.md."
+        )
     return values
 
 

@@ -1,4 +1,4 @@
-"""`run`: a pipeline of the user's own, a file with decorated functions (`posthouse.spark.flows`).
+"""`run`: runs a pipeline of your own, a file with decorated functions (`posthouse.spark.flows`).
 
 Outputs are made one after the other; streams run until what was there is done, or side by side
 until they are told to stop. Each stream has a checkpoint, so that whatever stops it, the next run
@@ -31,7 +31,7 @@ LOOK_S: Final = 1
 
 
 class Output(NamedTuple):
-    """What a step has left behind: rows written, or read by a stream."""
+    """The result of a step: rows written, or read by a stream."""
 
     name: str
     kind: str
@@ -167,7 +167,7 @@ class Runner:
         return writer.format("parquet").start(str(self._out / step.name))
 
     def _settle(self, steps: Sequence[Step]) -> None:
-        """The last batch of a stream is acknowledged by nobody else."""
+        """Acknowledges the last batch of each stream, which Spark itself does not do."""
         for step in steps:
             if any(source.consume for source in self._flow.sources(step)):
                 files = self._options.get("tokenFile")
@@ -239,7 +239,7 @@ def _check(running: Sequence[tuple[Step, StreamingQuery]]) -> None:
 def _count(
     running: Sequence[tuple[Step, StreamingQuery]], rows: dict[str, dict[int, int]], meter: Meter
 ) -> None:
-    """Rows by batch: progress may tell of one batch twice, and forgets old ones."""
+    """Counts rows by batch: Spark's progress may list a batch twice, and drops old ones."""
     for step, query in running:
         for progress in query.recentProgress:
             batch, read = int(progress["batchId"]), int(progress["numInputRows"])

@@ -1,4 +1,4 @@
-"""Reports, SQL and pipelines of one's own as functions: `posthouse.spark.deadletters` and others.
+"""Reports, SQL and your own pipelines as functions: `posthouse.spark.deadletters` and others.
 
 Without a session of the caller's one is made, or the one that is active is taken.
 """
@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,8 +22,9 @@ from posthouse.spark.queries import query as sql_query
 from posthouse.spark.queries.tables import LiveTables, lake_loader, told_queues
 from posthouse.spark.reports import dead_letters, latencies
 from posthouse.spark.reports import traffic as traffic_report
-from posthouse.spark.sessions import session
+from posthouse.spark.sessions import classic, session
 
+OVER_CONNECT: Final = frozenset({"sql"})
 PathLike = str | os.PathLike[str]
 
 
@@ -95,17 +97,19 @@ def sql(
     token_file: PathLike | None = None,
     spark: SparkSession | None = None,
     master: str | None = None,
+    remote: str | None = None,
 ) -> DataFrame:
     """The rows of one SELECT over queues.NAME, journals.NAME, system.* and lake.messages.
 
-    It reads, and nothing else: any other statement is refused. SHOW TABLES lists the tables. With
-    `as_of`, a version or a time, the lake is as it was then.
+    `posthouse.MANAGER.NAME` is a queue of one of the queue managers that `url` names, several
+    between commas; of each only the columns that the statement names are read. It reads, and
+    nothing else: any other statement is refused. SHOW TABLES lists the tables. With `as_of`, a
+    version or a time, the lake is as it was then. `remote` is a Spark Connect server.
     """
     options = access(url, token_file)
     load = None if lake is None else lake_loader(lake, as_of, storage_options)
-    with _http(options) as http:
-        tables = LiveTables(http, options, load)
-        return sql_query.sql(_session("sql", spark, master), statement, tables)
+    with _http(options) as http, LiveTables(http, options, load) as tables:
+        return sql_query.sql(_session("sql", spark, master, remote), statement, tables)
 
 
 def run(
@@ -142,5 +146,8 @@ def _http(options: dict[str, str]) -> BulkHttp:
     return http_now(managers(taken(options, CONNECTION))[0])
 
 
-def _session(name: str, spark: SparkSession | None, master: str | None) -> SparkSession:
-    return spark or SparkSession.getActiveSession() or session(name, master)
+def _session(
+    name: str, spark: SparkSession | None, master: str | None, remote: str | None = None
+) -> SparkSession:
+    found = spark or SparkSession.getActiveSession() or session(name, master, remote)
+    return found if name in OVER_CONNECT else classic(found, name)

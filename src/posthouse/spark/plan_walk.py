@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import SparkSession
 
 from posthouse.model.errors import InvalidParameter
 
@@ -53,8 +52,7 @@ class Node:
 class Walk:
     """Finds the nodes of trees. What a class of the JVM is, is asked once: each call takes time."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        jvm: Any = spark.sparkContext._jvm
+    def __init__(self, jvm: Any) -> None:
         self._classes = [(jvm.java.lang.Class.forName(name), kind) for name, kind in _KINDS]
         self._kinds: dict[str, str] = {}
         self._fields: dict[str, int] = {}

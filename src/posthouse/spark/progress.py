@@ -1,4 +1,4 @@
-"""How far a pipeline has come, for whoever watches."""
+"""Progress of a pipeline: rows, rate and time, reported to a callback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def unwatched(progress: Progress) -> None:
 
 
 class Meter:
-    """Counts, and tells whoever watches."""
+    """Counts rows and reports progress to a callback."""
 
     def __init__(self, watch: Watch | None, total: int) -> None:
         self._watch = watch or unwatched
@@ -41,9 +41,9 @@ class Meter:
         """This many messages there are to do."""
         self.now = self.now._replace(total=total)
 
-    def add(self, messages: int) -> None:
-        """One more batch."""
-        done, total, batches, _ = self.now
+    def add(self, messages: int, batches: int = 1) -> None:
+        """One more batch, or some."""
+        done, total, before, _ = self.now
         seconds = time.monotonic() - self._began
-        self.now = Progress(done + messages, total, batches + 1, seconds)
+        self.now = Progress(done + messages, total, before + batches, seconds)
         self._watch(self.now)

@@ -1,4 +1,4 @@
-"""Which queues of which queue managers a read is about."""
+"""Selects the queues and queue managers of a read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""PySpark's daemon for workers, without the noise of readers that have seen enough.
+"""PySpark's worker daemon, without the error output of readers that stop early.
 
 Spark closes the connection to a worker as soon as `limit` or `show` have their rows, and PySpark
 prints the trace of the broken pipe. `session()` starts this module in the place of PySpark's own
-where driver and executors are one process.
+where driver and executors are one process. Planning has a daemon of PySpark's own, which no setting
+replaces: Spark does not wait for the last bytes of a plan either, so sources call `quiet_planning`.
 """
 
 from __future__ import annotations
@@ -14,21 +15,37 @@ from typing import Any, Final, TextIO
 MODULE: Final = "posthouse.spark.quiet_daemon"
 CLOSED: Final = 1  # a code with which the daemon ends a worker
 _NOISE: Final = "failed to flush the output"
+_TRACE: Final = "Traceback (most recent call last):"
+_FLUSHED: Final = "outfile.flush()"  # in the daemon, after the work
 _CLOSED: Final = ("BrokenPipeError", "ConnectionResetError")
 
 
 class Quiet:
-    """Standard error of a worker that leaves out what a closed connection prints."""
+    """Standard error of a worker that leaves out what a closed connection prints.
+
+    That is one text of a worker that goes on, and the trace, line by line, of one that ends.
+    """
 
     def __init__(self, inner: TextIO) -> None:
         self._inner = inner
         self._dropped = False
+        self._trace: list[str] = []  # begun, and its last line has not come
 
     def write(self, text: str) -> int:
         """Writes, unless it is that noise, or the end of its line."""
+        if text.startswith(_TRACE) or self._trace:
+            return self._write_trace(text)
         is_end = self._dropped and text == "\n"
         self._dropped = _NOISE in text and any(word in text for word in _CLOSED)
         return len(text) if self._dropped or is_end else self._inner.write(text)
+
+    def _write_trace(self, text: str) -> int:
+        self._trace.append(text)
+        if text and len(self._trace) > 1 and not text.startswith(" "):  # print() adds an empty text
+            whole, self._trace = "".join(self._trace), []
+            if not (text.startswith(_CLOSED) and _FLUSHED in whole):
+                self._inner.write(whole)
+        return len(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -48,6 +65,13 @@ def quiet(worker: Callable[..., Any]) -> Callable[..., Any]:
             sys.stderr = own
 
     return run
+
+
+def quiet_planning() -> None:
+    """Gives a worker of PySpark's own daemon such a standard error; nothing elsewhere."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name == "pyspark.daemon" and not isinstance(sys.stderr, Quiet):
+        sys.stderr = Quiet(sys.stderr)
 
 
 if __name__ == "__main__":

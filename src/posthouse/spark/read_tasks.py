@@ -1,4 +1,4 @@
-"""Portions of queues: what one task reads, and how."""
+"""Read tasks: the portion of a queue that one task reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of readers: unique, and telling on the same machine whether their process is dead.
+"""Names of readers: unique, and on the same machine they show whether their process is dead.
 
 A lease is the reader's whose name it has, and no other one takes it over while it lasts. A driver
 that was killed would keep its own successor out for that time. So the name states which process of

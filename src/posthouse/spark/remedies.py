@@ -70,7 +70,7 @@ _MEANINGS: Final = {entry.code: entry.meaning for entry in MESSAGE_CLASSES}
 
 
 def reason_of(code: int) -> Reason:
-    """The reason that the class of a dead letter tells."""
+    """The reason that the class of a dead letter stands for."""
     meaning = _MEANINGS.get(code, "a class of the application's own")
     return Reason(code, class_name(code), meaning, _remedy(code))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -24,13 +24,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.endpoint import http_now
+from posthouse.spark.endpoint import http_now, http_of
 from posthouse.spark.failures import SparkFailed, cause_of
 from posthouse.spark.lakes.disk import Disk, locked
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.options import CONNECTION, managers, taken
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.queries.guard import guarded_session
+from posthouse.spark.replay_map import (
+    Example,
+    FunctionFailed,
+    MapFunction,
+    send_mapped,
+    tried,
+)
 from posthouse.spark.selection import (
     Selection,
     Value,
@@ -39,7 +46,8 @@ from posthouse.spark.selection import (
     checked_changes,
     destinations_of,
 )
-from posthouse.spark.sessions import session
+from posthouse.spark.sessions import classic, session
+from posthouse.spark.sink_options import SINK
 
 REPLAYS: Final = "replays"
 BATCH: Final = 100_000  # messages that are sent in one step
@@ -69,6 +77,8 @@ class Replayed(NamedTuple):
     dry_run: bool
     resumed: bool
     stopped: bool  # it was told to, before its end
+    left_out: int = 0  # by the function
+    examples: tuple[Example, ...] = ()  # of a dry run with a function
 
     @property
     def messages(self) -> int:
@@ -93,8 +103,11 @@ class Plan(msgspec.Struct):
     cuts: list[Cut]
     counts: list[list[Any]]
     encrypted: int
-    done: int = 0  # batches that were sent for certain; the queue manager knows better
+    done: int = 0  # batches that were sent for certain; the queue manager has the exact number
     job: str = ""  # whose replay it was, once that is done
+    function: str = ""  # digest of the function that changes its messages
+    left_out: int = 0  # by that function
+    sent: int = 0
 
 
 def replay(
@@ -106,6 +119,8 @@ def replay(
     until: datetime | None = None,
     where: str | None = None,
     changes: Mapping[str, str] | None = None,
+    function: MapFunction | None = None,
+    accept_changed: bool = False,
     queues: Collection[str] | None = None,
     owner: str = "",
     job: str = "",
@@ -127,10 +142,12 @@ def replay(
     only, and without `to` no others are sent. `since` and `until` (excluded) are of `arrived_time`,
     `where` is a condition in SQL over the columns of a message; with `queues` the lake has the
     messages of these queues alone. `changes` are set in every message, such as
-    `{"label": "again"}`. Messages get new identifiers unless `same_ids`. `rate` is
-    messages a second, on average. A call with the same arguments goes on with a replay that was cut
-    off, if it was the same `owner`'s; one that came to its end is begun again, unless it is for the
-    same `job`, which was not told of its end.
+    `{"label": "again"}`; then `function` (of `load_function`) gets each one and returns it, or None
+    to leave it out. It is tried on all messages before the first one is sent. A replay that was cut
+    off does not go on with another function, unless `accept_changed`. Messages get new identifiers
+    unless `same_ids`. `rate` is messages a second, on average. A call with the same arguments goes
+    on with a replay that was cut off, if it was the same `owner`'s; one that came to its end is
+    begun again, unless it is for the same `job`, which was not told of its end.
     """
     if rate is not None and not rate > 0:
         raise InvalidParameter("a rate is messages a second, above 0", "Leave it out for no limit.")
@@ -139,11 +156,12 @@ def replay(
     there = files.state().queues
     known = there if queues is None else [queue for queue in there if queue in queues]
     destinations = destinations_of(known, to, mapping)
-    made = guarded_session(spark or session("replay", master))
+    made = guarded_session(classic(spark or session("replay", master), "replay"))
     if where:
         check_where(made, where)
     size = batch if rate is None else max(1, min(batch, round(rate)))
-    work = Replay(files, made, Filters(since, until, where), size, values)
+    through = None if function is None else Mapped(function, same_ids, accept_changed)
+    work = Replay(files, made, Filters(since, until, where), size, values, through)
     if dry_run:
         return work.planned(destinations).result(dry_run=True)
     options = _access(url, token_file)
@@ -151,6 +169,8 @@ def replay(
     asked += [str(since), str(until), where, same_ids]
     if values:
         asked.append(values)
+    if function is not None:
+        asked.append({"function": True})  # a changed one goes on with the same plan, or is refused
     if queues is not None:
         asked.append(sorted(destinations))  # who may see less does not go on with another's plan
     if owner:
@@ -173,6 +193,14 @@ class Filters(NamedTuple):
     where: str | None
 
 
+class Mapped(NamedTuple):
+    """The function that messages pass through."""
+
+    function: MapFunction
+    same_ids: bool
+    accept_changed: bool = False
+
+
 class Replay:
     """One replay: planned or found again, then sent."""
 
@@ -183,12 +211,15 @@ class Replay:
         filters: Filters,
         size: int,
         changes: Mapping[str, Value] | None = None,
+        mapped: Mapped | None = None,
     ) -> None:
         self._lake = lake
         self._spark = spark
         self._filters = filters
         self._size = size
         self._changes = changes or {}
+        self._mapped = mapped
+        self._examples: tuple[Example, ...] = ()
         self._plan = Plan("", {}, {}, [], [], 0)
         self._resumed = False
         self._meter = Meter(None, 0)
@@ -201,9 +232,24 @@ class Replay:
         try:
             self._count()
             self._plan.cuts = self._cuts()
+            if self._mapped is not None:
+                self._try(self._mapped)
         except PySparkException as error:
             raise cause_of(error) from None
         return self
+
+    def _try(self, mapped: Mapped) -> None:
+        """The function has to work for every message before the first one is sent."""
+        found = tried(mapped.function, self._each(), mapped.same_ids)
+        self._plan.counts, self._plan.left_out = found.counts, found.left_out
+        self._plan.function = mapped.function.digest
+        self._examples = found.examples
+
+    def _each(self, after: int = -1, last: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """Messages one by one, in their order, in this process."""
+        rows = changed(_in_order(self._rows(after, last)), self._changes)
+        for row in rows.toLocalIterator():
+            yield row.asDict()
 
     def resumed(self, folder: Path, job: str) -> Replay | None:
         """The plan of a replay that was cut off, or that this job has done."""
@@ -217,8 +263,27 @@ class Replay:
             ) from None
         if plan.job and plan.job != job:
             return None
+        self._check_function(plan)
         self._plan, self._resumed = plan, True
         return self
+
+    def _check_function(self, plan: Plan) -> None:
+        """Whether what was begun may go on: with another function only if that is wanted."""
+        mapped = self._mapped
+        if mapped is None or plan.function == mapped.function.digest:
+            return
+        if not mapped.accept_changed:
+            total = sum(cut.messages for cut in plan.cuts)
+            raise InvalidParameter(
+                f"{mapped.function.name} has changed since this replay was cut off; "
+                f"{plan.sent:,} messages were sent as the old one made them, of {total:,}",
+                "Put the old one back, or go on with the new one: --accept-changed-map.",
+            )
+        left = plan.cuts[plan.done].after if plan.done < len(plan.cuts) else None
+        if left is not None:
+            self._plan = plan
+            tried(mapped.function, self._each(left), mapped.same_ids)
+        plan.function = mapped.function.digest
 
     def _rows(self, after: int = -1, last: int | None = None) -> DataFrame:
         selection = Selection(self._plan.destinations, self._plan.through, *self._filters)
@@ -283,22 +348,43 @@ class Replay:
         """Where Spark itself fails it is tried again, a few times: it is sent once all the same."""
         for left in reversed(range(TRIES_MAX)):
             try:
-                self._write(cut, options)
+                sent = self._write(cut, options)
             except SparkFailed:
                 if not left:
                     raise
             else:
-                self._meter.add(cut.messages)
+                self._plan.sent += sent
+                self._meter.add(sent)
                 return
 
-    def _write(self, cut: Cut, options: Mapping[str, str]) -> None:
-        rows = _open(self._rows(cut.after, cut.last)).orderBy("lookup_id", "queue_manager")
+    def _write(self, cut: Cut, options: Mapping[str, str]) -> int:
+        """Sends a batch, once; how many messages it has."""
+        if self._mapped is not None:
+            return self._write_mapped(self._mapped, cut, options)
+        rows = _in_order(self._rows(cut.after, cut.last))
         writer = changed(rows, self._changes).write.format("posthouse").options(**options)
         writer = writer.option("queryId", self._plan.query).option("batchId", self._plan.done)
         try:
             writer.mode("append").save()
         except PySparkException as error:
             raise cause_of(error) from None
+        return cut.messages
+
+    def _write_mapped(self, mapped: Mapped, cut: Cut, options: Mapping[str, str]) -> int:
+        (manager, *_) = managers(taken(options, SINK))
+        key = (self._plan.query, self._plan.done)
+        rows = self._each(cut.after, cut.last)
+        try:
+            with http_of(manager) as http:
+                return send_mapped(http, *key, mapped.function, rows, mapped.same_ids)
+        except PySparkException as error:
+            raise cause_of(error) from None
+        except FunctionFailed as error:
+            error.remedy = (
+                f"Nothing of this batch was sent; {self._plan.sent:,} messages were sent before "
+                "it. Correct the function, and go on with --accept-changed-map."
+            )
+            raise
 
     def _keep(self, folder: Path) -> None:
         temporary = folder / f"{PLAN}.new"
@@ -321,12 +407,18 @@ class Replay:
             dry_run=dry_run,
             resumed=self._resumed,
             stopped=not dry_run and self._plan.done < len(self._plan.cuts),
+            left_out=self._plan.left_out,
+            examples=self._examples if dry_run else (),
         )
 
 
 def _open(messages: DataFrame) -> DataFrame:
     """Without those that only their receiver can open."""
     return messages.where(~F.coalesce("encrypted", F.lit(False)))
+
+
+def _in_order(messages: DataFrame) -> DataFrame:
+    return _open(messages).orderBy("lookup_id", "queue_manager")
 
 
 def _moment(microseconds: int | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Which messages of a lake go where, and changed how: what `replay` was told."""
+"""The options of `replay`: which messages of a lake go where, and how they change."""
 
 from __future__ import annotations
 

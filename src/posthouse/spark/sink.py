@@ -31,12 +31,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from posthouse.client import stages
-from posthouse.client.admin_http import BulkHttp
 from posthouse.client.errors import ClientConnectionError, refused
 from posthouse.client.stages import Signature
 from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.spark.checkpoints import batch_content, sync_checkpoint
-from posthouse.spark.endpoint import http_now
+from posthouse.spark.endpoint import http_now, http_of
 from posthouse.spark.msmq.options import MsmqSink, is_msmq, msmq_sink
 from posthouse.spark.msmq.sink import (
     Straight,
@@ -45,7 +44,6 @@ from posthouse.spark.msmq.sink import (
     check,
     with_direct_names,
 )
-from posthouse.spark.options import Manager
 from posthouse.spark.plain_errors import plain_errors
 from posthouse.spark.rows.bad_rows import (
     NOT_PUBLISHED,
@@ -117,7 +115,7 @@ def written_as(query: str, queue: str) -> str:
 
 
 def _checkpoint(options: Mapping[str, str]) -> str:
-    """Where the stream keeps its progress; Spark tells sinks, and spells options its own way."""
+    """The stream's checkpoint folder, from the options of the sink, which Spark lower-cases."""
     return {name.lower(): value for name, value in options.items()}.get("checkpointlocation", "")
 
 
@@ -182,7 +180,7 @@ class Sink:
                 "body": pa.array([b""] * len(queues), pa.binary()),
             }
         )
-        with bulk_http(self.options.manager) as http:
+        with http_of(self.options.manager) as http:
             stages.stage(http, query, batch, _NO_PARTITION, 0, rows.schema, [rows])
 
     def stage(self, query: str, batch: int, batches: Iterable[Any], writer: str = "") -> Staged:
@@ -196,7 +194,7 @@ class Sink:
             return Staged(query, batch, partition, None, 0, signature.run)
         rows = _sent_again(chain((first,), pieces))
         key = (query, batch, partition, attempt)
-        with bulk_http(self.options.manager) as http:
+        with http_of(self.options.manager) as http:
             try:
                 queue = self.options.writing.queue
                 stages.stage(http, *key, made.schema, rows, queue, signature)
@@ -218,7 +216,7 @@ class Sink:
         counting = [(one.partition, one.attempt) for one in staged if one.attempt is not None]
         query, batch = staged[0].query, staged[0].batch
         signature = Signature(content, staged[0].run, writer)
-        with bulk_http(self.options.manager) as http:
+        with http_of(self.options.manager) as http:
             if stages.publish(http, query, batch, counting, signature).already:
                 _log.info("batch %d of query %s was published before", batch, query)
 
@@ -228,7 +226,9 @@ class Sink:
             stages.discard(http, query, batch)
 
     def forget(self, query: str) -> None:
-        """Nothing need be known of the query any more; if it cannot be said, that expires too."""
+        """Drops what the queue manager keeps of the query; without a connection it expires
+        later.
+        """
         with suppress(QueueError, ClientConnectionError), http_now(self.options.manager) as http:
             stages.forget(http, query)
 
@@ -311,17 +311,6 @@ def _sent_again(pieces: Iterator[Any]) -> Iterable[Any]:
     return kept
 
 
-def bulk_http(manager: Manager) -> BulkHttp:
-    """The way to a queue manager."""
-    return BulkHttp(
-        manager.url,
-        token_file=manager.token_file,
-        timeout_s=manager.timeout_s,
-        retry_s=manager.retry_s,
-        ca_file=manager.ca_file,
-    )
-
-
 def _context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "rows are written in tasks"
@@ -363,7 +352,9 @@ class BatchSink(DataSourceArrowWriter):
         return self._sink.stage(self._query, self._batch, iterator, self._writer)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """When all tasks are done. Nobody comes again with a name that was made up for this."""
+        """Publishes when all tasks are done. A query name made for this write is dropped then:
+        it is not used again.
+        """
         self._sink.publish(messages, writer=self._writer)
         if not self._sink.options.query:
             self._sink.forget(self._query)
@@ -375,7 +366,7 @@ class BatchSink(DataSourceArrowWriter):
 
 @plain_errors("write", "commit")
 class StreamSink(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream; what commits is a new object that knows the messages only."""
+    """Writes the batches of a stream; Spark commits on a new object that gets the messages only."""
 
     def __init__(self, sink: Sink, checkpoint: str) -> None:
         self._sink = sink

@@ -1,4 +1,4 @@
-"""`format("posthouse")`: what Spark asks first, and who answers."""
+"""`format("posthouse")`: the entry point of the Spark data source."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from posthouse.spark.checkpoints import check_checkpoint
 from posthouse.spark.options import source_options
 from posthouse.spark.plain_errors import plain_errors
+from posthouse.spark.quiet_daemon import quiet_planning
 from posthouse.spark.schema import message_schema
 
 MSMQ = "msmq"
@@ -27,6 +28,10 @@ class PosthouseSource(DataSource):
 
     Spark makes many of these, in several processes: they hold the options and nothing else.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        quiet_planning()
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:

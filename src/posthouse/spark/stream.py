@@ -1,7 +1,7 @@
-"""Streams: queues as they fill, in micro-batches.
+"""Streams: reads queues as they fill, in micro-batches.
 
-Spark keeps one reader in the driver for offsets, and pickles another one into tasks. What the first
-one knows is in its `Course`; the tasks have their portions and nothing else.
+Spark keeps one reader in the driver for offsets, and pickles another one into tasks. The first one
+keeps its state in its `Course`; the tasks have their portions and nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The course of a stream: what its one reader in the driver knows and decides."""
+"""Plans the batches of a stream, in its one reader in the driver."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _ADD_AGAIN: Final = (
 
 
 class Course:
-    """Where the queues of a stream are, what was planned of them, what is held there."""
+    """The plan of a stream: its queues, the batches planned so far, and its leases."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -82,7 +82,7 @@ class Course:
         mode = CONSUME if options.consume else OBSERVE
         self._reach = Reach(self._endpoints)
         self._deleted: set[str] = set()  # queues that are gone, and that the stream goes on without
-        self._postponed: set[str] = set()  # of the acknowledgments, those that met nobody
+        self._postponed: set[str] = set()  # acknowledgments that did not reach their queue manager
         self._leases: Leases | None = None
         if options.group:
             patient = not self._reach.is_shared
@@ -176,7 +176,7 @@ class Course:
         return StreamOffset(self.options.group, self._latest, urls_of(self.places), starts={})
 
     def _offset(self, offset: StreamOffset) -> StreamOffset:
-        """With what this reader knows of itself."""
+        """The offset with the group, addresses and leases of this reader."""
         epochs = self._leases.epochs if self._leases is not None else {}
         urls = {**offset.urls, **urls_of(self.places)}
         return offset._replace(group=self.options.group, urls=urls, epochs=dict(epochs))
@@ -213,7 +213,7 @@ class Course:
         return self._end(start, by_queue)
 
     def _claimed_after(self, start: StreamOffset) -> dict[str, int]:
-        """Where a batch ended that was claimed, and of which the checkpoint knows nothing any more.
+        """Where a claimed batch ended that the checkpoint has lost.
 
         It is planned again with the same end: its sink may have it, under the same number.
         """
@@ -425,7 +425,7 @@ class Course:
     def _reads(self, start: StreamOffset, end: StreamOffset) -> dict[str, int]:
         """The queues that a micro-batch reads, and after which ids.
 
-        Version 1 did not say it: the first batch began where the stream did, whose place Spark
+        Offsets of version 1 lack it: their first batch began where the stream began, which Spark
         does not keep.
         """
         if end.starts is not None:

@@ -1,4 +1,4 @@
-"""Tables as files of the driver's, which are there when they are whole, and as texts."""
+"""Writes result tables as files, complete or not at all, and as text."""
 
 from __future__ import annotations
 

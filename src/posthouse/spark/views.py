@@ -1,7 +1,7 @@
-"""Queues as DataFrames and views of a session, with no more columns than are wanted.
+"""Queues as DataFrames and views of a session, with only the columns that are needed.
 
-Spark reads every column that the schema of a Python source has. So the columns are named first:
-by whoever asks, or by the statement that is run.
+Spark reads every column that the schema of a Python source has. So the columns are chosen first: by
+the caller, or from the statement that is run.
 """
 
 from __future__ import annotations

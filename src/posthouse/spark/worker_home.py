@@ -1,4 +1,4 @@
-"""A home for Spark in which Python workers start quickly.
+"""A SPARK_HOME in which Python workers start quickly.
 
 Workers import PySpark from an archive in Spark's home, where it is compiled again by every process
 that starts: a second each, and more on a busy machine. In a home without that archive they import
@@ -51,4 +51,6 @@ def spark_home() -> Path | None:
 def _is_package(installed: Path) -> bool:
     """Whether every process of this Python finds it, whatever this one has on its path."""
     places = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # workers have it too
+    places.update(Path(name).resolve() for name in named if name)
     return installed.parent in places

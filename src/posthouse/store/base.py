@@ -1,4 +1,4 @@
-"""The contract of a store: what the driver may rely on, whichever implementation it has."""
+"""The interface of a store: what the driver may rely on, in every implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of many messages at once: places pinned on the loop, bytes read in a thread.
+"""Reads the records of many messages at once: positions pinned on the loop, bytes in a thread.
 
 Imports numpy: import this module only where numpy is installed.
 """
@@ -54,7 +54,7 @@ class _Source(NamedTuple):
 class Pinned:
     """Messages whose bytes stay where they are until `close`, which the store's owner calls.
 
-    Those that are gone by now are left out: whoever looks a moment later does not see them either.
+    Messages that are gone by now are left out: a reader a moment later would not see them either.
     """
 
     def __init__(self, store: LogStore, numbers: Numbers, rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""The checksums of many records at once, without a call for each of them.
+"""Computes the checksums of many records at once.
 
 CRC-32 is linear: that of bytes in a row follows from those of their pieces and from where these
 lie, by products of polynomials modulo the CRC's own. So a stretch of records is summed in one go

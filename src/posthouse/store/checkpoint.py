@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.state import Snapshot, State
+from posthouse.engine.ledger.state import Lanes, Shared, Snapshot, State
 from posthouse.store.checksum import crc32
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
@@ -38,7 +38,9 @@ PLACES = 2  # of positions
 REST = 3  # a Snapshot without its pages
 ACCOUNTS = 4
 _FRAME_PAGES = 128
-_ARRAY_32 = struct.Struct(">BI")
+_PIECE_BYTES = 1 << 20  # of a frame that is written in pieces, about
+_HEADER_32 = struct.Struct(">BI")  # MessagePack: of an array or a map
+_ARRAY_32, _MAP_32 = 0xDD, 0xDF
 
 
 class CheckpointHead(NamedTuple):
@@ -61,16 +63,16 @@ class LedgerAccounts(msgspec.Struct):
 
 
 class Picture(NamedTuple):
-    """A checkpoint to be written: copies, taken between two appends.
+    """A checkpoint to be written, taken between two appends.
 
-    No request is served while they are taken. There may be very many definitions, so of them only
-    the tables are copied: what is in these does not change, and is put together while it is
-    written.
+    No request is served while it is taken, and there may be very many messages and definitions. So
+    of these only tables are copied: what is in the tables is not changed but replaced, and is put
+    together piece by piece while it is written.
     """
 
     head: CheckpointHead
-    state: Snapshot  # without definitions
-    places: dict[int, bytes]
+    state: Shared
+    places: dict[int, bytearray]
     accounts: LedgerAccounts  # without definitions
     values: dict[Key, bytes]
     holders: dict[Key, Definition]
@@ -82,18 +84,52 @@ class Picture(NamedTuple):
         for places in in_bites(self.places):
             yield frame(PLACES, _encode(places))
         values = _array(self.values, ((*key, value) for key, value in self.values.items()))
-        yield frame(REST, _encode(replaced(self.state, pages={}, definitions=values)))
+        rest = _encode(replaced(self.state.rest, definitions=values))
+        size = sum(map(len, self._rest(rest)))
+        yield _FRAME.pack(REST, size)
+        yield from self._rest(rest)
         holders = _array(self.holders, ((key, *known) for key, known in self.holders.items()))
         yield frame(ACCOUNTS, _encode(replaced(self.accounts, definitions=holders)))
+
+    def _rest(self, rest: bytes) -> Iterator[bytes]:
+        """The Snapshot, in whose encoded form the lanes are put in where it has an empty map."""
+        begin = rest.index(_NO_LANES) + len(_NO_LANES) - 1
+        yield rest[:begin]
+        yield from gathered(_encoded_lanes(self.state.lanes))
+        yield rest[begin + 1 :]
+
+
+def _encoded_lanes(lanes: Lanes) -> Iterator[bytes]:
+    yield _HEADER_32.pack(_MAP_32, len(lanes))
+    for queue, priorities in lanes.items():
+        yield _encode(queue) + _HEADER_32.pack(_MAP_32, len(priorities))
+        for priority, chunks in priorities.items():
+            yield _encode(priority) + _HEADER_32.pack(_ARRAY_32, len(chunks))
+            for ids, numbers in chunks:
+                yield _encode((ids.tobytes(), numbers.tobytes()))
+
+
+def gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """All bytes of these parts, in pieces that are worth a call of the system."""
+    some: list[bytes] = []
+    size = 0
+    for part in parts:
+        some.append(part)
+        size += len(part)
+        if size >= _PIECE_BYTES:
+            yield b"".join(some)
+            some, size = [], 0
+    yield b"".join(some)
 
 
 def _array(of: Sized, items: Iterable[tuple[object, ...]]) -> msgspec.Raw:
     """MessagePack of many things, one after the other: a list of them would be looked at by the
     collector of cycles, while no request is served."""
-    return msgspec.Raw(b"".join([_ARRAY_32.pack(0xDD, len(of)), *map(_encode, items)]))
+    head = _HEADER_32.pack(_ARRAY_32, len(of))
+    return msgspec.Raw(b"".join([head, *map(_encode, items)]))
 
 
-def in_bites(pages: dict[int, bytes]) -> Iterator[dict[int, bytes]]:
+def in_bites(pages: dict[int, bytearray]) -> Iterator[dict[int, bytearray]]:
     """Some pages at a time."""
     entries = iter(pages.items())
     while bite := dict(islice(entries, _FRAME_PAGES)):
@@ -116,6 +152,7 @@ class Checkpoint(NamedTuple):
 
 replaced = msgspec.structs.replace
 _encode = msgspec.msgpack.Encoder().encode
+_NO_LANES = _encode("lanes") + _encode({})
 _decode_pages = msgspec.msgpack.Decoder(dict[int, bytearray]).decode
 _decode_rest = msgspec.msgpack.Decoder(Snapshot).decode
 _decode_accounts = msgspec.msgpack.Decoder(LedgerAccounts).decode
@@ -137,11 +174,11 @@ def checkpoint_names(names: list[str]) -> list[str]:
 
 
 def take_picture(state: State, ledger: StoreLedger, head: CheckpointHead) -> Picture:
-    """Copies of state and ledger; they must agree with the log up to the head's position."""
+    """State and ledger as they are; they must agree with the log up to the head's position."""
     return Picture(
         head,
-        state.snapshot(with_definitions=False),
-        ledger.positions.dump(),
+        state.share(),
+        ledger.positions.share(),
         LedgerAccounts(
             segments=ledger.accounts(), definitions=[], copied_from=sorted(ledger.copied_from)
         ),
@@ -283,7 +320,7 @@ class Checkpointer:
     def _write(self, picture: Picture) -> None:
         try:
             write_picture(self.disk, picture, temporary_name(picture))
-        except BaseException as error:  # the thread has nobody else to tell
+        except BaseException as error:  # the thread has no caller to raise it to
             self._error = error
 
     def step(self, synced: int, *, wait: bool = False) -> bool:

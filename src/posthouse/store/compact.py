@@ -1,14 +1,14 @@
-"""Compaction: what is still needed of mostly dead segments is written again, then they are gone.
+"""Compaction: copies what is still needed from mostly dead segments forward, then deletes them.
 
 A segment has four kinds of things that may still matter. Messages that wait are copied forward as
-COPY records with the row they have now, so the changes made to them since need not follow. Rows
-and endings that name a message whose record lies in an older segment go into a CARRY record, as
-do runs of published or dropped messages, definitions that are newest here, and deletions of what
-an older segment still defines. All of it is decided from the shared State, which is exactly what
-the log says whenever `tidy` is called: that is why a merged row is right, and why the step may be
-cut off anywhere. Until the RELEASE
-record is written the segment belongs to the log and everything carried is merely said twice; from
-then on it does not, and its file goes as soon as the record is synced and it is not being read.
+COPY records with the row they have now, so the changes made to them since need not follow. Rows and
+endings that name a message whose record lies in an older segment go into a CARRY record, as do runs
+of published or dropped messages, definitions that are newest here, and deletions of what an older
+segment still defines. All of it is decided from the shared State, which matches the log exactly
+whenever `tidy` is called: that is why a merged row is right, and why the step may be interrupted
+anywhere. Until the RELEASE record is written the segment belongs to the log, and everything carried
+is merely there twice. From then on it does not, and its file is deleted as soon as the record is
+synced and no reader uses it.
 
 Two rules keep a full replay right. Only one segment is under way at a time, and one that was left
 half done by a crash comes first: so besides it no two segments hold a record of the same message.
@@ -39,7 +39,7 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.ledger.state import State
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CARRY, HEADER_SIZE, RELEASE, RELEASE_PAYLOAD
-from posthouse.store.index import Entry, SegmentIndex
+from posthouse.store.index import Entry, Paused, SegmentIndex
 from posthouse.store.ledger import END_WEIGHT, ROW_WEIGHT, RUN_WEIGHT, Key, StoreLedger
 from posthouse.store.positions import LogPosition
 from posthouse.store.segment import Segment
@@ -47,15 +47,16 @@ from posthouse.store.settings import StoreSettings
 
 SMALL_PARTS = 8  # less than this part of a segment is not worth the trouble
 MARGIN = 64 << 10  # left free by a compaction, for what is said meanwhile
+_NONE_LEFT = Entry(0, 0, 0, 0, memoryview(b""))
 STEP_ENTRIES = 1024  # looked at in one step, whether they are copied or not, and what is in them
 
 
 class Victim:
     """A segment that is being compacted."""
 
-    def __init__(self, segment: Segment, entries: Iterator[Entry]) -> None:
+    def __init__(self, segment: Segment, entries: Iterator[Entry | None]) -> None:
         self.segment = segment
-        self.entries = entries
+        self.entries = entries  # None: there is more, after a pause
         self.carried: set[int] = set()
         self.carried_keys: set[Key] = set()
         self.done = False
@@ -78,7 +79,7 @@ class Compactor:
         state: State,
         ledger: StoreLedger,
         settings: StoreSettings,
-        load_index: Callable[[Segment], SegmentIndex],
+        load_index: Callable[[Segment], Paused[SegmentIndex]],
         read_record: Callable[[LogPosition], bytes],
         free_space: Callable[[], tuple[int, int]],
     ) -> None:
@@ -89,7 +90,7 @@ class Compactor:
         self.read_record = read_record
         self.free_space = free_space
         self.victim: Victim | None = None
-        self.thorough = False  # nothing waits and nobody writes: any garbage is too much
+        self.thorough = False  # the store is empty and idle: any garbage is too much
         self.blocked_bytes = 0  # what a newer checkpoint would let us take
         self.lacks_room = False  # a segment would be taken if more of the disk were free
 
@@ -118,12 +119,15 @@ class Compactor:
             self.blocked_bytes = sum(map(self._gain, candidates))
         return bool(found)
 
-    def _entries(self, segment: Segment) -> Iterator[Entry]:
+    def _entries(self, segment: Segment) -> Iterator[Entry | None]:
         """What there is to look at. Nothing comes back to life: what is dead by now stays so."""
-        if self._is_empty(segment):
-            return iter(())
-        index = self.load_index(segment)
-        return index.entries() if segment.live_bytes else index.entries_of_changes()
+        return iter(()) if self._is_empty(segment) else self._entries_of_index(segment)
+
+    def _entries_of_index(self, segment: Segment) -> Iterator[Entry | None]:
+        """With a pause after each part of the index that is read."""
+        loading = self.load_index(segment)
+        index = yield from loading
+        yield from index.entries() if segment.live_bytes else index.entries_of_changes()
 
     def _is_empty(self, segment: Segment) -> bool:
         """Nothing of it would have to be written again. Queues die from the front, so most get so.
@@ -189,9 +193,11 @@ class Compactor:
         records: list[Record] = []
         carry, size, looked = Change(), 0, 0
         while looked < STEP_ENTRIES:
-            entry = next(victim.entries, None)
+            entry = next(victim.entries, _NONE_LEFT)
             looked += 1
             if entry is None:
+                break
+            if entry is _NONE_LEFT:
                 victim.done = True
                 break
             if entry.kind in (MESSAGE, COPY):

@@ -1,6 +1,6 @@
-"""Files as the store sees them: the one module of the store that touches a file system.
+"""Files and folders for the store: its only module that touches a file system.
 
-The store knows `Disk` and `File` and nothing else of the operating system, so that the same code
+The store uses `Disk` and `File` and nothing else of the operating system, so that the same code
 runs on real files (`RealDisk`) and on the simulated disk of `posthouse.sim`, which forgets, tears
 and fails on demand (design.md 4).
 """
@@ -22,8 +22,6 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-# What preadv answers where a file system knows nothing of RWF_NOWAIT, or where it would block.
-_NOT_NOW = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class File(Protocol):
@@ -44,9 +42,6 @@ class File(Protocol):
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""
-
-    def read_now(self, offset: int, size: int) -> bytes | None:
-        """Like `read` if that needs no wait for the disk, else None."""
 
     def sync(self) -> None:
         """Return when content and length are on the disk.
@@ -148,22 +143,6 @@ class RealFile(File):
             error.filename = self._name
             raise
         return data
-
-    def read_now(self, offset: int, size: int) -> bytes | None:
-        """The bytes if all of them are in the page cache, else None (design.md 3)."""
-        assert offset >= 0, offset
-        buffer = bytearray(size)
-        try:
-            got = os.preadv(self._descriptor, [buffer], offset, os.RWF_NOWAIT)
-        except OSError as error:
-            if error.errno in _NOT_NOW:
-                return None
-            error.filename = self._name
-            raise
-        if got == size:
-            return bytes(buffer)
-        # A short answer means the end of the file or the end of what is cached.
-        return bytes(buffer[:got]) if offset + got >= self.size() else None
 
     def sync(self) -> None:
         """fdatasync: content and length, not the times."""

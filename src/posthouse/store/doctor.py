@@ -1,4 +1,4 @@
-"""Looking at a store without touching it: what is good, what is not, and what to do.
+"""Checks a store without changing it: what is good, what is damaged, and what to do.
 
 Everything is read: each record of each segment with its checksum, each index against its segment,
 the checkpoints against a replay of the whole log.
@@ -28,14 +28,14 @@ from posthouse.store.format import (
     segment_name,
     unpack_segment_header,
 )
-from posthouse.store.index import SegmentIndex
+from posthouse.store.index import SegmentIndex, finished
 from posthouse.store.read import read_file
 from posthouse.store.recovery import (
     Anchor,
     OpenedLog,
     Recovery,
     load_index,
-    rebuilt_index,
+    rebuild_index,
     sealed_segment,
 )
 from posthouse.store.salvage import Piece, pieces
@@ -92,7 +92,7 @@ def check(disk: Disk) -> Report:
     report.messages = len(whole.state.table if whole else Salvage(disk).state.table)
     if found is not None and whole is not None:
         report.torn_bytes = whole.torn_bytes
-        if not whole.asides:  # else the log says less than a checkpoint
+        if not whole.asides:  # else the log has less than a checkpoint
             _compare(report, found, whole)
     return report
 
@@ -188,11 +188,11 @@ def _count(report: Report, name: str, found: list[Piece]) -> None:
 def _check_index(disk: Disk, report: Report, entry: SegmentEntry, store_id: bytes) -> None:
     """A bad index is not damage: it is never synced and is made again when it is needed."""
     segment = sealed_segment(entry, store_id)
-    index = load_index(disk, segment)
+    index = finished(load_index(disk, segment))
     if index is None:
         if disk.exists(index_name(entry.number)):
             _note(report, f"{index_name(entry.number)} is not good; it is made again when needed")
-    elif not _same(index, rebuilt_index(disk, segment)):
+    elif not _same(index, finished(rebuild_index(disk, segment))):
         error = StoreDamaged(index_name(entry.number), 0, "the index contradicts its segment")
         _problem(report, error, "remove this file: it is made again from the segment")
 
@@ -250,7 +250,9 @@ def _orders(state: State) -> dict[int, list[int]]:
 
 
 def _books(state: State, known: State) -> dict[int, list[int]]:
-    """A deleted queue has no books any more, though a replay of the whole log still finds them."""
+    """The books to compare. A deleted queue has none, though a replay of the whole log still
+    finds them.
+    """
     return {
         number: queue.books[1:]
         for number, queue in state.queues.items()

@@ -1,4 +1,4 @@
-"""What can be wrong with a store: it failed, it is damaged, or it is of another format."""
+"""Errors of a store: it failed, it is damaged, or it has another format."""
 
 from __future__ import annotations
 

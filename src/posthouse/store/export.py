@@ -1,4 +1,4 @@
-"""Saving the good messages of a store that does not start. The store is only read."""
+"""Exports the good messages of a store that does not start. The store is only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Express messages: in memory, the oldest in segments of their own beyond a limit, never synced.
+"""Express messages: in memory, beyond a limit in segments of their own, never synced.
 
 They are kept over a clean stop, whose marker names their places, and are gone after a crash. The
 marker is removed, durably, before a store is ready, so that it can never vouch for a later run.
@@ -68,7 +68,7 @@ class ExpressSegment:
 class CleanStop(msgspec.Struct):
     """What a clean stop leaves for the next start."""
 
-    places: dict[int, bytes]
+    places: dict[int, bytearray]
     segments: list[tuple[int, int, int, int, int]]  # number, end, next record, live, live bytes
     waiting: dict[int, int]  # express messages per queue
 
@@ -264,7 +264,7 @@ class ExpressMessages:
         for segment in self.segments.values():
             segment.file.sync()
         stop = CleanStop(
-            places=self.places.dump(),
+            places=self.places.share(),
             segments=[
                 (s.number, s.end, s.sequence, s.live, s.live_bytes) for s in self.segments.values()
             ],

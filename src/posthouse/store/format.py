@@ -3,8 +3,8 @@
 Every file begins with eight bytes of magic and the format version, so that a store of another
 version is told from a damaged one. All numbers are little-endian.
 
-A record is {crc, length, sequence, generation, kind} and the payload. The checksum covers all
-behind it. Sequence numbers grow by one from record to record; the generation follows from the
+A record is {crc, length, sequence, generation, kind} and the payload. The checksum covers all that
+follows it. Sequence numbers grow by one from record to record; the generation follows from the
 number of the segment and the store's own identifier. So bytes that lay on the disk before, in
 another file or at another time, never pass for a record of this place.
 """
@@ -19,9 +19,9 @@ from posthouse.store.errors import FormatUnknown, StoreDamaged
 
 FORMAT_VERSION = 1
 
-# Kinds of records that only the store knows; the engine's are in posthouse.engine.ledger.records.
+# Kinds of records of the store itself; the engine's are in posthouse.engine.ledger.records.
 SEGMENTS = 0x40  # first in a segment: which other segments belong to the log
-CARRY = 0x41  # what a compacted segment still had to say: a CHANGE that the books do not count
+CARRY = 0x41  # what a compacted segment still held: a CHANGE that the books do not count
 RELEASE = 0x42  # a segment no longer belongs to the log
 LOST = 0x43  # stands where `posthouse doctor --accept-loss` gave up a damaged record
 

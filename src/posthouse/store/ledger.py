@@ -1,8 +1,8 @@
-"""The accounts of the log: where messages lie, what holds each segment, where definitions are.
+"""Bookkeeping of the log: where messages and definitions lie, and what keeps each segment alive.
 
-The rule of the log (design: a removal or state record lives until every segment that holds a copy
-of what it names is gone) is answered from here. `append` and replay tell the ledger the same
-things in the same order, so it can always be made again from the log.
+It decides the rule of the log (design: a removal or state record lives until every segment that
+holds a copy of what it names is gone). `append` and replay make the same calls in the same order,
+so the ledger can always be rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StoreLedger:
         # Segments that are gone, and definitions that may still be said to lie in them.
         self._leaving: list[tuple[int, list[Key]]] = []
 
-    # -- what the records say
+    # -- records that were written or replayed
 
     def message(self, number: int, segment: Segment, offset: int, size: int) -> None:
         """A MESSAGE record."""

@@ -1,4 +1,4 @@
-"""The store on disk: a segmented log with its checkpoints, express segments and upkeep."""
+"""LogStore: a segmented log with checkpoints, express segments and maintenance."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from posthouse.store.index import block_size
 from posthouse.store.ledger import StoreLedger
 from posthouse.store.lost_records import Losses, damaged_records
 from posthouse.store.maintenance import Upkeep
+from posthouse.store.memory import release_memory
 from posthouse.store.open_files import SegmentFiles
-from posthouse.store.positions import LogPosition
+from posthouse.store.positions import LogPosition, PlaceColumns
 from posthouse.store.read import (
     checked_record,
-    follows,
     packets_of,
+    runs_of,
     unreadable,
 )
 from posthouse.store.recovery import OpenedLog, Recovery
@@ -47,7 +48,7 @@ class LogStore:
     def __init__(self, disk: Disk, settings: StoreSettings | None = None) -> None:
         self.disk = disk
         self.settings = (settings or StoreSettings()).fitted(disk.free_space()[1])
-        self.notes: list[str] = []  # what an operator should know of the last start
+        self.notes: list[str] = []  # notes for the operator on the last start
         self.state = State()
         self.ledger = StoreLedger()
         self._writer = LogWriter(disk, self.ledger, bytes(16), 0, 0)
@@ -90,6 +91,8 @@ class LogStore:
         except OSError as error:
             raise StoreFailed(f"opening the store: {error.strerror or error}") from error
         new = found.next_sequence == 1 and not found.torn_bytes
+        if self._upkeep is not None and self._upkeep.is_large:
+            release_memory()  # what reading the log took
         return Recovered(found.state, clean, lost, found.torn_bytes, new)
 
     def _marker(self) -> Marker | None:
@@ -212,31 +215,28 @@ class LogStore:
     def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
         """Verified senders and packets; what lies close together is fetched at once."""
         self._writer.check()
+        if len(numbers) == 1:
+            return [self._parts(numbers[0])]
         express = self._express.parts_of_all(numbers)
         if express is not None:
             return [(sender_of(head), packet) for head, packet in express]
         found: list[tuple[bytes, bytes]] = []
-        run: list[LogPosition] = []
-        places = self.ledger.positions.get_many(numbers)
-        for number, place in zip(numbers, places, strict=True):
-            if run and (place is None or not follows(run, place)):
-                self._read_run(run, found)
-                run = []
-            if place is None:
-                found.append(self._express_parts(number))
+        for run in runs_of(self.ledger.positions.columns(numbers)) if numbers else ():
+            if run.segments[0]:
+                found += self._read_run(run)
             else:
-                run.append(place)
-        if run:
-            self._read_run(run, found)
+                count = len(found)
+                found += map(self._express_parts, numbers[count : count + len(run.segments)])
         return found
 
-    def _read_run(self, run: list[LogPosition], found: list[tuple[bytes, bytes]]) -> None:
-        segment = self._segment(run[0].segment)
+    def _read_run(self, run: PlaceColumns) -> list[tuple[bytes, bytes]]:
+        segment, offset = self._segment(run.segments[0]), run.offsets[0]
         try:
-            found += packets_of(self._files.open(segment), segment.name, run)
+            return packets_of(self._files.open(segment), segment.name, run)
         except OSError as error:
-            first = run[0][:3] if len(run) == 1 else None
-            raise unreadable(segment.name, run[0].offset, error, first) from error
+            alone = len(run.offsets) == 1
+            place = (segment.number, offset, run.sizes[0]) if alone else None
+            raise unreadable(segment.name, offset, error, place) from error
 
     def _record(self, place: LogPosition) -> bytes:
         segment = self._segment(place.segment)
@@ -255,6 +255,14 @@ class LogStore:
         if place is None:
             return self._express_payload(number)
         return self._record(place)[HEADER_SIZE:]
+
+    def _parts(self, number: int) -> tuple[bytes, bytes]:
+        place = self.ledger.positions.get(number)
+        if place is None:
+            return self._express_parts(number)
+        record = self._record(place)
+        packet_at = HEADER_SIZE + block_size(record, HEADER_SIZE)
+        return sender_of(record, HEADER_SIZE), record[packet_at:]
 
     def _express_parts(self, number: int) -> tuple[bytes, bytes]:
         parts = self._express.parts(number)
@@ -319,7 +327,7 @@ class LogStore:
 
     @property
     def pictures(self) -> int:
-        """How often the whole state was copied, for a checkpoint."""
+        """How often a picture of the whole state was taken, for a checkpoint."""
         return self._upkeep.pictures if self._upkeep else 0
 
     def tidy(self) -> bool:
@@ -342,7 +350,7 @@ class LogStore:
         return False
 
     def _digest(self) -> None:
-        """Tells the ledger what the CHANGE records written since said."""
+        """Enters the CHANGE records written since into the ledger."""
         changes = self._writer.changes
         if changes:
             for payload, segment, carried in changes:

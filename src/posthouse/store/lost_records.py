@@ -1,4 +1,4 @@
-"""What a log that goes on without damaged records has lost, and the records of that."""
+"""Records of what was lost when a log went on without damaged records."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Losses:
         places = self.ledger.positions
         found: dict[tuple[int, int], int] = {}
         numbers = [number for number, _ in self.state.table.items()]
-        for number, place in zip(numbers, places.get_many(numbers), strict=True):
+        for number, place in zip(numbers, map(places.get, numbers), strict=True):
             if place is not None and place[:2] in wanted:
                 found[place[:2]] = number
         return found

@@ -1,4 +1,4 @@
-"""What a store does between turns: indexes of sealed segments, checkpoints, compaction.
+"""Maintenance between turns: indexes of sealed segments, checkpoints, compaction.
 
 Each step is small. Steps that wait for a sync ask to be called again.
 """
@@ -21,7 +21,8 @@ from posthouse.store.compact import MARGIN, SMALL_PARTS, Compactor, Leaving
 from posthouse.store.disk import Disk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import index_name
-from posthouse.store.index import SegmentIndex
+from posthouse.store.index import PART, Paused, SegmentIndex
+from posthouse.store.memory import release_memory
 from posthouse.store.open_files import SegmentFiles
 from posthouse.store.positions import LogPosition
 from posthouse.store.read import checked_record
@@ -33,7 +34,6 @@ from posthouse.store.writer import LogWriter
 ROW_ESTIMATE = 80  # bytes of a waiting message in a checkpoint
 _LOOK_PARTS = 64  # of a segment are written, or die, between two looks for something to compact
 STEP_PAGES = 64  # of places that one step frees
-INDEX_STEP = 2 << 20  # bytes of an index that one step writes
 
 
 class Upkeep:
@@ -127,17 +127,17 @@ class Upkeep:
         True: it is there, or there will be none.
         """
         try:
-            return file.step(INDEX_STEP)
+            return file.step(PART)
         except OSError as error:
             if error.errno not in (ENOSPC, EDQUOT):
                 raise
             file.give_up()
             return True
 
-    def _load_index(self, segment: Segment) -> SegmentIndex:
+    def _load_index(self, segment: Segment) -> Paused[SegmentIndex]:
         if segment.index is not None:
             return built_index(segment)
-        return index_of(self.disk, segment)
+        return (yield from index_of(self.disk, segment))
 
     # -- checkpoints
 
@@ -157,6 +157,8 @@ class Upkeep:
                 self.disk.unlink(name)
         else:
             self._checkpoint_bytes = self._size_of_checkpoints()
+        if self.is_large:
+            release_memory()  # or that of the picture would stay with the process
         return True
 
     def _size_of_checkpoints(self) -> int:
@@ -192,14 +194,19 @@ class Upkeep:
         active = self.writer.active
         assert active is not None
         head = CheckpointHead(active.number, active.end, self.writer.appended, self.writer.store_id)
-        rows = len(self.state.table) + len(self.state.definitions)
-        small = rows * ROW_ESTIMATE <= self.settings.checkpoint_inline
-        self.checkpoints.begin(take_picture(self.state, self.ledger, head), inline=small)
+        picture = take_picture(self.state, self.ledger, head)
+        self.checkpoints.begin(picture, inline=not self.is_large)
         self.pictures += 1
         self._bytes_at_checkpoint = self.writer.bytes_written
         self.checkpoint_wanted = self._shrinking = False
         self.compactor.blocked_bytes = 0
         self._looked_at = -1
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a checkpoint takes long enough to be written by a thread."""
+        rows = len(self.state.table) + len(self.state.definitions)
+        return rows * ROW_ESTIMATE > self.settings.checkpoint_inline
 
     def last_checkpoint(self) -> bool:
         """The one of a clean stop; False when the disk is full.
@@ -233,7 +240,7 @@ class Upkeep:
     def _compact_more(self) -> bool:
         compactor = self.compactor
         if compactor.victim is None:
-            return self._choose()  # which may have read a long index: enough for one step
+            return self._choose()
         victim = compactor.victim
         if victim.done:
             position = self.writer.write(compactor.release())
@@ -296,6 +303,7 @@ class Upkeep:
             self.disk.sync_directory()
         if self.ledger.positions.free_segment(segment.number, STEP_PAGES):
             self._leaving.remove(leaving)
+            self._checkpoint_bytes = self._size_of_checkpoints()  # the next ones lack its places
 
     def _is_worth_keeping(self, segment: Segment) -> bool:
         usual = self.settings.segment_size
@@ -311,13 +319,19 @@ class IndexFile:
         self._disk = disk
         self._name = index_name(segment.number)
         self._temporary = self._name + TEMPORARY_SUFFIX
-        self._left = built_index(segment).parts(segment.generation)
+        self._summing = built_index(segment).parts(segment.generation)
+        self._left: list[memoryview] = []
         self._written = 0
         if disk.exists(self._temporary):
             disk.unlink(self._temporary)
 
     def step(self, size: int) -> bool:
-        """Writes up to this many bytes; True: that was the last of it."""
+        """Writes up to this many bytes; True: that was the last of it.
+
+        At first a part is only added to the checksum, which the file begins with.
+        """
+        if not self._left and not self._is_summed():
+            return False
         parts = self._taken(size)
         file = self._disk.open(self._temporary, create=not self._written)
         try:
@@ -328,6 +342,14 @@ class IndexFile:
         if not self._left:
             self._disk.rename(self._temporary, self._name)
         return not self._left
+
+    def _is_summed(self) -> bool:
+        try:
+            next(self._summing)
+        except StopIteration as end:
+            self._left = end.value
+            return True
+        return False
 
     def _taken(self, room: int) -> list[bytes]:
         parts: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Open files of sealed segments, not more than a few."""
+"""A bounded cache of open files of sealed segments."""
 
 from __future__ import annotations
 

@@ -40,15 +40,29 @@ class LogPosition(NamedTuple):
     dead: bool
 
 
+class PlaceColumns(NamedTuple):
+    """Where the records of several messages lie."""
+
+    segments: array[int]
+    offsets: array[int]
+    sizes: array[int]  # 0: no segment holds it
+
+    def part(self, begin: int, end: int) -> PlaceColumns:
+        """Some of them."""
+        segments, offsets, sizes = self
+        return PlaceColumns(segments[begin:end], offsets[begin:end], sizes[begin:end])
+
+
 class Positions:
     """Internal number to place."""
 
-    __slots__ = ("_noted", "_pages", "_pages_of")
+    __slots__ = ("_noted", "_pages", "_pages_of", "_shared")
 
     def __init__(self) -> None:
         self._pages: dict[int, bytearray] = {}
         self._pages_of: dict[int, set[int]] = {}  # by segment: where places in it may be
         self._noted = (0, 0)
+        self._shared: set[int] = set()  # pages that a checkpoint reads: a copy is changed
 
     def _note(self, segment: int, index: int) -> None:
         self._noted = segment, index
@@ -60,6 +74,8 @@ class Positions:
         page = self._pages.get(index)
         if page is None:
             page = self._pages[index] = bytearray(_PAGE_SIZE)
+        elif index in self._shared:
+            page = self._owned(index)
         if self._noted != (segment, index):
             self._note(segment, index)
         _pack(page, (number & _MASK) * _ENTRY_SIZE, segment, offset, size)
@@ -86,6 +102,8 @@ class Positions:
             page = self._pages.get(index)
             if page is None:
                 page = self._pages[index] = bytearray(_PAGE_SIZE)
+            elif index in self._shared:
+                page = self._owned(index)
             if self._noted != (segment, index):
                 self._note(segment, index)
             page[slot : slot + some] = packed[at : at + some]
@@ -102,30 +120,18 @@ class Positions:
         place: LogPosition = _place(LogPosition, (segment, offset, size & _SIZE, size >= _DEAD))
         return place
 
-    def get_many(self, numbers: list[int]) -> list[LogPosition | None]:
-        """Where several messages lie; consecutive numbers are looked up at once."""
-        found: list[LogPosition | None] = []
-        at, count, new = 0, len(numbers), _place
-        while at < count:
-            first = numbers[at]
-            slot = first & _MASK
-            some = min(count - at, PAGE_ENTRIES - slot)
-            page = self._pages.get(first >> _SHIFT)
-            last = first + some - 1
-            in_a_row = numbers[at + some - 1] == last and (
-                numbers[at : at + some] == list(range(first, last + 1))
-            )
-            if page is None or not in_a_row:
-                found.append(self.get(first))
-                at += 1
-                continue
-            entries = _ENTRY.iter_unpack(page[slot * _ENTRY_SIZE : (slot + some) * _ENTRY_SIZE])
-            found += [
-                new(LogPosition, (segment, offset, size & _SIZE, size >= _DEAD)) if size else None
-                for segment, offset, size in entries
-            ]
-            at += some
-        return found
+    def columns(self, numbers: list[int]) -> PlaceColumns:
+        """Where several messages lie, dead or alive; a size of 0 where no segment holds one."""
+        first, count = (numbers[0], len(numbers)) if numbers else (0, 0)
+        if count and numbers[-1] - first == count - 1 and numbers == [*range(first, first + count)]:
+            packed = self.packed(first, count)
+        else:
+            packed = b"".join([self.packed(number, 1) for number in numbers])
+        words = array("I", packed)
+        sizes = words[2::3]
+        if count and max(sizes) >= _DEAD:
+            sizes = array("I", [size & _SIZE for size in sizes])
+        return PlaceColumns(words[0::3], words[1::3], sizes)
 
     def packed(self, first: int, count: int) -> bytes:
         """The places of messages numbered in a row as they lie in memory; zeros where none is."""
@@ -175,13 +181,16 @@ class Positions:
 
     def kill(self, number: int) -> tuple[int, int] | None:
         """The message ended: segment and size of its record, None if there is none alive."""
-        page = self._pages.get(number >> _SHIFT)
+        index = number >> _SHIFT
+        page = self._pages.get(index)
         if page is None:
             return None
         at = (number & _MASK) * _ENTRY_SIZE
         segment, _, size = _unpack(page, at)
         if not size or size >= _DEAD:
             return None
+        if index in self._shared:
+            page = self._owned(index)
         page[at + 11] |= 0x80
         return segment, size
 
@@ -190,7 +199,8 @@ class Positions:
 
         None, and nothing done, unless all of them live and lie in one segment.
         """
-        page = self._pages.get(first >> _SHIFT)
+        index = first >> _SHIFT
+        page = self._pages.get(index)
         if page is None:
             return None
         at = (first & _MASK) * _ENTRY_SIZE
@@ -199,6 +209,8 @@ class Positions:
         segments, sizes = words[0::3], words[2::3]
         if segments.count(segments[0]) != count or not 0 < min(sizes) <= max(sizes) < _DEAD:
             return None
+        if index in self._shared:
+            page = self._owned(index)
         marks = page[at + 11 : end : _ENTRY_SIZE]  # the bytes with the dead bit
         page[at + 11 : end : _ENTRY_SIZE] = marks.translate(_MARKED_DEAD)
         return segments[0], sum(sizes)
@@ -211,6 +223,7 @@ class Positions:
             return
         at = (number & _MASK) * _ENTRY_SIZE
         if _unpack(page, at)[0] == segment:
+            page = self._owned(index)
             page[at : at + _ENTRY_SIZE] = _EMPTY
             if page == _EMPTY_PAGE:
                 del self._pages[index]
@@ -228,7 +241,7 @@ class Positions:
             if holders.count(segment) + holders.count(0) == PAGE_ENTRIES:
                 del self._pages[index]
             elif segment in holders:
-                self._free_all(page, {segment})
+                self._free_all(self._owned(index), {segment})
         if indexes:
             return False
         self._pages_of.pop(segment, None)
@@ -240,6 +253,7 @@ class Positions:
             page = self._pages[index]
             gone = set(array("I", page)[::3]) - segments - {0}
             if gone:
+                page = self._owned(index)
                 self._free_all(page, gone)
                 if page == _EMPTY_PAGE:
                     del self._pages[index]
@@ -268,9 +282,18 @@ class Positions:
         self._pages_of.clear()
         self._noted = 0, 0
 
-    def dump(self) -> dict[int, bytes]:
-        """The pages as they are, for a checkpoint."""
-        return {index: bytes(page) for index, page in self._pages.items()}
+    def share(self) -> dict[int, bytearray]:
+        """The pages as they are, for a checkpoint; they are not to be changed."""
+        self._shared = set(self._pages)
+        return dict(self._pages)
+
+    def _owned(self, index: int) -> bytearray:
+        """A page that may be changed, a copy of it where a checkpoint shares it."""
+        page = self._pages[index]
+        if index in self._shared:
+            self._shared.discard(index)
+            page = self._pages[index] = page[:]
+        return page
 
     @classmethod
     def load(cls, pages: Mapping[int, bytes | bytearray]) -> Positions:

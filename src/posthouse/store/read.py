@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator, Iterator
+from operator import add, sub
 
 from posthouse.engine.ledger.records import ARRIVAL_SIZE
 from posthouse.store.checksum import crc32
@@ -10,7 +12,7 @@ from posthouse.store.disk import Disk, File
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, HEADER_SIZE
 from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT
-from posthouse.store.positions import LogPosition
+from posthouse.store.positions import LogPosition, PlaceColumns
 
 WRONG = "the record of a message has a wrong checksum"
 GAP_MAX = 4096  # between two records: cheaper to read than to go around
@@ -22,11 +24,8 @@ assert BLOCK_SIZES.format == "<HH"
 
 
 def checked_record(file: File, name: str, place: LogPosition) -> bytes:
-    """The bytes of a record whose checksum holds; waits for the disk only if it has to."""
-    data = file.read_now(place.offset, place.size)
-    if data is None:
-        data = file.read(place.offset, place.size)
-    return verified(data, name, place)
+    """The bytes of a record whose checksum holds."""
+    return verified(file.read(place.offset, place.size), name, place)
 
 
 def verified(data: bytes, name: str, place: LogPosition) -> bytes:
@@ -36,25 +35,34 @@ def verified(data: bytes, name: str, place: LogPosition) -> bytes:
     return data
 
 
-def follows(run: list[LogPosition], place: LogPosition) -> bool:
-    """Whether a record lies close enough behind others to be read with them."""
-    first, last = run[0], run[-1]
-    end = last.offset + last.size
-    return (
-        place.segment == first.segment
-        and end <= place.offset <= end + GAP_MAX
-        and place.offset + place.size - first.offset <= RUN_MAX
-    )
+def runs_of(places: PlaceColumns) -> Iterator[PlaceColumns]:
+    """Records that lie close enough one after the other to be read at once; segment 0: nowhere."""
+    segments, offsets, sizes = places
+    ends = list(map(add, offsets, sizes))
+    gaps = list(map(sub, offsets[1:], ends))
+    near = {gap for gap in set(gaps) if 0 <= gap <= GAP_MAX}
+    breaks: set[int] = set()
+    if len(near) != len(set(gaps)):
+        breaks.update([at for at, gap in enumerate(gaps, 1) if gap not in near])
+    if segments.count(segments[0]) != len(segments):
+        breaks.update([at for at in range(1, len(segments)) if segments[at] != segments[at - 1]])
+    begin = 0
+    for end in [*sorted(breaks), len(segments)]:
+        for at in range(begin + 1, end) if ends[end - 1] - offsets[begin] > RUN_MAX else ():
+            if ends[at] - offsets[begin] > RUN_MAX:
+                yield places.part(begin, at)
+                begin = at
+        yield places.part(begin, end)
+        begin = end
 
 
-def packets_of(file: File, name: str, run: list[LogPosition]) -> list[tuple[bytes, bytes]]:
+def packets_of(file: File, name: str, run: PlaceColumns) -> list[tuple[bytes, bytes]]:
     """Senders and packets of records that lie close together, in one read; each is verified."""
-    start, size = run[0].offset, run[-1].offset + run[-1].size - run[0].offset
-    data = file.read_now(start, size)
-    if data is None:
-        data = file.read(start, size)
+    (segment, *_), offsets, sizes = run
+    start, size = offsets[0], offsets[-1] + sizes[-1] - offsets[0]
+    data = file.read(start, size)  # on the loop, also where the disk has to be asked
     view, packets, known, unpack = memoryview(data), [], len(data), _FRONT.unpack_from
-    for segment, offset, size, _ in run:
+    for offset, size in zip(offsets, sizes, strict=True):
         at = offset - start
         end = at + size
         if end > known:
@@ -80,5 +88,20 @@ def read_file(disk: Disk, name: str) -> bytes:
     file = disk.open(name)
     try:
         return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def read_in_parts(disk: Disk, name: str, part: int) -> Generator[None, None, bytearray]:
+    """All of a long file, with a pause between parts."""
+    file = disk.open(name)
+    try:
+        data = bytearray(file.size())
+        for at in range(0, len(data), part):
+            if at:
+                yield
+            found = file.read(at, min(part, len(data) - at))
+            data[at : at + len(found)] = found
+        return data
     finally:
         file.close()

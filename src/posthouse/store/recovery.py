@@ -1,4 +1,4 @@
-"""Opening a log: reads everything first, judges, and only then lets anything be changed.
+"""Opens a log: reads and checks everything before anything is changed.
 
 The newest segment with a sound beginning (the anchor) states which segments belong to the log. They
 are replayed in order, from a checkpoint where there is one. Where the bytes stop being records, a
@@ -44,9 +44,18 @@ from posthouse.store.format import (
     unpack_segment_header,
     unpack_segments,
 )
-from posthouse.store.index import IndexBuilder, SegmentIndex, block_size, unpack_index
+from posthouse.store.index import (
+    PART,
+    PASSED_OVER,
+    IndexBuilder,
+    Paused,
+    SegmentIndex,
+    block_size,
+    finished,
+    unpack_index,
+)
 from posthouse.store.ledger import StoreLedger
-from posthouse.store.read import read_file
+from posthouse.store.read import read_file, read_in_parts
 from posthouse.store.replay import Replay
 from posthouse.store.segment import Scanner, Segment, find_marks
 from posthouse.store.set_aside import Aside, Damaged, set_aside
@@ -366,7 +375,7 @@ class Recovery:
         """The index of a segment, if it may stand for it: only where all of it was synced."""
         if self.log_only or self.synced < entry.last_sequence or entry.number in self.ends:
             return None
-        return load_index(self.disk, segment)
+        return finished(load_index(self.disk, segment))
 
     def _replay_anchor(
         self, replay: Replay, active: Segment, anchor: Anchor, checkpoint: Checkpoint | None
@@ -514,31 +523,35 @@ def index_record(index: IndexBuilder, kind: int, offset: int, payload: memoryvie
         index.add(kind, 0, offset, payload)
 
 
-def load_index(disk: Disk, segment: Segment) -> SegmentIndex | None:
-    """A sealed segment's index, None if there is no good one."""
+def load_index(disk: Disk, segment: Segment) -> Paused[SegmentIndex | None]:
+    """A sealed segment's index; None without a good one."""
     name = index_name(segment.number)
     if not disk.exists(name):
         return None
     try:
-        index = unpack_index(read_file(disk, name), segment.number, segment.generation)
+        data = yield from read_in_parts(disk, name, PART)
+        index = yield from unpack_index(data, segment.number, segment.generation)
     except StoreError:
         return None
     fits = (index.first_sequence, index.length) == (segment.first_sequence, segment.end)
     return index if fits else None
 
 
-def index_of(disk: Disk, segment: Segment) -> SegmentIndex:
-    """A sealed segment's index, made again from the segment where there is no good one."""
-    return load_index(disk, segment) or rebuilt_index(disk, segment)
+def index_of(disk: Disk, segment: Segment) -> Paused[SegmentIndex]:
+    """A sealed segment's index, made again from the segment if it is not good."""
+    found = yield from load_index(disk, segment)
+    return found or (yield from rebuild_index(disk, segment))
 
 
-def rebuilt_index(disk: Disk, segment: Segment) -> SegmentIndex:
+def rebuild_index(disk: Disk, segment: Segment) -> Paused[SegmentIndex]:
     """A sealed segment's index, from the segment itself; StoreDamaged if it is not whole."""
-    data = read_file(disk, segment.name)[: segment.end]
-    built, view = IndexBuilder(), memoryview(data)
-    scanner = Scanner(data, segment.generation, segment.first_sequence, aside=segment.aside)
-    for kind, offset, end in scanner:
+    data = yield from read_in_parts(disk, segment.name, PART)
+    built, view = IndexBuilder(), memoryview(data)[: segment.end]
+    scanner = Scanner(view, segment.generation, segment.first_sequence, aside=segment.aside)
+    for at, (kind, offset, end) in enumerate(scanner, 1):
         index_record(built, kind, offset, view[offset + HEADER_SIZE : end])
+        if not at % PASSED_OVER:
+            yield
     if scanner.offset != segment.end:
         reason = scanner.reason or "the segment ends too early"
         raise StoreDamaged(segment.name, scanner.offset, reason)

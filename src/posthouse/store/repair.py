@@ -1,4 +1,4 @@
-"""Going on without damaged records: the only way, and a deliberate one.
+"""Removes damaged records on an operator's order, so that the store starts again.
 
 The damaged segment is kept beside the store and a healed one takes its place: every good record
 stays where it was, and what was lost is replaced by LOST records with the same sequence numbers.
@@ -39,7 +39,7 @@ from posthouse.store.format import (
     pack_segments,
     segment_name,
 )
-from posthouse.store.index import Entry, unpack_index
+from posthouse.store.index import Entry, finished, unpack_index
 from posthouse.store.log import LogStore
 from posthouse.store.lost_records import balance_books, damaged_records
 from posthouse.store.read import read_file
@@ -130,7 +130,8 @@ class Healing:
         if not name:
             return []
         try:
-            index = unpack_index(read_file(disk, name), target.number, target.generation)
+            data = read_file(disk, name)
+            index = finished(unpack_index(data, target.number, target.generation))
         except StoreError:
             return []
         return list(index.entries()) if index.length == target.entry.length else []
@@ -268,7 +269,7 @@ def _free_name(disk: Disk, name: str) -> str:
 
 
 def _try_to_start(disk: Disk, loss: Loss, settings: StoreSettings) -> Loss:
-    """Opens the store, so that its books can say what was lost and a checkpoint is there again."""
+    """Opens the store, so that its books show what was lost and a new checkpoint is written."""
     store = LogStore(disk, replace(settings, damage=REFUSE))
     try:
         state = store.recover().state

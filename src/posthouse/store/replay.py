@@ -1,10 +1,10 @@
 """Applies records of the log to a State and a Ledger.
 
-A full replay meets a log with gaps: compacted segments are gone, and what they still had to say
-stands further back, in COPY and CARRY records. Until those are reached a row may be older than
-the change that names it, so the steps here take a row as it comes instead of relying on the one
-before. From the RELEASE of the last compacted segment on, with the books in front of it, the
-state is exactly the one the engine had.
+A full replay meets a log with gaps: compacted segments are gone, and what they still held comes
+later, in COPY and CARRY records. Until those are reached a row may be older than the change that
+names it, so the steps here take a row as it comes instead of relying on the one before. From the
+RELEASE of the last compacted segment on, with the books in front of it, the state is exactly the
+one the engine had.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Replay:
                 if offset >= start:
                     row: Row = _row(Row, _unpack_row(heads, at + _NUMBER.size))
                     after = at + head_size
-                    arrive(number, row, heads[after - extra_size : after] if extra_size else b"")
+                    arrive(
+                        number, row, bytes(heads[after - extra_size : after]) if extra_size else b""
+                    )
                     put(number, here, offset, end - offset)
                     live += end - offset
             else:
@@ -133,8 +135,8 @@ def read_block(payload: memoryview) -> tuple[int, Row, bytes]:
 def apply(state: State, change: Change, *, carried: bool) -> None:
     """A CHANGE record, or (carried) what is left of those of a compacted segment.
 
-    A run that is carried says of each message what may long be overtaken: it counts for those of
-    which nothing newer is known, and these are still pending.
+    The states in a carried run may be outdated: they count only for messages that have nothing
+    newer, and these are still pending.
     """
     for run in change.published:
         state.publish(run, counted=not carried)

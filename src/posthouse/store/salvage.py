@@ -1,7 +1,7 @@
-"""Reading around damage: the good records of a segment, and where the bad bytes are.
+"""Reads a damaged segment: its good records, and where the bad bytes are.
 
-Behind bad bytes the next record is recognised by the segment's generation in its header and by
-its checksum; its sequence number states how many records were lost in between.
+After bad bytes the next record is recognised by the segment's generation in its header and by its
+checksum; its sequence number states how many records were lost in between.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pieces(
 
 
 def next_record(data: bytes, generation: int, offset: int, sequence: int) -> tuple[int, int] | None:
-    """Offset and sequence number of the first record behind bad bytes."""
+    """Offset and sequence number of the first record after bad bytes."""
     pattern = generation.to_bytes(4, "little")
     at = data.find(pattern, offset + _GENERATION_AT + 1)
     while at >= 0:

@@ -1,4 +1,4 @@
-"""One segment of the log: what the store knows of it, and reading its records with precision."""
+"""One segment of the log: its figures, and a reader that finds the exact place of damage."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def is_blank(rest: bytes, generation: int, *, recycled: bool) -> bool:
 
 
 def find_marks(data: bytes | memoryview, generation: int | None, offset: int) -> int:
-    """The newest position that valid marks behind `offset` call synced, 0 if there are none.
+    """The newest position that valid marks after `offset` call synced, 0 if there are none.
 
     Used where records ended in rubble: each mark is recognised on its own. Without a generation
     any mark counts: whose store this is cannot be read then, and refusing is the safe side.

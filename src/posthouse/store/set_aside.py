@@ -1,4 +1,4 @@
-"""Whether the log can go on without a damaged record: only if it provably held a message or a mark.
+"""Whether the log can go on without a damaged record: only if it held a message or a mark.
 
 What the damaged bytes call themselves is not proof by itself, because any of them may be the
 damaged ones. Two things are. Either the checksum fits once the fields that follow from the place

@@ -1,4 +1,4 @@
-"""`[store]`: the log on disk. The defaults suit a disk of some size and messages of some KiB."""
+"""`[store]`: settings of the log on disk."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class StoreSettings(Section, frozen=True):
         256
     )
     # Not in the file: given to a new store, which keeps it. Should be secret: record headers depend
-    # on it, so that nobody can send a body that looks like records of ours.
+    # on it, so that a sender cannot make a body that looks like records of ours.
     store_id: bytes = bytes(16)
 
     def fitted(self, disk_size: int) -> StoreSettings:

@@ -1,4 +1,4 @@
-"""The end of the log: group writes, sealing, syncing.
+"""Writes to the end of the log: group writes, sealing, syncing.
 
 One thread appends. `sync` may run in another one: it makes durable what was appended before it
 began, and what arrives meanwhile waits for the next. Every OSError is final (`StoreFailed`): the
@@ -115,8 +115,7 @@ class LogWriter:
         assert at <= SEGMENT_SIZE_MAX
         large = at - start > max(GATHER_BYTES, len(parts) * LARGE_PART)
         self._put(segment, parts if large else [b"".join(parts)], start)
-        index.add(MARK, 0, start, mark)
-        index.add_all(records, offsets)
+        index.add_all([(MARK, 0, mark, b""), *records], [start, *offsets])
         self._account(records, segment, offsets, at)
         segment.fixed_bytes += MARK_SIZE
         segment.end = at
@@ -130,7 +129,9 @@ class LogWriter:
     def _account(
         self, records: Sequence[Record], segment: Segment, offsets: list[int], end: int
     ) -> None:
-        """Tells the ledger where the records of a group lie; neighbouring messages at once."""
+        """Enters the places of a group of records into the ledger; neighbouring messages in one
+        call.
+        """
         ledger, ends, at = self.ledger, [*offsets[1:], end], 0
         while at < len(records):
             kind, number, head, _ = records[at]
@@ -246,7 +247,7 @@ class LogWriter:
     def begin_segment(self, books: bytes) -> Segment:
         """Seals the active segment and begins the next; `books` is a CHANGE record's payload.
 
-        Called where the State is exactly what the log says, because the books go first.
+        Call it only while the State matches the log exactly, because the books are written first.
         """
         self.check()
         self.seal_early = False
@@ -309,7 +310,7 @@ class LogWriter:
             self._guard("syncing the directory", self.disk.sync_directory)
         if len(segments) > 1:
             with self._lock:
-                # All but the last were sealed before the call: nothing is written to them any more.
+                # All but the last were sealed before the call: nothing more is written to them.
                 self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
         self.synced = max(self.synced, target)
         self.bytes_synced = max(self.bytes_synced, written)

@@ -1,1 +1,1 @@
-"""Bytes to values and back: the only package that has the layout of packets."""
+"""Encoders and decoders: the only package with the byte layout of packets."""

@@ -1,4 +1,4 @@
-"""Bytes of something large that comes in pieces, kept in blocks until it is whole.
+"""A buffer for something large that arrives in pieces, kept in blocks until it is whole.
 
 One buffer that grows is moved again and again, and leaves holes in the memory of the process that
 are never quite filled. Blocks of one size fill the holes that others leave.

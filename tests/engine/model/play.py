@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import note
 from hypothesis.stateful import RuleBasedStateMachine
 
-from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read
+from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read, Reads
 from posthouse.engine.ledger.records import LOST_EXPRESS
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import QueueError
@@ -63,10 +63,10 @@ class Turn:
 class Play(RuleBasedStateMachine):
     """The stage: one world, one model, and what is between them and the disk."""
 
-    def begin(self, seed: int, machine_quota_kib: int | None, cold_reads: float) -> None:
+    def begin(self, seed: int, machine_quota_kib: int | None) -> None:
         """A new computer."""
         quota = UNLIMITED if machine_quota_kib is None else machine_quota_kib
-        self.world = World(seed, quota, cold_reads=cold_reads)
+        self.world = World(seed, quota)
         self.base = fresh(JOURNAL_QUOTA_KIB << 10)
         machine_quota = None if machine_quota_kib is None else machine_quota_kib << 10
         self.shared = Shared(size_of_acknowledgment, machine_quota, happened=TALLY.happened)
@@ -177,7 +177,7 @@ class Play(RuleBasedStateMachine):
         elif isinstance(expected, Waiter):
             _equal(box, answer.value, None)
         elif isinstance(expected, list):
-            assert isinstance(answer.value, list)
+            assert isinstance(answer.value, list | Reads)
             _equal(box, len(answer.value), len(expected))
             for got, read in zip(expected, answer.value, strict=True):
                 self._same_read(box, got.letter, read)

@@ -65,7 +65,6 @@ class Machine(FarRules):
         seed=st.integers(0, 1 << 16),
         machine_quota_kib=st.sampled_from([None, 24]),
         tidy=st.booleans(),
-        cold_reads=st.sampled_from([0.0, 0.5]),
         stock=st.integers(0, 3),
     )
     def start(
@@ -73,10 +72,9 @@ class Machine(FarRules):
         seed: int,
         machine_quota_kib: int | None,
         tidy: bool,
-        cold_reads: float,
         stock: int,
     ) -> None:
-        self.begin(seed, machine_quota_kib, cold_reads)
+        self.begin(seed, machine_quota_kib)
         self.checking = False
         for name in ROOTS:
             self.create(name, journaling=name in JOURNALING)

@@ -84,7 +84,7 @@ class Seen(NamedTuple):
 class World:
     """One computer: a disk that survives, and a queue manager that may not."""
 
-    def __init__(self, seed: int, machine_quota_kib: int, *, cold_reads: float) -> None:
+    def __init__(self, seed: int, machine_quota_kib: int) -> None:
         self.settings = engine_settings(
             "ALPHA",
             machine_quota_kib=machine_quota_kib,
@@ -93,7 +93,7 @@ class World:
         )
         self.random = random.Random(seed)
         self.clock = SimClock()
-        self.disk = SimDisk(seed, cold_reads=cold_reads)
+        self.disk = SimDisk(seed)
         self.store: LogStore
         self.manager: QueueManager
         self.driver: Driver

@@ -17,6 +17,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
 from posthouse.model.roles import Role
+from posthouse.protocols.handlers.audit_trail import AuditTrail
 from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
 from posthouse.protocols.http.settings import AdminSettings
 from posthouse.runtime.driver import Clock, Driver
@@ -46,7 +47,13 @@ class Reply(NamedTuple):
 class ApiRig:
     """One queue manager named ALPHA. Requests are the administrator's unless they say otherwise."""
 
-    def __init__(self, folder: Path, desk: Loop, settings: AdminSettings | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        desk: Loop,
+        settings: AdminSettings | None = None,
+        audit: AuditTrail | None = None,
+    ) -> None:
         store = desk.driver.store
         assert isinstance(store, LogStore)
         self.folder = folder
@@ -61,6 +68,7 @@ class ApiRig:
             backup=self.backup,
             fault=self.faults.append,
             store=store,
+            audit=audit,
         )
         self.server = AdminServer(self.admin)
         self.control = ControlSocket(self.admin)
@@ -183,6 +191,7 @@ def with_api(
     engine: EngineSettings | None = None,
     clock: Clock = real_clock,
     seconds: float = 60.0,
+    audit: Callable[[Path], AuditTrail] | None = None,
 ) -> T:
     """Runs a coroutine with a queue manager around it; its books balance at the end."""
 
@@ -199,14 +208,14 @@ def with_api(
         driver.sync()
         desk = Loop(driver)
         desk.start()
-        rig = ApiRig(folder, desk, settings)
+        rig = ApiRig(folder, desk, settings, None if audit is None else audit(folder))
         await rig.start()
         try:
             async with asyncio.timeout(seconds):
                 result = await work(rig)
             assert desk.failure is None
             assert rig.faults == []
-            for name, books in machine_books(manager.ledger).items():
+            for name, books in machine_books(manager.queues.all()).items():
                 assert books.balanced, (name, books)
             return result
         finally:

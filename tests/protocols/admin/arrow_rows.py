@@ -16,7 +16,7 @@ from posthouse.protocols.arrow.record_batches import Gatherer
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.store.bulk import Records
 from posthouse.store.bulk_rows import ROW
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 
 ALL = (*COLUMNS, BODY_TEXT)
 QUEUE = r"ALPHA\private$\orders"
@@ -30,7 +30,7 @@ def records_of(stored: list[Stored], order: list[int] | None = None) -> Records:
     for at in lying:
         packet, row, sender, extra = stored[at]
         begins.append(len(data))
-        data += pack_arrival(at + 1, row, Span(*glance(packet).span), sender, extra) + packet
+        data += pack_arrival(at + 1, row, Span(*summarize(packet).span), sender, extra) + packet
         ends.append(len(data))
         data += bytes(at % 3)
     rows = b"".join(PACKED_ROW.pack(*stored[at][1]) for at in lying)

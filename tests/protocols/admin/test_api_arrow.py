@@ -242,8 +242,8 @@ def test_without_pyarrow_the_remedy_is_told(
         assert reply.status == 501
         assert "pip install 'posthouse[spark]'" in reply.json["error"]["remedy"]
 
-    for name in ("posthouse.protocols.arrow.record_batches", "pyarrow"):
-        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "posthouse.protocols.arrow.record_batches", raising=False)
     monkeypatch.delattr("posthouse.protocols.arrow.record_batches", raising=False)
     with_api(tmp_path, work)
 

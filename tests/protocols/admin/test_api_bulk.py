@@ -238,8 +238,8 @@ def test_a_target_that_goes_half_way_is_told_with_the_counts(
         manager = rig.desk.manager
         move = manager.messages.move_message
 
-        def move_and_delete(*args: Any) -> None:
-            move(*args)
+        def move_and_delete(*args: Any, **options: Any) -> None:
+            move(*args, **options)
             if books_of(manager.queues.all()[-2]).accepted == 3:
                 manager.queues.delete_queue(AUDIT, manager.ledger.system)
 
@@ -284,5 +284,60 @@ def test_only_messages_may_be_large(tmp_path: Path) -> None:
         reply = await rig.ask("POST", at() + "/delete", raw=ids)
         assert (reply.status, reply.json["error"]["remedy"]) == (413, "Split the request.")
         await rig.send(body_text="x" * 2_000_000)
+
+    with_api(tmp_path, work)
+
+
+def test_an_old_lookup_id_of_a_moved_message_is_gone(tmp_path: Path) -> None:
+    """It has another one since it was moved: acted on under both, it would be copied twice."""
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT)
+        await fill(rig, 1)
+        (old,) = [one["lookup_id"] for one in (await rig.get(f"{at()}/messages")).json["messages"]]
+        retry = f"{ORDERS};retry"
+        await bulk(rig, "move", to=retry, where="priority < 8")
+        (new,) = [
+            one["lookup_id"] for one in (await rig.get(f"{at(retry)}/messages")).json["messages"]
+        ]
+        assert new != old
+        body = {"to": AUDIT, "lookup_ids": [new, old]}
+        copied = (await rig.post(f"{at(retry)}/copy", body)).json
+        assert (copied["done"], copied["gone"]) == (1, 1)
+        what = {"act": "copy", "queue": retry, **body, "lookup_ids": [old]}
+        begun = await rig.post("/api/v1/operations", what)
+        assert begun.status == 201, begun
+        assert (await rig.get("/api/v1/status")).status == 200  # the queue manager goes on
+        assert len((await rig.get(f"{at(AUDIT)}/messages")).json["messages"]) == 1
+
+    with_api(tmp_path, work)
+
+
+TO_ITSELF = {"to": ORDERS}
+
+
+@pytest.mark.parametrize(
+    ("action", "to", "refused"),
+    [
+        ("move", TO_ITSELF, 4),
+        ("copy", TO_ITSELF, 0),
+        ("resend", TO_ITSELF, 4),
+        ("resend", {}, 4),
+        ("return", TO_ITSELF, 4),
+        ("return", {}, 4),
+    ],
+)
+def test_a_dry_run_into_the_queue_itself_is_what_the_act_is(
+    action: str, to: dict[str, str], refused: int, tmp_path: Path
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await fill(rig, 4)
+        dry = await bulk(rig, action, where="priority < 8", dry_run=True, **to)
+        done = await bulk(rig, action, where="priority < 8", **to)
+        assert (dry["matched"], dry["refused"]) == (done["matched"], done["refused"])
+        assert dry.get("error") == done.get("error")
+        assert dry["refused"] == refused
 
     with_api(tmp_path, work)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from posthouse.model.errors import InsufficientResources
 from posthouse.model.message_json import VT_LPSTR
+from posthouse.model.roles import Role
 from posthouse.protocols.handlers import decoding, scanning
+from posthouse.protocols.handlers.context import Unbounded
+from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 GREETING = "Привет, мир"
@@ -172,5 +178,39 @@ def test_a_search_of_all_queues_decodes_no_more_than_one_answer_holds(
         second = (await rig.get("/api/v1/messages", after=first["next"], **query)).json
         labels = [[one["label"] for one in page["messages"]] for page in (first, second)]
         assert labels == [[ORDERS], [AUDIT]]
+
+    with_api(tmp_path, work)
+
+
+class Tight(Unbounded):
+    """Memory for the messages, and none for what is in them."""
+
+    def change(self, size: int) -> None:
+        if size > 0:
+            raise InsufficientResources("there is no memory left")
+
+
+def test_messages_that_are_received_are_answered_without_room_for_what_is_in_them(
+    tmp_path: Path,
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="kept", body_text="<int>42</int>")
+        answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+        rig.admin.api.call(
+            Caller.administrator(),
+            Role.ADMINISTER,
+            "POST",
+            f"{at()}/receive",
+            b'{"decode": true}',
+            lambda status, body: answered.set_result((status, body)),
+            Tight(),
+        )
+        status, body = await answered
+        assert status == 200, body
+        (message,) = json.loads(body)["messages"]
+        assert message["label"] == "kept"
+        assert "decoded" not in message
+        assert (await rig.get(at())).json["messages"] == 0
 
     with_api(tmp_path, work)

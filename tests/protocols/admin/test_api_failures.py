@@ -12,7 +12,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.formats.encode import rebus_headers
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.handlers import failed_messages
+from posthouse.protocols.handlers import failed_messages, returning
 from posthouse.protocols.handlers.messages import begin
 from posthouse.security.access import Caller
 from tests.protocols.admin.api_rig import ApiRig, at, with_api
@@ -337,5 +337,39 @@ def test_what_a_group_reads_stays(tmp_path: Path) -> None:
             result = await send_back(rig, dry_run=dry_run)
             assert [rows(one)[2] for one in result["targets"]] == ["MQ_ERROR_SHARING_VIOLATION"]
         assert await rig.labels(ERROR) == ["a"]
+
+    with_api(tmp_path, work)
+
+
+def test_very_many_missing_targets_end_it_with_a_clear_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(returning, "TARGETS_MAX", 3)
+    monkeypatch.setattr(returning, "TURN_MESSAGES", 2)
+
+    async def work(rig: ApiRig) -> None:
+        await shop(rig)
+        for number in range(3):
+            await fail(rig, f"gone {number}", failed(f"gone{number}"))
+        await fail(rig, "kept", failed())
+        three = await send_back(rig)  # as many as may be
+        assert (three["done"], three["refused"], len(three["skip"])) == (1, 3, 3)
+        await fail(rig, "kept", failed())
+        for number in range(3, 9):
+            await fail(rig, f"gone {number}", failed(f"gone{number}"))
+        for dry_run in (True, False):
+            refused = await rig.post(f"{at(ERROR)}/return", {"dry_run": dry_run})
+            assert refused.status == 507, refused
+            assert "more than 3 queues have refused a message" in refused.json["error"]["cause"]
+        body = {"act": "return", "queue": ERROR}
+        number = (await rig.post("/api/v1/operations", body)).json["id"]
+        while (shown := (await rig.get(f"/api/v1/operations/{number}")).json)["state"] == "running":
+            pass  # each look lets the server work
+        assert shown["state"] == "failed"
+        assert "more than 3 queues have refused a message" in shown["error"]
+        assert 3 < shown["refused"] < 9  # what was done before is counted
+        operation = rig.desk.driver.manager.operations.get(number)
+        assert len(operation.progress.skip) <= 3
+        assert (await send_back(rig, to=BILLS))["done"] == 9
 
     with_api(tmp_path, work)

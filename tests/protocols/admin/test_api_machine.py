@@ -342,7 +342,7 @@ def test_very_many_queues_are_counted_and_cut(
 
 def test_status_warns_of_clocks_that_differ(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
-        await rig.run(lambda m: m.ledger.clocks.late("192.0.2.7", 26 * 86_400))
+        await rig.run(lambda m: m.transfer.clocks.late("192.0.2.7", 26 * 86_400))
         await rig.run(lambda m: m.transfer.clock_seen("192.0.2.8", m.machine.utc + 7_200))
         status = (await rig.get("/api/v1/status")).json
         shown = {one["address"]: (one["behind_s"], one["messages"]) for one in status["clocks"]}

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from posthouse.api.types import SendBody
 from posthouse.engine.ledger.effects import Read
+from posthouse.engine.ledger.records import Row
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.filters import FIELDS
 from posthouse.model.message import Message, SenderIdentifierType, TxSequenceId
 from posthouse.model.message_json import MessageJson
+from posthouse.protocols.handlers.message_fields import ROW_FIELDS, MessageFields, RowFields
 from posthouse.protocols.handlers.message_json import (
     clean,
     copy_of,
@@ -23,8 +26,8 @@ from posthouse.protocols.handlers.message_json import (
     readable,
 )
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.wire.strategies import messages
 
 READ = Read(1, 7, 16, 3, 0, 1_700_000_000, 1, 2, 0, 0)
@@ -47,6 +50,28 @@ def test_any_message_is_shown_as_it_is(message: Message) -> None:
     assert (json.abort_count, json.move_count) == (1, 2)
 
 
+@given(messages(), st.integers(0, 255))
+def test_single_fields_are_those_of_the_json(message: Message, flags: int) -> None:
+    """What a search compares is what is shown."""
+    packet, read, queue = serialize(message), READ._replace(flags=flags), "ALPHA\\private$\\orders"
+    json = message_json(read, packet, queue)
+    row = Row(7, 16, 0, 1_700_000_000, len(packet), 1, 0, 0, 1, 2, 3, flags, 0)
+    for name in (*FIELDS, "extension"):
+        name = "class_" if name == "class" else name
+        fields = MessageFields(read, packet, queue, lambda: json)
+        assert getattr(fields, name) == getattr(json, name), name
+        if name in ROW_FIELDS:
+            assert getattr(RowFields(row), name) == getattr(json, name), name
+
+
+def test_fields_of_broken_headers_are_those_of_the_json() -> None:
+    packet = serialize(Message(label="order"))
+    seen = summarize(packet)
+    broken = packet[: seen.label_at + 1]  # ends in its label
+    json = message_json(READ, packet, "")
+    assert MessageFields(READ, broken, "", lambda: json).label == "order"
+
+
 @given(messages(), st.data())
 def test_any_bytes_that_can_be_stored_are_shown(message: Message, data: st.DataObject) -> None:
     """A queue holds whatever passed the first look; the headers behind it may be anything."""
@@ -55,7 +80,7 @@ def test_any_bytes_that_can_be_stored_are_shown(message: Message, data: st.DataO
         at = data.draw(st.integers(0, len(packet) - 1))
         packet[at] = data.draw(st.integers(0, 255))
     with suppress(RemoteProtocolError):
-        glance(bytes(packet))
+        summarize(bytes(packet))
         assert shown(bytes(packet)).id
 
 
@@ -76,7 +101,7 @@ def test_a_packet_with_broken_headers_shows_its_front() -> None:
 
 def test_half_surrogate_pairs_do_not_reach_json() -> None:
     packet = serialize(Message(label="AB"))
-    seen = glance(packet)
+    seen = summarize(packet)
     broken = packet[: seen.label_at] + b"\x00\xd8" + packet[seen.label_at + 2 :]
     assert shown(broken).label == "\ufffdB"
 

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.messages.facade import MessagesFacade
 from posthouse.formats.search import content_of
 from posthouse.model.message import Message
 from posthouse.model.message_json import MessageJson
@@ -21,6 +22,7 @@ from posthouse.model.properties import QueueAccessType
 from posthouse.model.roles import Role
 from posthouse.protocols.handlers import messages as handlers_messages
 from posthouse.protocols.handlers import scanning
+from posthouse.protocols.handlers.context import find_queue
 from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.handlers.scanning import FIRST_MESSAGES, STEP_MESSAGES
 from posthouse.protocols.http import memory_reservations
@@ -204,7 +206,7 @@ def test_a_scan_is_bounded_and_says_where_to_go_on(
 ) -> None:
     monkeypatch.setattr(scanning, "STEP_MESSAGES", 3)
     monkeypatch.setattr(scanning, "STEP_ROWS", 2)
-    monkeypatch.setattr(scanning.search, "__defaults__", (6,))
+    monkeypatch.setattr(scanning, "SCAN_MAX", 6)
 
     async def work(rig: ApiRig) -> None:
         await rig.create()
@@ -273,13 +275,13 @@ def test_answers_that_nobody_reads_are_bounded(
 def test_large_messages_are_compared_beside_the_loop(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         beside: list[object] = []
-        gather = rig.admin.services.gather
+        gather = rig.admin.services.search
 
         def counted(task: Callable[[], object]) -> Outside:
             beside.append(task)
             return gather(task)
 
-        rig.admin.services.gather = counted
+        rig.admin.services.search = counted
         await rig.create()
         for word in ("one", "two"):
             await rig.send(label=word, body_text=f"{word} " + "x" * 400_000)
@@ -299,7 +301,7 @@ def test_many_messages_are_compared_in_the_share_of_bulk_reads(tmp_path: Path) -
 
     async def work(rig: ApiRig) -> None:
         compared: list[int] = []
-        gather, pace = rig.admin.services.gather, rig.admin.services.pace
+        gather, pace = rig.admin.services.search, rig.admin.services.search_pace
 
         def counted(task: Callable[[], object]) -> Outside:
             def run() -> object:
@@ -310,7 +312,7 @@ def test_many_messages_are_compared_in_the_share_of_bulk_reads(tmp_path: Path) -
 
             return gather(run)
 
-        rig.admin.services.gather = counted
+        rig.admin.services.search = counted
         await rig.create()
         await rig.run(lambda m: fill(m, ORDERS, 1200))
         before = pace._ended_s
@@ -335,8 +337,8 @@ def fill(manager: QueueManager, queue: str, count: int) -> None:
 def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         begun: list[Resume] = []
-        gather = rig.admin.services.gather
-        rig.admin.services.gather = lambda task: Outside(begun.append)
+        gather = rig.admin.services.search
+        rig.admin.services.search = lambda task: Outside(begun.append)
         await rig.create()
         await rig.run(lambda m: fill(m, ORDERS, 200))
         bob = await rig.user("bob")
@@ -359,7 +361,7 @@ def test_a_user_has_a_few_searches_at_a_time(tmp_path: Path) -> None:
             assert "4 searches in progress" in reply.json["error"]["cause"]
             assert "scans_per_user" in reply.json["error"]["remedy"]
         assert len((await rig.get(at() + "/messages", token=bob)).json["messages"]) == 100
-        rig.admin.services.gather = gather
+        rig.admin.services.search = gather
         assert await rig.labels(where="label = 7") == ["7"]  # another user
         for resume in begun:
             resume([None] * 150, None)
@@ -392,6 +394,79 @@ def test_messages_are_found_in_all_queues_one_may_read(tmp_path: Path) -> None:
             query = {"after": page["next"]}
         assert every == ["a", "b", "a", "b"]
         assert (await rig.get("/api/v1/messages")).status == 400
+
+    with_api(tmp_path, work)
+
+
+SEARCHES = (
+    'label = "17"',  # of headers
+    "priority = 5",  # of rows
+    'priority = 5 and label = "17"',
+    'label = "17" or priority = 5',
+    'label ~ "1" and body_text = "red"',
+    "not priority = 3",
+)
+
+
+@pytest.mark.parametrize("where", SEARCHES)
+def test_a_search_makes_json_of_no_more_messages_than_it_has_to(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that rows or headers rule out are compared without it."""
+    made, fetched = list[str](), list[int]()
+    whole, fetch = scanning.message_json, MessagesFacade.fetch_together
+
+    def counted(*args: Any) -> MessageJson:
+        made.append("")
+        return whole(*args)
+
+    def counted_fetch(facade: MessagesFacade, numbers: list[int]) -> None:
+        fetched.extend(numbers)
+        fetch(facade, numbers)
+
+    monkeypatch.setattr(scanning, "message_json", counted)
+    monkeypatch.setattr(MessagesFacade, "fetch_together", counted_fetch)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.run(lambda m: fill(m, ORDERS, 60))
+        await rig.send(label="17", priority=5, body_text="red")
+        made.clear()
+        found = (await rig.get(at() + "/messages", where=where)).json
+        assert found["scanned"] == 61
+        assert "red" in [one["body_text"] for one in found["messages"]]
+        if where.startswith("label ~"):
+            assert len(made) == 16  # labels with a 1
+        else:
+            assert len(made) == len(found["messages"])
+        assert len(fetched) == (1 if "priority" in where and " or " not in where else 61)
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_long_search_is_answered_with_how_far_it_is(
+    everywhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "SEARCH_S", 0.0)
+    monkeypatch.setattr(scanning, "STEP_MESSAGES", 20)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT)
+        await rig.run(lambda m: fill(m, ORDERS, 200))
+        path = "/api/v1/messages" if everywhere else at() + "/messages"
+        pages, query = [], dict[str, Any]()
+        while True:
+            pages.append((await rig.get(path, where='label = "190"', **query)).json)
+            if pages[-1]["next"] is None:
+                break
+            query = {"after": pages[-1]["next"]}
+        assert sum(page["scanned"] for page in pages) == 200
+        assert len(pages) >= 4
+        assert [one["label"] for page in pages for one in page["messages"]] == ["190"]
+        plain = (await rig.get(at() + "/messages", limit=200)).json
+        assert len(plain["messages"]) == 200  # a page without a filter is not cut
 
     with_api(tmp_path, work)
 
@@ -440,6 +515,29 @@ def test_a_message_is_explained(tmp_path: Path) -> None:
         bob = await rig.user("bob")
         assert (await rig.get(path, token=bob)).json["places"] == []
         assert (await rig.get("/api/v1/messages/7/explain")).status == 400
+        another = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b11%5C1"
+        strange = (await rig.get(f"/api/v1/messages/{another}/explain")).json
+        assert "Another queue manager sent it" in strange["answer"]
+
+    with_api(tmp_path, work)
+
+
+def test_a_message_in_an_outgoing_queue_has_the_reason(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        name = r"DIRECT=OS:winhost\private$\orders"
+        identifier = await rig.send(name, delivery="recoverable")
+        path = f"/api/v1/messages/{quote(identifier, safe='')}/explain"
+        there = (await rig.get(path)).json
+        assert there["places"][0]["reason"] == "it is on its way"
+        queue = find_queue(rig.desk.driver.manager, name)
+        assert queue.outgoing is not None
+        queue.outgoing.last_error = "winhost cannot be resolved"
+        there = (await rig.get(path)).json
+        reason = "it cannot connect: winhost cannot be resolved"
+        assert there["answer"] == f"waiting in {name}: {reason}"
+        await rig.post(at(name) + "/pause")
+        there = (await rig.get(path)).json
+        assert there["places"][0]["reason"] == f"it is paused: posthouse queue resume '{name}'"
 
     with_api(tmp_path, work)
 
@@ -535,3 +633,47 @@ def test_a_receive_nobody_waits_for_takes_nothing(tmp_path: Path) -> None:
         assert await rig.labels() == ["kept"]
 
     with_api(tmp_path, work)
+
+
+def test_a_damaged_message_in_the_middle_does_not_cost_those_before_it(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for number in range(4):
+            await rig.send(label=f"{number}", body_text=f"BODY-{number}", delivery="recoverable")
+        damage(tmp_path / "store", b"BODY-1")
+        first = await rig.post(f"{at()}/receive", {"count": 4})
+        assert first.status == 200, first
+        assert [one["label"] for one in first.json["messages"]] == ["0"]
+        rest = await rig.post(f"{at()}/receive", {"count": 4})
+        assert [one["label"] for one in rest.json["messages"]] == ["2", "3"]
+        assert (await rig.get(at())).json["messages"] == 1  # set aside, and counted
+
+    with_api(tmp_path, work)
+
+
+def test_a_damaged_message_in_front_is_the_answer(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        for number in range(2):
+            await rig.send(label=f"{number}", body_text=f"BODY-{number}", delivery="recoverable")
+        damage(tmp_path / "store", b"BODY-0")
+        refused = await rig.post(f"{at()}/receive", {"count": 2})
+        assert refused.json["error"]["name"] == "MQ_ERROR_MESSAGE_STORAGE_FAILED"
+        rest = await rig.post(f"{at()}/receive", {"count": 2})
+        assert [one["label"] for one in rest.json["messages"]] == ["1"]
+
+    with_api(tmp_path, work)
+
+
+def damage(folder: Path, text: bytes) -> None:
+    """Changes a byte of a body on the disk."""
+    wide = text.decode().encode("utf-16-le")
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        for shape in (text, wide):
+            if (place := data.find(shape)) >= 0:
+                with path.open("r+b") as file:
+                    file.seek(place)
+                    file.write(b"?")
+                return
+    raise AssertionError(f"{text!r} is nowhere")

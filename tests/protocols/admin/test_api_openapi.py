@@ -28,7 +28,10 @@ def schemas(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_no_object_is_free_form() -> None:
-    found = list(schemas(DOCUMENT))
+    """But for an entry of the audit log, which has fields of whatever call it is about."""
+    entry = DOCUMENT["components"]["schemas"]["AuditEntryJson"]["properties"]
+    free = [entry["object"], entry["result"]]
+    found = [schema for schema in schemas(DOCUMENT) if not any(schema is one for one in free)]
     assert len(found) > 30
     for schema in found:
         assert schema["additionalProperties"] is False, schema

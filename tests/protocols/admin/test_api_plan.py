@@ -275,6 +275,21 @@ def test_without_numpy_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         assert reply.status == 501
         assert "pip install 'posthouse[spark]'" in reply.json["error"]["remedy"]
 
-    monkeypatch.setitem(sys.modules, "posthouse.store.bulk_rows", None)
+    monkeypatch.delitem(sys.modules, "posthouse.store.bulk_rows", raising=False)
+    monkeypatch.delattr("posthouse.store.bulk_rows", raising=False)
+    monkeypatch.setitem(sys.modules, "numpy", None)
     monkeypatch.delattr("posthouse.store.bulk_rows", raising=False)
     with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ModuleNotFoundError("No module", name="pyarrow"), "has no pyarrow"),
+        (ModuleNotFoundError("No module", name="numpy.core"), "has no numpy"),
+        (ModuleNotFoundError("No module named 'six'", name="six"), "No module named 'six'"),
+        (ImportError("libarrow.so.21: cannot open", name="pyarrow.lib"), "libarrow.so.21"),
+    ],
+)
+def test_why_arrow_cannot_be_used_is_the_real_reason(error: ImportError, cause: str) -> None:
+    assert cause in str(handlers_plan.not_loaded(error))

@@ -40,7 +40,7 @@ def test_messages_are_offered_listed_and_forgotten(tmp_path: Path) -> None:
         assert (await offer(rig, epoch, 8, 9)).json["known"] == 1
         page = (await rig.get(f"{PULLS}/1/messages", limit=2)).json
         digest = f"{message_digest(packet(b'0007', 7), 0):016x}"
-        assert page["messages"][0] == {"lookup_id": 7, "digest": digest}
+        assert page["messages"][0] == {"lookup_id": 7, "digest": digest, "copied": False}
         assert page["next"] == 8
         rest = (await rig.get(f"{PULLS}/1/messages", after=8)).json
         assert ([one["lookup_id"] for one in rest["messages"]], rest["next"]) == ([9], None)

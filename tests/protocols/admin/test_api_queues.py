@@ -13,8 +13,8 @@ from posthouse.model.properties import QueueAccessType
 from posthouse.model.roles import Role
 from posthouse.security.access import Caller
 from posthouse.security.sids import ADMINISTRATORS
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 FAR = r"DIRECT=OS:BETA\private$\far"
@@ -219,7 +219,7 @@ def test_sequences_are_shown_and_reset(tmp_path: Path) -> None:
 
         async def take(host: str, number: int, body: bytes = b"real") -> None:
             one = packet(number, body)
-            peer, looks = Peer(source, host), [glance(one)]
+            peer, looks = Peer(source, host), [summarize(one)]
             await rig.desk.run(lambda m: m.transfer.receive_packets(peer, [one], looks))
 
         await take("192.0.2.7", 1)

@@ -8,9 +8,11 @@ from typing import Any
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines.claims import ClaimRange
 from posthouse.engine.queues.queue import Queue
+from posthouse.engine.settings import EngineSettings, QueueManagerSettings
 from posthouse.model.errors import MachineQuotaExceeded
 from posthouse.model.group_names import GroupMode
-from tests.protocols.admin.api_rig import ORDERS, ApiRig, with_api
+from posthouse.runtime.home import real_clock
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 
 
 def test_readiness_follows_flow_control_and_gives_the_reason_to_who_has_a_token(
@@ -130,3 +132,59 @@ def fail_to_connect(manager: QueueManager) -> None:
     (queue,) = manager.queues.outgoing_queues()
     assert queue.outgoing is not None
     queue.outgoing.last_error = "far cannot be resolved"
+
+
+async def problems(rig: ApiRig) -> list[str]:
+    return list((await rig.get("/api/v1/status")).json["problems"])
+
+
+def test_queues_that_nothing_reads_are_named(tmp_path: Path) -> None:
+    now = list(real_clock())
+
+    async def work(rig: ApiRig) -> None:
+        await rig.post("/api/v1/queues", {"path": ORDERS, "journal": True})
+        for _ in range(2):
+            await rig.send()
+        await rig.post(f"{at()}/receive", {})  # into the journal, which does not count
+        now[1] += 86_399
+        assert await problems(rig) == []
+        now[1] += 1
+        (line,) = await problems(rig)
+        assert "private$\\orders: the oldest message is 24 hours old" in line
+        await rig.post(f"{at()}/receive", {})
+        assert await problems(rig) == []
+
+    with_api(tmp_path, work, clock=lambda: (now[0], now[1]))
+
+
+def test_the_limit_of_age_is_a_setting(tmp_path: Path) -> None:
+    now = list(real_clock())
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send()
+        now[1] += 10**8
+        assert await problems(rig) == []
+
+    settings = EngineSettings("ALPHA", queue_manager=QueueManagerSettings(oldest_age_s=0))
+    with_api(tmp_path, work, engine=settings, clock=lambda: (now[0], now[1]))
+
+
+def test_jobs_that_failed_are_named(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.post("/api/v1/job-queues", {"name": "REPORTS", "users": ["SUPERVISOR"]})
+        made = await rig.post("/api/v1/job-queues/REPORTS/jobs", {"file": "eA=="})
+        assert made.status == 201, made
+        assert await problems(rig) == []
+
+        def fail(manager: QueueManager) -> None:
+            (queue_id,) = manager.jobs.queue_ids()
+            (job,) = manager.jobs.queue(queue_id).jobs()
+            job.entry.failure = "exit code 3"
+
+        await rig.run(fail)
+        assert await problems(rig) == [
+            "REPORTS: 1 job failed: exit code 3. posthouse job list REPORTS"
+        ]
+
+    with_api(tmp_path, work)

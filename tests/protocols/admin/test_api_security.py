@@ -225,7 +225,7 @@ def test_each_route_needs_its_role_and_a_token(
                 reply = await rig.ask(
                     route.method, path_of(route), body, token=rig.tokens[role.value]
                 )
-                lacking = reply.status == 403 and "token of role" in reply.text
+                lacking = reply.status == 403 and "this needs the role" in reply.text
                 if not role.includes(route.role):
                     assert lacking, (route.name, role, reply)
                 else:

@@ -428,7 +428,7 @@ def test_without_pyarrow_the_remedy_is_named(
         name = "posthouse.protocols.arrow.stage_rows"
         monkeypatch.delitem(sys.modules, name, raising=False)
         monkeypatch.delattr("posthouse.protocols.arrow.stage_rows", raising=False)
-        monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
         refused = await put(rig, data)
         assert refused.status == 501
         assert "posthouse[spark]" in refused.json["error"]["remedy"]

@@ -25,8 +25,8 @@ from posthouse.protocols.arrow.record_batches import Gatherer
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.security.sids import ADMINISTRATORS, make_sid
 from posthouse.store.bulk import Pinned, Records
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.protocols.admin.arrow_rows import (
     ALL,
     QUEUE,
@@ -109,7 +109,7 @@ def broken(draw: st.DrawFn) -> list[bytes]:
 
 def is_let_in(packet: bytes) -> bool:
     try:
-        glance(packet)
+        summarize(packet)
     except RemoteProtocolError:
         return False
     return True

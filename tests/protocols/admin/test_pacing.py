@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from posthouse.protocols.handlers.request_steps import Outside
 from posthouse.protocols.http.background_work import in_the_background
-from posthouse.protocols.pacing import REST_MAX_S, WEIGHT, Busy, Pace
+from posthouse.protocols.pacing import GIVES_WAY, REST_MAX_S, WEIGHT, Busy, Pace
 
 
 def test_a_read_does_not_rest_while_nobody_else_works() -> None:
@@ -148,3 +148,23 @@ def test_a_step_in_the_background_that_fails_says_so() -> None:
     value, error = asyncio.run(steps())
     assert value is None
     assert isinstance(error, LookupError)
+
+
+def test_a_search_gives_way_to_clients_that_mostly_wait() -> None:
+    pace = Pace(0.1, GIVES_WAY)
+    pace.made(10.0, 10.01, Busy(0.0, 0))
+    assert pace.wait_s(10.01) == 0  # there are no others
+    pace.made(10.02, 10.03, Busy(0.0001, 1))
+    assert pace.wait_s(10.03) == pytest.approx(0.09)
+
+
+def test_what_a_search_does_on_the_loop_is_its_work() -> None:
+    pace = Pace(0.1, GIVES_WAY)
+    pace.made(9.99, 10.0, Busy(0.0, 0))
+    pace.looked(0.02)
+    pace.made(10.03, 10.04, Busy(0.021, 2))
+    assert pace.wait_s(10.04) == pytest.approx(0.27)
+    assert pace.wait_s(10.31) == pytest.approx(0)
+    pace.looked(0.02)
+    pace.made(11.0, 11.01, Busy(0.041, 3))  # nobody else
+    assert pace.wait_s(11.01) == 0

@@ -71,7 +71,7 @@ def is_refused(answer: Any, error: type[QueueError]) -> bool:
 def test_welcome_names_the_queue_manager_and_the_limits(rig: SessionRig) -> None:
     limits = SessionLimits(frame_size_max=5000, requests_max=7, waits_max=8, batch_max=9)
     welcome = rig.client(limits=limits, software="posthouse 1.2").welcome
-    assert (welcome.version, welcome.software, welcome.name) == (1, "posthouse 1.2", "ALPHA")
+    assert (welcome.version, welcome.software, welcome.name) == (2, "posthouse 1.2", "ALPHA")
     assert welcome.guid == rig.manager.machine.identifier
     assert (welcome.frame_size_max, welcome.requests_max) == (5000, 7)
     assert (welcome.waits_max, welcome.batch_max, welcome.unanswered_max) == (8, 9, 64)

@@ -630,8 +630,8 @@ class HastyDesk(TurnDesk):
     def settle(self) -> None:
         while self.turning or self.driver.waiting_answers:
             self.append()
-            while self.driver._outbox:
-                _, release, value = self.driver._outbox.popleft()
+            while self.driver.outbox:
+                _, release, value = self.driver.outbox.popleft()
                 release(value)
 
 

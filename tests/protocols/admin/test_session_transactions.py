@@ -13,6 +13,7 @@ from posthouse.model.errors import (
     TransactionEnlist,
     TransactionSequence,
 )
+from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.runtime.driver import Answer
 from posthouse.security.access import Caller
 from posthouse.security.enlistment import EnlistmentToken, pack_token
@@ -261,3 +262,76 @@ def test_anybody_may_give_up_his_part(rig: SessionRig) -> None:
     begun = work(client, token)
     client.done(payloads.Abort(begun.transaction))
     assert called(rig, Verb.PREPARE, b"t" * 16) is Reply.ABORTED
+
+
+# -- in one request, and before the answer to BEGIN
+
+
+def ledger(rig: SessionRig) -> list[bytes]:
+    return rig.bodies(LEDGER)
+
+
+def test_a_send_can_be_a_transaction_of_its_own(rig: SessionRig, client: Client) -> None:
+    queue = client.open(LEDGER)
+    batch = packets(b"debit", b"credit", to="ledger", transactional=True)
+    first = client.send(queue, batch, tx=payloads.OWN_TRANSACTION, request_id=7)
+    again = client.send(queue, batch, tx=payloads.OWN_TRANSACTION, request_id=7)
+    assert first == again
+    assert len(set(first)) == 2
+    assert ledger(rig) == [b"debit", b"credit"]
+    assert rig.manager.transactions.all_open() == []
+
+
+def test_one_that_is_asked_again_with_another_number_of_messages_is_refused(
+    client: Client,
+) -> None:
+    queue, own = client.open(LEDGER), payloads.OWN_TRANSACTION
+    client.send(queue, packets(b"a", to="ledger", transactional=True), tx=own, request_id=7)
+    two = packets(b"a", b"b", to="ledger", transactional=True)
+    assert is_refused(client.send(queue, two, tx=own, request_id=7), InvalidParameter)
+
+
+def test_one_that_is_refused_leaves_nothing(rig: SessionRig, client: Client) -> None:
+    queue = client.open(LEDGER)
+    good, bad = packets(b"a", to="ledger", transactional=True), packets(b"b", to="elsewhere")
+    answer = client.send(queue, [*good, *bad], tx=payloads.OWN_TRANSACTION, request_id=8)
+    assert isinstance(answer, payloads.Refusal)
+    assert ledger(rig) == []
+    assert rig.manager.transactions.all_open() == []
+    assert client.send(queue, good, tx=payloads.OWN_TRANSACTION, request_id=8)
+    assert ledger(rig) == [b"a"]
+
+
+def test_a_transaction_is_known_by_the_number_of_its_begin(rig: SessionRig, client: Client) -> None:
+    queue = client.open(LEDGER)
+    batch = packets(b"paid", to="ledger", transactional=True)
+    early = payloads.early_handle(client.put(payloads.Begin()))
+    client.put_send(queue, batch, tx=early)
+    client.done(payloads.Commit(early))
+    assert ledger(rig) == [b"paid"]
+    assert is_refused(client.send(queue, batch, tx=early), TransactionSequence)
+
+
+def test_both_handles_of_a_transaction_end_with_it(rig: SessionRig, client: Client) -> None:
+    request = client.put(payloads.Begin())
+    begun = client.answer(request)
+    client.done(payloads.Abort(begun.transaction))
+    early = payloads.early_handle(request)
+    assert is_refused(client.ask(payloads.Commit(early), payloads.Refusal), TransactionSequence)
+    other = client.answer(client.put(payloads.Begin()))
+    client.done(payloads.Commit(other.transaction))
+
+
+def test_two_handles_count_as_one_transaction(rig: SessionRig) -> None:
+    client = rig.client(limits=SessionLimits(handles_max=2))
+    first, _ = client.begin(), client.begin()
+    client.refused(payloads.Begin())
+    client.done(payloads.Abort(first))
+    client.begin()
+    client.refused(payloads.Begin())
+
+
+@pytest.mark.parametrize("request_number", [0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+def test_large_numbers_of_requests_have_no_early_handle(request_number: int) -> None:
+    assert payloads.early_handle(request_number) == 0
+    assert payloads.early_handle(0x7FFFFFFE) != payloads.OWN_TRANSACTION

@@ -36,8 +36,8 @@ from posthouse.protocols.arrow import stage_rows
 from posthouse.protocols.arrow.stage_columns import check_schema
 from posthouse.protocols.handlers.message_json import format_name
 from posthouse.protocols.handlers.refusals import BadRequest, BadRow
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.protocols.admin.stage_tables import (
     AWAY,
     BOOKS,
@@ -169,7 +169,7 @@ def check_record(run: StagedRun, record: Any, sent: dict[str, Any]) -> int:
     assert kind == 1
     message, target = expected(sent, 7 * number)
     assert (target.queue, packet) == (run.queue, serialize(message))
-    seen, arrival = glance(packet), unpack_arrival(head + packet)
+    seen, arrival = summarize(packet), unpack_arrival(head + packet)
     expires = NEVER
     if seen.time_to_be_received != INFINITE:
         expires = min(MAKER.utc + seen.time_to_be_received, NEVER)
@@ -186,7 +186,7 @@ def check_record(run: StagedRun, record: Any, sent: dict[str, Any]) -> int:
 
 def bodies_of(run: StagedRun) -> list[bytes]:
     packets = [record[3] for record in run.records]
-    return [p[(s := glance(p)).body_at : s.body_at + s.body_size] for p in packets]
+    return [p[(s := summarize(p)).body_at : s.body_at + s.body_size] for p in packets]
 
 
 def test_rows_of_one_queue_and_priority_keep_their_order() -> None:
@@ -251,7 +251,7 @@ def test_bodies_may_be_texts_and_large(kind: pa.DataType) -> None:
     wanted = [v.encode() if isinstance(v, str) else v for v in values]
     (run,) = made(batch)
     packets = [record[3] for record in run.records]
-    assert [p[(s := glance(p)).body_at : s.body_at + s.body_size] for p in packets] == wanted
+    assert [p[(s := summarize(p)).body_at : s.body_at + s.body_size] for p in packets] == wanted
 
 
 def test_identifiers_that_rows_bring_are_kept() -> None:
@@ -262,7 +262,7 @@ def test_identifiers_that_rows_bring_are_kept() -> None:
         {"body": b"c", "id": ""},
     ]
     (run,) = made(table(rows))
-    seen = [glance(record[3]) for record in run.records]
+    seen = [summarize(record[3]) for record in run.records]
     assert seen[0].ordinal == 5
     assert str(MessageId(seen[0].source_guid, 5)) == f"{guid}\\5"
     assert [one.ordinal for one in seen[1:]] == [7 * 1001, 7 * 1002]

@@ -23,8 +23,8 @@ from posthouse.model.message_classes import NACK_REACH_QUEUE_TIMEOUT
 from posthouse.protocols.binary.protocol import BinaryProtocol
 from posthouse.sim.routed import RoutedTrial
 from posthouse.sim.trial import Failed
-from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import HOP_COUNT_MAX
+from posthouse.wire.packet.packet_fields import PacketSummary
 from posthouse.wire.packet.patch import patch
 from tests.conftest import Dose
 
@@ -107,7 +107,7 @@ def raise_no_hop_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def count_hops_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages end before they have made all the hops that they may."""
 
-    def patched(packet: bytes, *, hop_count: int, seen: Glance) -> bytes:
+    def patched(packet: bytes, *, hop_count: int, seen: PacketSummary) -> bytes:
         return patch(packet, hop_count=min(2 * hop_count, HOP_COUNT_MAX), seen=seen)
 
     monkeypatch.setattr(forwarding, "patch", patched)

@@ -493,3 +493,20 @@ async def test_a_disk_that_fails_ends_everything_and_acknowledges_nothing() -> N
         await until(lambda: not beta.node.open)
         assert alpha.outgoing(name).state.count == 1
         assert mistakes == []
+
+
+@on_loop
+async def test_a_session_that_leaves_while_it_waits_for_memory_is_noticed() -> None:
+    memory = MemoryAccount(limit=6 * MIB)
+    async with serving("BETA", memory=memory) as beta:
+        hog, stranger = await Stranger.connect(beta), await Stranger.connect(beta)
+        await hog.open()
+        hog.writer.write(half_a_packet())
+        await until(lambda: memory.short)
+        await stranger.open(bytes(15) + b"2")
+        stranger.writer.write(half_a_packet()[:50_000])
+        await until(lambda: any(holder.waiting for holder in memory._holders))
+        assert len(beta.node.open) == 2
+        stranger.close()
+        await until(lambda: len(beta.node.open) == 1)
+        hog.close()

@@ -9,7 +9,7 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
 from posthouse.model.message_classes import ACK_RECEIVE, NORMAL
 from posthouse.protocols.binary.packet_scan import look_at
-from posthouse.wire.packet.glance import RECOVERABLE, Glance, glance
+from posthouse.wire.packet.packet_fields import RECOVERABLE, PacketSummary, summarize
 from tests.protocols.binary.session_rig import user_message
 
 ordinals = st.integers(1, 0xFFFFFFFF)
@@ -40,11 +40,11 @@ def bent(draw: st.DrawFn) -> bytes:
     return bytes(packet)
 
 
-def one_by_one(packets: list[bytes]) -> tuple[list[Glance], bool]:
-    seen: list[Glance] = []
+def one_by_one(packets: list[bytes]) -> tuple[list[PacketSummary], bool]:
+    seen: list[PacketSummary] = []
     for packet in packets:
         try:
-            look = glance(packet)
+            look = summarize(packet)
         except RemoteProtocolError:
             return seen, True
         if look.user_flags & 1 << 25:

@@ -64,7 +64,7 @@ class World:
             self.sender.session.attach(number)
 
     def _outgoing(self, machine: Machine) -> list[int]:
-        return [queue.number for queue in machine.manager.ledger.registry.outgoing_queues()]
+        return [queue.number for queue in machine.manager.queues.collection.outgoing_queues()]
 
     # -- steps
 
@@ -142,7 +142,7 @@ class World:
         raise AssertionError(f"still there: {self.left()}")
 
     def left(self) -> int:
-        queues = self.alpha.manager.ledger.registry.outgoing_queues()
+        queues = self.alpha.manager.queues.collection.outgoing_queues()
         return sum(queue.state.count for queue in queues)
 
 

@@ -9,10 +9,10 @@ from posthouse.protocols.binary import close_reasons as breaches
 from posthouse.protocols.binary.session import Role, SessionState
 from posthouse.wire.binary.internal import session_ack
 from posthouse.wire.binary.order_acks import OrderAck, Origin, order_ack, order_queue_at
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from tests.engine.letters import JOURNAL
 from tests.engine.rig import START_UTC
 from tests.protocols.binary.session_rig import (
@@ -600,7 +600,7 @@ def test_acknowledgments_say_what_was_sent_and_travel_alone(end: SendingEnd) -> 
     end.attach(number)
     packets = end.user_messages()
     assert len(packets) == 2
-    assert not any(glance(packet).base_flags & 0x10 for packet in packets)
+    assert not any(summarize(packet).base_flags & 0x10 for packet in packets)
     end.wait(1_000)
     assert end.acks() == [SessionHeader(1, 0, 0, 2, 1, 64)]
     queue = end.machine.manager.ledger.queues[number]

@@ -25,8 +25,8 @@ from posthouse.wire.binary.order_acks import (
     read_order_ack,
 )
 from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize
 from tests.protocols.binary.memory_net import Cable, Machine, Net
 
 ORDERS = r".\private$\orders"
@@ -99,7 +99,7 @@ def order_acks_on(cable: Cable) -> list[int]:
     """The numbers that order acknowledgments on a session name."""
     packets = PacketSplitter().feed(b"".join(cable.sent))
     found = [one for one in packets if packet_kind(one) is PacketKind.ORDER_ACK]
-    return [read_order_ack(one, glance(one)).sequence_number for one in found]
+    return [read_order_ack(one, summarize(one)).sequence_number for one in found]
 
 
 def order_queue(number: int) -> str:
@@ -139,7 +139,9 @@ def test_what_an_older_version_owed_them_waits_without_a_link(
         origin = Origin(beta.manager.machine.identifier, each, 1_700_000_000)
         packet = order_ack(OrderAck.of(5, 1), order_queue_of(guid(each)), origin)
         beta.call(
-            lambda m, each=each, packet=packet: m.ledger.acks.send(guid(each), "", packet, "", None)
+            lambda m, each=each, packet=packet: m.transfer.acks.send(
+                guid(each), "", packet, "", None
+            )
         )
     net.advance(60_000)
     assert owed_queues(beta) == [*map(order_queue, range(1, 5))]

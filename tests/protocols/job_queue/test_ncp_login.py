@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from posthouse.client.ncp.calls import NcpCalls
 from posthouse.model.bindery import NWOT_USER, SUPERVISOR
+from posthouse.model.roles import Role
 from posthouse.protocols.ncp.settings import NcpSettings
 from posthouse.security.accounts import Door
 from posthouse.security.netware_hash import keyed_answer, password_hash
@@ -169,3 +170,19 @@ def test_a_password_is_verified_without_a_login(rig: NcpRig) -> None:
 def test_passwords_have_no_lower_case(rig: NcpRig) -> None:
     rig.user("ALICE")
     rig.logged_in("alice", password=PASSWORD.lower())
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_below_operate_cannot_log_in(rig: NcpRig, role: Role) -> None:
+    rig.user("ALICE")
+    accounts = rig.manager.accounts
+    limited = replace(accounts.find("alice"), role=role)
+    rig.run(lambda manager: manager.accounts.replace(limited))
+    client = rig.client()
+    if role.includes(Role.OPERATE):
+        client.login("ALICE", password=PASSWORD)
+        answered(client, key_of(client))
+    else:
+        refused(0xDC, client.login, "ALICE", password=PASSWORD)
+        refused(0xDC, answered, client, key_of(client))
+        assert line_of(client).station.object_id == 0

@@ -591,3 +591,23 @@ def test_idle_connections_end_by_the_clock() -> None:
             assert made.node.protocol.figures.refused == {"idle": 1}
 
     run(work)
+
+
+def test_a_client_that_leaves_while_it_waits_for_memory_is_noticed() -> None:
+    async def work() -> None:
+        patient = NcpSettings(unfinished_ms=3_600_000)
+        async with house(patient, limit=1 << 20) as made:
+            loop, memory = asyncio.get_running_loop(), made.node.memory
+            client, _ = await connection(made)
+            await loop.sock_sendall(client, CREATE)
+            await loop.sock_recv(client, 16)
+            hog = memory.open("192.0.2.1", lambda reason: None, lambda: None)
+            hog.take(RECEIVE, memory.limit - 80_000)
+            await loop.sock_sendall(client, LONG + bytes(10_000))
+            await until(lambda: any(holder.waiting for holder in memory._holders))
+            client.close()
+            await until(lambda: not made.node.open)
+            hog.leave()
+            assert memory.held == 0
+
+    run(work)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from posthouse.engine.accounts.logins import Logins
 from posthouse.model.names import parse_format_name
-from posthouse.protocols.management.protocol import Management
+from posthouse.protocols.management.protocol import Management, RemoteAct
 from posthouse.protocols.management.stubs import (
     MACHINE,
     METHODS,
@@ -60,12 +61,19 @@ class ManagedRig(SessionRig):
         self.desk = TurnDesk(self.driver)
         self.tidied = 0
         logins = Logins(self.manager.accounts, lambda: self.clock.now_ms)
-        self.management = Management(self.desk, logins, Level.PRIVACY, "9.9", self._tidy)
+        self.acts: list[RemoteAct] = []
+        self.management = Management(
+            self.desk, logins, Level.PRIVACY, "9.9", self._tidy, self._acted
+        )
         self.interface = self.management.interface
         joined = AssociationGroups(random.Random(7).randbytes).join(0, "192.0.2.7")
         assert joined is not None
         self.association = joined
         self.root = self.user("root", groups=(ADMINISTRATORS,))
+
+    def _acted(self, act: RemoteAct, then: Callable[[], None]) -> None:
+        self.acts.append(act)
+        then()
 
     def _tidy(self) -> None:
         self.tidied += 1

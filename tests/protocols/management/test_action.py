@@ -114,3 +114,17 @@ def test_only_administrators_act(rig: ManagedRig, action: str) -> None:
     assert rig.tidied == 0
     assert rig.manager.transfer.connection_active
     assert rig.outgoing()[1].state is not OutgoingQueueState.ON_HOLD
+
+
+def test_acts_are_told_for_the_audit_log(rig: ManagedRig) -> None:
+    """Who, from where, what and what came of it; refused ones too."""
+    rig.commit_sends("a")
+    rig.act(queue_object(FAR), "PAUSE")
+    rig.act(MACHINE, "TIDY", by=rig.user("alice"))
+    rig.act(MACHINE, "X" * 5000)
+    first, second, third = rig.acts
+    assert (first.user, first.action, first.error) == ("root", "PAUSE", None)
+    assert first.address
+    assert (second.user, second.action) == ("alice", "TIDY")
+    assert second.error is not None
+    assert len(third.action) <= 40

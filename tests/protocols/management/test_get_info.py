@@ -24,8 +24,8 @@ from posthouse.protocols.management.stubs import MACHINE, Asked, ManagedObject, 
 from posthouse.protocols.queue_format import QueueFormat
 from posthouse.rpc.propvariant import NULL, Variant
 from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
-from posthouse.wire.packet.glance import glance_all
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.engine.letters import FAR, FAR_GUID
 from tests.engine.rig import MOVE, RECEIVE, START_UTC
 from tests.engine.sessions import sequence_of
@@ -318,7 +318,7 @@ def arrived(rig: ManagedRig) -> None:
             transaction_sequence_number=1,
         )
     )
-    peer, looks = Peer(FAR_GUID, "192.0.2.7"), glance_all([packet])
+    peer, looks = Peer(FAR_GUID, "192.0.2.7"), summarize_all([packet])
     rig.run(lambda m: m.transfer.receive_packets(peer, [packet], looks))
 
 

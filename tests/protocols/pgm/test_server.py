@@ -69,7 +69,7 @@ class House(LoopServer):
         numbers = [number for _, number in queue.state.order.forward()]
 
         def run(manager: QueueManager) -> None:
-            manager.ledger.reading.fetch_many(numbers)
+            manager.messages.reading.fetch_many(numbers)
             packets = manager.messages.packets_read()
             found.extend(deserialize(packets[number]).body for number in numbers)
 

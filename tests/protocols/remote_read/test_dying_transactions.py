@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import MOVE_ACCESS, PEEK_CURRENT, RECEIVE_ACCESS, Want
 from posthouse.model.errors import QueueError

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from posthouse.model.errors import ERROR_CODES, STATUS_CODES, QueueError
 from posthouse.model.guids import format_guid
 from posthouse.model.names import DirectName, parse_name
 from posthouse.model.properties import QueueManagerState
+from posthouse.model.roles import Role
 from posthouse.protocols.queue_format import QueueFormat, queue_format_of
 from posthouse.protocols.remote_read.receiving import result_of
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
@@ -15,7 +17,7 @@ from posthouse.protocols.remote_read.stubs import Opnum
 from posthouse.rpc import statuses
 from posthouse.rpc.ndr import NULL_HANDLE, BadStub
 from posthouse.rpc.security import Level
-from posthouse.security.rights import PEEK_MESSAGE, RECEIVE_MESSAGE
+from posthouse.security.rights import PEEK_MESSAGE, QUEUE_GENERIC_ALL, RECEIVE_MESSAGE
 from posthouse.security.sids import ANONYMOUS
 from tests.protocols.remote_read.rig import (
     ACCESS_DENIED,
@@ -67,6 +69,16 @@ def test_the_interface_has_fifteen_methods_and_no_opnum_1(rig):
 
 
 # -- R_OpenQueue
+
+
+@pytest.mark.parametrize("version", [(0, 0, 0), (5, 2, 3790), (10, 0, 26100), (255, 255, 65535)])
+@pytest.mark.parametrize("workgroup", [0, 1])
+def test_the_version_of_a_client_is_not_looked_at(reader, version, workgroup):
+    major, minor, build = version
+    opened = reader.opening(
+        "orders", major=major, minor=minor, build_number=build, workgroup=workgroup
+    )
+    assert opened.response.handle != NULL_HANDLE
 
 
 @pytest.mark.spec("MS-MQRR 3.1.4.2/18", "MS-MQRR 2.2.4/1", "MS-MQRR 2.2.4/3")
@@ -490,3 +502,30 @@ def test_an_answered_open_leaves_no_timer(rig, reader):
     reader.open("orders")
     assert rig.remote.calls_running.running == 0
     rig.pass_time(300_000)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_limits_what_the_access_list_gives(rig: ServerRig, role: Role) -> None:
+    """`metrics` and `look` read nothing, `read` peeks, `operate` and `administer` do all."""
+    alice = Reader(rig, rig.user("alice", role=role))
+    grant(rig, "orders", "alice", QUEUE_GENERIC_ALL)
+    may_peek, may_take = role.includes(Role.READ), role.includes(Role.OPERATE)
+    for call, may in (
+        (alice.opening("orders", PEEK_ACCESS), may_peek),
+        (alice.opening("orders", RECEIVE_ACCESS), may_take),
+        (alice.opening("orders", MOVE_ACCESS, move=True), may_take),
+    ):
+        (answer,) = call.answers
+        assert (answer != ACCESS_DENIED) is may
+
+
+@pytest.mark.parametrize("role", [Role.METRICS, Role.LOOK, Role.READ])
+def test_a_role_that_is_given_later_counts_for_open_queues(rig: ServerRig, role: Role) -> None:
+    rig.send("orders", b"1")
+    alice = Reader(rig, rig.user("alice"))
+    grant(rig, "orders", "alice", QUEUE_GENERIC_ALL)
+    handle = alice.open("orders")
+    account = rig.manager.accounts.find("alice")
+    rig.run(lambda m: m.accounts.replace(replace(account, role=role)))
+    assert alice.start(handle).result == STATUS_ACCESS_DENIED
+    assert alice.call(Opnum.PURGE_QUEUE, handle).result == STATUS_ACCESS_DENIED

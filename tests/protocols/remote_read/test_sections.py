@@ -20,8 +20,8 @@ from posthouse.protocols.remote_read.sections import (
     sections,
 )
 from posthouse.protocols.remote_read.stubs import Section
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.patch import USER_FLAGS_AT
 from posthouse.wire.packet.remote_read import TRAILERS_SIZE, Trailers, read_packet
 from tests.protocols.remote_read.packets import (
@@ -96,7 +96,7 @@ def test_a_longer_body_is_cut_to_what_was_asked_for(allowed):
     packet = packet_of(BODY, label="cut")
     first, _ = sections(packet, read_of(), NOTHING, allowed, ALL)
     kind, alloc, data = first
-    body_at = glance(packet).body_at
+    body_at = summarize(packet).body_at
     assert kind == BINARY_FIRST == 1
     assert data[body_at:] == BODY[:allowed]
     assert len(data) == body_at + allowed
@@ -112,7 +112,7 @@ def test_what_lies_behind_a_cut_body_is_the_second_section():
     first, second = sections(packet, read_of(), NOTHING, 10, ALL)
     assert second[0] == BINARY_SECOND == 2
     assert second[1] == len(second[2])
-    body_end = glance(packet).body_at + len(BODY)
+    body_end = summarize(packet).body_at + len(BODY)
     assert second[2] == full[2][body_end:]
     assert "header".encode("utf-16-le") in second[2]
     assert joined((first, second)) == full[2].replace(BODY, BODY[:10].ljust(100, b"\0"))
@@ -220,7 +220,7 @@ def test_another_destination_has_the_guid_of_the_host_it_is_read_from():
 @pytest.mark.spec("MS-MQRR 2.2.5.1/13")
 def test_no_session_header_is_in_the_packet_without_its_flag():
     data = whole(packet_of(BODY))
-    assert not glance(data).base_flags & 0x10
+    assert not summarize(data).base_flags & 0x10
     assert read_packet(data).message == packet_with_overlay(packet_of(BODY))
 
 
@@ -239,7 +239,7 @@ def test_an_srmp_message_is_whole_whatever_body_size_was_asked_for():
     found = sections(packet, read_of(), NOTHING, 0, len(compound_header(BODY)))
     ((kind, alloc, data),) = found
     assert (kind, alloc) == (FULL_PACKET, len(data))
-    assert glance(data).user_flags & OVER_HTTP
+    assert summarize(data).user_flags & OVER_HTTP
     srmp = read_packet(data).srmp
     assert srmp is not None
     assert srmp.envelope == ENVELOPE
@@ -289,7 +289,7 @@ def test_a_binary_message_never_says_that_it_came_over_http():
     packet = bytearray(packet_of(BODY))
     struct.pack_into("<I", packet, USER_FLAGS_AT, u32(packet, USER_FLAGS_AT) | OVER_HTTP)
     data = whole(bytes(packet))
-    assert not glance(data).user_flags & OVER_HTTP
+    assert not summarize(data).user_flags & OVER_HTTP
     assert deserialize(read_packet(data).message).body == BODY
     assert read_packet(data).srmp is None
 

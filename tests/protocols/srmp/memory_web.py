@@ -463,3 +463,9 @@ class Machine:
         queue = self.manager.queues.local_queue(parse_format_name(f"DIRECT=OS:{path}"))
         numbers = [number for _, number in queue.state.order.forward()]
         return [deserialize(self.store.read(number)).body for number in numbers]
+
+    def extensions(self, path: str) -> list[bytes]:
+        """The extensions of what waits there."""
+        queue = self.manager.queues.local_queue(parse_format_name(f"DIRECT=OS:{path}"))
+        numbers = [number for _, number in queue.state.order.forward()]
+        return [deserialize(self.store.read(number)).extension for number in numbers]

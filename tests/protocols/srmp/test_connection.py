@@ -320,3 +320,28 @@ def test_what_happened_is_counted(web: Web, alpha: Machine, visitor: Visitor) ->
     assert figures.requests == {"200": 1, "400": 1}
     assert figures.traffic["messages_in"] == 1
     assert figures.connections == 1
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(
+    ("fields", "extension"),
+    [
+        ([f"traceparent: {PARENT}"], b'{"traceparent":"%b"}' % PARENT.encode()),
+        (
+            [f"Traceparent: {PARENT}", "tracestate: a=1", "tracestate: b=2"],
+            b'{"traceparent":"%b","tracestate":"a=1, b=2"}' % PARENT.encode(),
+        ),
+        ([f"traceparent: {PARENT}", "tracestate: \x80"], b'{"traceparent":"%b"}' % PARENT.encode()),
+        ([f"traceparent: {PARENT}", f"traceparent: {PARENT}"], b""),
+        ([f"traceparent: {PARENT.upper()}"], b""),
+        ([], b""),
+    ],
+)
+def test_the_trace_context_of_a_request_goes_into_the_extension(
+    alpha: Machine, visitor: Visitor, fields: list[str], extension: bytes
+) -> None:
+    """Where that is empty; what is not a context is passed over."""
+    assert statuses(visitor.say(post(1, TO, *fields))) == [200]
+    assert alpha.extensions(PATH) == [extension]

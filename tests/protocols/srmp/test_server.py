@@ -17,7 +17,7 @@ import pytest
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
 from posthouse.net.connections import Connections
-from posthouse.protocols.memory import MemoryAccount
+from posthouse.protocols.memory import RECEIVE, MemoryAccount
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.tls_certificates import make_tls_files
@@ -451,3 +451,43 @@ async def test_a_proxy_that_says_no_is_a_failure_that_is_told(tmp_path: Path) ->
         (link,) = alpha.protocol.links.all()
         assert "407" in link.last_error
     await proxy.stop()
+
+
+def long_post(to: str, size: int) -> bytes:
+    """A request with a message, and spaces after its envelope."""
+    head, _, payload = post(1, to, target="/msmq/private$/q").partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Content-Length")]
+    lines.append(b"Content-Length: %d" % size)
+    return b"\r\n".join([*lines, b"", payload.ljust(size)])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_client_that_leaves_while_it_waits_for_memory(whole: bool) -> None:
+    """Half a request goes with its client. A whole one may be of a client that still reads."""
+
+    @on_loop
+    async def work() -> None:
+        memory = MemoryAccount(limit=4 << 20)
+        beta = Server("BETA", memory=memory)
+        async with serving(beta):
+            await beta.create("q")
+            request = long_post(beta.url("q"), 120_000)
+            hog = memory.open("192.0.2.1", lambda reason: None, lambda: None)
+            hog.take(RECEIVE, memory.limit - 100_000)
+            reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+            writer.write(request if whole else request[:90_000])
+            await until(lambda: any(holder.waiting for holder in memory._holders))
+            assert len(beta.node.open) == 1
+            writer.write_eof()
+            if whole:
+                await until(lambda: not beta.node.departures._watched)  # its end was noticed
+                assert len(beta.node.open) == 1
+                hog.leave()
+                assert (await reader.readline()).startswith(b"HTTP/1.1 ")  # it was read whole
+            else:
+                await until(lambda: not beta.node.open)
+                assert beta.count("q") == 0
+                hog.leave()
+            writer.close()
+
+    work()

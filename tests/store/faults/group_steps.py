@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posthouse.engine.pipelines.claims import ClaimRange
-from posthouse.engine.pipelines.group import Group
+from posthouse.engine.queues.queue import Group
 from posthouse.model.group_names import GroupMode
 from tests.engine.rig import RECEIVE
 from tests.store.faults.world import World

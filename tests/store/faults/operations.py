@@ -15,7 +15,7 @@ from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.model.errors import QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.message import (
@@ -28,8 +28,8 @@ from posthouse.model.message import (
 )
 from posthouse.model.properties import QueueProperties
 from posthouse.security.access import system_queue_descriptor
-from posthouse.wire.packet.glance import glance_all
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize_all
 from posthouse.wire.srmp.message import FOREVER, SrmpMessage, Stream
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND
 from tests.engine.web import arrival_of, stream_id
@@ -340,7 +340,9 @@ def taken_in(*contents: bytes) -> Holds:
 
     def holds(world: World) -> bool:
         packets, before = received(*contents), world.bodies("plain")
-        world.run(lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
+        world.run(
+            lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, summarize_all(packets))
+        )
         return before == world.bodies("plain") == [LATE, *contents]
 
     return holds
@@ -349,13 +351,13 @@ def taken_in(*contents: bytes) -> Holds:
 @operation("receive_packets", "one", taken_in(b"new"))
 def _receive_one(scene: Scene) -> Call:
     packets = received(b"new")
-    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, summarize_all(packets))
 
 
 @operation("receive_packets", "a run", taken_in(b"new", b"newer"))
 def _receive_run(scene: Scene) -> Call:
     packets = received(b"new", b"newer")
-    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, summarize_all(packets))
 
 
 def in_sequence() -> list[bytes]:
@@ -380,14 +382,14 @@ def in_sequence() -> list[bytes]:
 def accepted_once(world: World) -> bool:
     """The messages are there, once, also when they are sent again."""
     packets, before = in_sequence(), world.bodies("east")
-    world.run(lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets)))
+    world.run(lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, summarize_all(packets)))
     return before == world.bodies("east") == [b"east 0", b"east 1", b"1", b"2"]
 
 
 @operation("receive_packets", "in a sequence", accepted_once)
 def _receive_in_sequence(scene: Scene) -> Call:
     packets = in_sequence()
-    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, glance_all(packets))
+    return lambda m: m.transfer.receive_packets(ABROAD_PEER, packets, summarize_all(packets))
 
 
 # -- messages over HTTP

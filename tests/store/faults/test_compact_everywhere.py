@@ -74,7 +74,7 @@ def test_crashes_compactions_and_lost_checkpoints_in_any_order(dose: Dose) -> No
     seen = Counter[str]()
     for seed in range(dose(12, 800)):
         chance = Random(f"days {seed}")
-        world = World(SimDisk(seed, cold_reads=0.3)).start()
+        world = World(SimDisk(seed)).start()
         for _ in range(dose(6, 10)):
             world.disk.lose_power_at(chance.randint(1, 300))
             day = Day(world, chance)
@@ -97,7 +97,7 @@ def morning_after(world: World, chance: Random, why: str) -> World:
     found = world.disk.crash(policy, seed=chance.randrange(1000))
     check(without_conveniences(found), world.witness, f"{why}, {policy}, log only")
     files = {n: d for n, d in found.contents().items() if keeps(n, chance)}
-    disk = SimDisk(chance.randrange(1000), cold_reads=0.3, files=files)
+    disk = SimDisk(chance.randrange(1000), files=files)
     return check(disk, world.witness, f"{why}, {policy}")
 
 

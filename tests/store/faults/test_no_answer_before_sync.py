@@ -46,6 +46,9 @@ MACHINERY = {
 }
 # Calls on queues and messages that change nothing durable.
 LOOKS = {
+    "check_rights_of_now",
+    "move_reason",
+    "fetch_together",
     "addressed",
     "all",
     "books_apart",

@@ -149,7 +149,7 @@ def test_a_failure_while_a_torn_store_is_opened_changes_nothing(dose: Dose) -> N
 def test_the_nth_read_that_fails_loses_nothing(dose: Dose) -> None:
     """It costs a start, upkeep the process, a reader its answer: never what is stored."""
     seen = Counter[str]()
-    for number in numbers("read", 30, 10_000, dose):
+    for number in numbers("read", 40, 10_000, dose):
         disk = SimDisk(seed=number)
         disk.fail_at(number, "read")
         world = World(disk)

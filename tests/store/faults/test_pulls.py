@@ -159,7 +159,7 @@ def goes_on(world: World) -> None:
     known = [
         entry.lookup_id
         for pull in world.manager.pulls.all()
-        for entry in pull.entries_after(0, 100)
+        for entry, _ in pull.entries_after(0, 100)
     ]
     missing = len(known) - len(before)
     assert 0 <= missing <= RECEIVED, "an entry is there for each message, and for no other"

@@ -14,8 +14,8 @@ import pytest
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.message import INFINITE, DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.sim import SimDisk
-from posthouse.wire.packet.glance import glance_all
 from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.packet_fields import summarize_all
 from tests.conftest import Dose
 from tests.store.faults.harness import crashed, without_conveniences
 from tests.store.faults.world import World
@@ -109,7 +109,7 @@ class Arrivals:
 
 
 def take(world: World, packets: list[bytes]) -> None:
-    looks = glance_all(packets)
+    looks = summarize_all(packets)
     verdict = world.run(lambda m: m.transfer.receive_packets(PEER, packets, looks))
     assert verdict.dealt_with == len(packets)
 

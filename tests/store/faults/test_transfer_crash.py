@@ -19,8 +19,8 @@ from posthouse.model.message import (
 )
 from posthouse.sim import SimDisk
 from posthouse.wire.binary.order_acks import order_queue_of
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize, serialize
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.sequence_places import place_of
 from tests.conftest import Dose
 from tests.store.faults.harness import check, crashed
@@ -135,7 +135,7 @@ class Traffic:
 
 
 def ordinal(out: Outbound) -> int:
-    return glance(out.packet).ordinal
+    return summarize(out.packet).ordinal
 
 
 def look(world: World, told: Promises) -> None:

@@ -266,5 +266,5 @@ class World(Rig):
             number
             for number, row in core.state.table.items()
             if row.expires <= core.utc and row.lookup_id and number not in core.locks
-            if not core.groups.is_claimed(row)
+            if not self.manager.groups.is_claimed(row)
         ]

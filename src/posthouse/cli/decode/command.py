@@ -15,7 +15,7 @@ from posthouse.cli.decode.ncp import is_ncp, ncp_extent, view_ncp
 from posthouse.cli.decode.packets import View, view_packet, view_ping
 from posthouse.cli.decode.pgm import is_pgm, view_pgm
 from posthouse.cli.decode.srmp import is_srmp, srmp_extent, view_srmp
-from posthouse.cli.decode.words import words
+from posthouse.cli.decode.value_text import words
 from posthouse.cli.output import print_json, say
 from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 from posthouse.model.errors import RemoteProtocolError, Truncated

@@ -141,7 +141,7 @@ def _behind_the_body(packet: Packet) -> Iterator[Header]:
 
 def _over_http(packet: Packet) -> Iterator[Header]:
     """What a message that came over HTTP has of it."""
-    envelope, compound, offset, size = stored_parts(packet.data, packet.glance)
+    envelope, compound, offset, size = stored_parts(packet.data, packet.summary)
     text = show(envelope)
     yield Header("MS-MQRR 2.2.5.1.2.1", "SRMPEnvelopeHeader", {"envelope": text})
     fields = {"message_body_offset": offset, "message_body_size": size, "data": compound}

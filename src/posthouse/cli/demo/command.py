@@ -70,7 +70,7 @@ def demo(
     except Exception:
         complain(f"The demonstration broke off. Data and logs are in {place}.")
         raise
-    except BaseException:  # whoever stops it wants nothing of it
+    except BaseException:  # stopped by the user: keep nothing
         if home is None:
             shutil.rmtree(place, ignore_errors=True)
         raise

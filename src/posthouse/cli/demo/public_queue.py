@@ -23,7 +23,7 @@ LOOK_S: Final = 0.05
 class Named(msgspec.Struct, frozen=True):
     """What came of claims that were sent to a name."""
 
-    path: str  # empty: nobody found the queue
+    path: str  # empty: the queue was not found
     sent: int
     delivered: int  # as the sender's books have it
     received: int
@@ -39,7 +39,7 @@ def claim(alpha: QueueManagerClient, beta: QueueManagerClient, binary: str, orde
     """BETA makes a public queue; ALPHA looks for its label and sends to what it finds."""
     count = max(orders // SHARE, 1)
     beta.create_queue(CLAIMS, transactional=True, label=LABEL)
-    # On loopback nobody says of themselves where they listen.
+    # Queue managers that listen on loopback publish no address, so give it here.
     machine = {"name": beta.name, "guid": beta.guid, "addresses": [binary]}
     alpha.call("POST", "/directory", {"document": {"machines": [machine]}})
     path = _found(alpha)

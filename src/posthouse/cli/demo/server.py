@@ -1,4 +1,4 @@
-"""The queue managers of `posthouse demo`: processes of their own, killed and started at will."""
+"""The queue managers of `posthouse demo`: separate processes, killed and restarted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DemoServer:
         self._ready_file = self.home / "ready.json"
         self._errors = self.home / "stderr.txt"
         self._process: subprocess.Popen[bytes] | None = None
-        # In the home and not on the command line, so that whoever looks later need not know them.
+        # In the home and not on the command line, so that a later command finds them there.
         settings = f'[queue_manager]\nname = "{name}"\nports = "ephemeral"\n'
         shared = folder / "directory.toml"  # of both
         shared.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""What `posthouse demo` lets Spark do, in a process of its own; see `posthouse.cli.demo.pipeline`.
+"""The Spark process of `posthouse demo`; see `posthouse.cli.demo.pipeline`.
 
 Each step is a line of JSON on standard output, the last one what came of all.
 """

@@ -1,9 +1,9 @@
-"""What `posthouse demo` does (contract, section 1), as far as the parts exist.
+"""The steps of `posthouse demo` (contract, section 1).
 
 Shops send orders to ALPHA, which is killed meanwhile. The first orders go to BETA in transactions
 that both share, the others over the binary protocol; the warehouse receives them there. Orders by
-mail go to BETA over HTTP, claims to a public queue that their directory knows. Offers that nobody
-takes become dead letters. Spark reads the warehouse's journal and the dead letters, where it is
+mail go to BETA over HTTP, claims to a public queue of their directory. Offers that are not received
+become dead letters. Spark reads the warehouse's journal and the dead letters, where it is
 installed. Then both managers' books are looked at.
 """
 
@@ -42,7 +42,7 @@ DEAD_LETTERS: Final = r".\system$;deadletter"
 CUSTOMERS: Final = 97
 SALE_MAX: Final = 50  # orders in one transaction of a shop
 SALES_MIN: Final = 40  # transactions, so that there is a middle to be killed in
-BATCH: Final = 200  # orders in one transaction behind the shops
+BATCH: Final = 200  # orders in one transaction after the shops
 SHARED: Final = 2  # transactions that both managers share
 SHARED_BATCH: Final = 20  # orders in each of them
 DELIVERY_MS: Final = 60_000
@@ -369,7 +369,7 @@ def _received(beta: QueueManagerClient, queue: Queue) -> list[Message]:
     try:
         with beta.transaction() as tx:
             return queue.receive_many(BATCH, PATIENCE_S, tx=tx)
-    except IoTimeout:  # some are missing, and the report will say so
+    except IoTimeout:  # some are missing, which the report shows
         return []
 
 

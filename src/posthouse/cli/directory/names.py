@@ -1,4 +1,4 @@
-"""`posthouse directory user|alias|queue`: who signs, and what queues are called."""
+"""`posthouse directory user|alias|queue`: users with certificates, aliases, public queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands about the directory share."""
+"""Shared code of the `posthouse directory` commands."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from posthouse.cli.jobs import server as job_server
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
 from posthouse.cli.progress import bar
+from posthouse.cli.watch_option import watchable
 from posthouse.model.completion_codes import NO_Q_JOB
 from posthouse.model.errors import QmsError
 from posthouse.model.job_types import job_type_name, parse_job_type
@@ -208,6 +209,7 @@ def _send(remote: Remote, job: JobJson, source: IO[bytes], opened: str, size: in
 # -- looking
 
 
+@watchable
 @talking
 def list_jobs(remote: Remote, queue: Queue) -> None:
     """List the jobs of a queue in order.

@@ -20,6 +20,7 @@ from posthouse.cli.command import Yes, confirm, group, talking, words
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
+from posthouse.cli.watch_option import watchable
 from posthouse.model.bindery import EVERYONE
 
 STATUSES: Final = get_args(Status)
@@ -117,6 +118,7 @@ def queue_type(text: str) -> str:
     return f"{word}_queue" if word in ("job", "print", "archive") else word
 
 
+@watchable
 @talking
 def list_queues(remote: Remote) -> None:
     """List the job queues.

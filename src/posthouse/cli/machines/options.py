@@ -1,4 +1,4 @@
-"""Which machines a command asks, and as whom."""
+"""Options that select machines and the login for them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import typer
 
 from posthouse.cli.durations import duration
 from posthouse.cli.output import safe
-from posthouse.cli.remote_queue import PASSWORD_LENGTH_MAX, read_secret
+from posthouse.cli.remote_queue import PASSWORD_LENGTH_MAX, PasswordFile, read_secret
 from posthouse.client.msmq import login_of
-from posthouse.client.remote.connect import (
+from posthouse.client.remote.inventory import Inventory, read_inventory
+from posthouse.client.remote.login import (
     EPM_PORT,
     Authentication,
     Mechanism,
     RemoteLogin,
     RemotePlace,
 )
-from posthouse.client.remote.inventory import Inventory, read_inventory
 from posthouse.model.errors import InvalidParameter
 
 PORT_MAX: Final = 65_535
@@ -50,10 +50,6 @@ ScanUser = Annotated[
         help="Administrator of the machines, NAME or DOMAIN\\NAME. The password is read from "
         "standard input, or asked for on a terminal.",
     ),
-]
-PasswordFile = Annotated[
-    Path | None,
-    typer.Option("--password-file", metavar="FILE", help="File whose first line is the password."),
 ]
 EpmPort = Annotated[
     int,

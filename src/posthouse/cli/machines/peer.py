@@ -10,14 +10,16 @@ import typer
 
 from posthouse.api.types import QueueListJson, StatusJson
 from posthouse.cli.connection import Remote, path_of
+from posthouse.cli.contexts import Target
 from posthouse.cli.exit_codes import DONE, REFUSED
 from posthouse.cli.machines.options import DEFAULT_EPM_PORT, login, places_of
 from posthouse.cli.output import print_json, say
 from posthouse.client.msmq import BINARY_PORT
 from posthouse.client.remote.findings import PeerFinding
-from posthouse.client.remote.own_side import OwnSide, UnansweredQueue
+from posthouse.client.remote.local_checks import OwnSide, UnansweredQueue
 from posthouse.client.remote.peer_check import PeerCheck
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.net.control_socket import default_home
 
 
 def examine(
@@ -52,7 +54,7 @@ def examine(
 
 def own_side(home: Path | None) -> OwnSide | None:
     """The status of the queue manager here; None: none runs, which is not an error."""
-    with Remote(home, None, None, json=False) as remote:
+    with Remote(Target(home or default_home()), json=False) as remote:
         try:
             status = remote.ask(StatusJson, "GET", path_of("status"))
             queues = list(_outgoing(remote))
@@ -65,6 +67,7 @@ def own_side(home: Path | None) -> OwnSide | None:
         tuple(status.refused_names),
         status.host_change,
         tuple(queues),
+        status.domain_trouble,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
@@ -20,30 +20,6 @@ from posthouse.rpc.propvariant import Variant
 from posthouse.wire.packet.sequence import SEQUENCE_INFO
 
 MACHINE_S: Final = 30.0
-Machine = Annotated[
-    str | None,
-    typer.Option(
-        "--machine",
-        metavar="HOST",
-        help="Ask another machine, such as Windows, by management calls; HOST or HOST:PORT.",
-    ),
-]
-MachineUser = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        metavar="NAME",
-        help="With --machine: user there, NAME or DOMAIN\\NAME. The password is read from "
-        "standard input.",
-    ),
-]
-
-
-def far_machine(machine: str | None, user: str | None, password_file: Path | None) -> str:
-    """The machine that is meant; empty: the queue manager here."""
-    if machine is None and (user is not None or password_file is not None):
-        raise typer.BadParameter("--user and --password-file go with another machine's name")
-    return machine or ""
 
 
 def list_far_queues(
@@ -117,5 +93,5 @@ def _told(value: Any) -> str:
     if isinstance(value, dict):
         return f"{value['sequence'] >> 32}\\{value['sequence'] & 0xFFFFFFFF} {value['number']:,}"
     if isinstance(value, list):
-        return ", ".join([_told(one) for one in value])
+        return ", ".join(filter(None, map(_told, value)))
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
+from posthouse.api.explain import LifeJson
 from posthouse.api.types import (
     LOOKUP_ID_MAX,
     LOOKUP_IDS_MAX,
     BulkJson,
     ErrorBody,
-    ExplainJson,
+    MoveMessagesBody,
     ResendBody,
     SelectBody,
     SelectToBody,
@@ -24,7 +25,6 @@ from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.messages import files as message_files
 from posthouse.cli.messages.failures import return_messages
 from posthouse.cli.messages.output import Hex, Output, Raw
-from posthouse.cli.messages.pulled import is_here, pull_some
 from posthouse.cli.messages.selection import (
     LookupIds,
     Source,
@@ -38,11 +38,14 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.cli.receive import shown
-from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
-from posthouse.client.msmq import RemoteQueue
+from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User, is_here
 from posthouse.formats.search import content_of
 from posthouse.model.errors import MessageNotFound, QueueError
 from posthouse.model.filters import parse_filter
+from posthouse.model.message_json import MessageJson
+
+if TYPE_CHECKING:
+    from posthouse.client.msmq import RemoteQueue
 
 ROWS_SHOWN = 1000
 MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
@@ -95,7 +98,7 @@ def find(
 
     Example: posthouse message find 'header["NServiceBus.EnclosedMessageTypes"] ~ "OrderPlaced"'
     """
-    messages = found_messages(remote, None, filter, bodies=True)
+    messages = found_messages(remote, None, filter, bodies=None)
     if remote.json:
         for number, message in enumerate(messages, 1):
             print_json(as_json(message))
@@ -132,15 +135,25 @@ def show(
     Example: posthouse message show './private$/orders' 17
     """
     handler = Output(raw=raw, hexed=hexed, json=remote.json).handler(single=True)
-    handler(shown(remote, remote.queue(source).lookup(lookup_id)))
+    message = shown(remote, remote.queue(source).lookup(lookup_id))
+    if message.move_count:
+        path = path_of("queues", source, "messages", str(lookup_id))
+        message.move_reason = remote.ask(MessageJson, "GET", path).move_reason
+    handler(message)
 
 
 @talking
 def explain(
     remote: Remote,
     id: Annotated[str, typer.Argument(metavar="ID", help="Message id: GUID\\NUMBER.")],
+    peers: Annotated[
+        bool,
+        typer.Option("--peers", help="Also ask the queue managers of the setting explain_peers."),
+    ] = False,
 ) -> None:
     r"""Show where a message is, and why; for example, why it became a dead letter.
+
+    Of the last messages that left their queue it shows when, how and, where known, who received it.
 
     The exit code is 1 if it is in no queue that you may look into.
 
@@ -148,18 +161,23 @@ def explain(
     """
     parts = MESSAGE_ID.fullmatch(id)
     if parts is None:
-        raise typer.BadParameter("a message's id is a GUID, a backslash and a number")
+        raise typer.BadParameter(
+            "a message id is a GUID, a backslash and a number, as `posthouse send` prints it. For "
+            "a lookup id: posthouse message show QUEUE LOOKUPID"
+        )
     path = path_of("messages", f"{parts[1]}\\{parts[2]}", "explain")
-    found = remote.ask(ExplainJson, "GET", path)
+    found = remote.ask(LifeJson, "GET", path, query={"peers": True} if peers else None)
     if remote.json:
         print_json(found)
     else:
         _tell_places(found)
-    if not found.places:
+        for peer in found.peers:
+            say(f"{peer.name}: {peer.error or peer.answer}")
+    if not found.places and not any(peer.places for peer in found.peers):
         raise typer.Exit(REFUSED)
 
 
-def _tell_places(found: ExplainJson) -> None:
+def _tell_places(found: LifeJson) -> None:
     say(found.answer)
     if found.places:
         columns = ("queue", "lookup id", "state", "class", "arrived", "aborts", "moves")
@@ -188,6 +206,14 @@ def move(
     destination: Destination,
     where: Where = None,
     lookup_ids: LookupIds = None,
+    reason: Annotated[
+        str,
+        typer.Option(
+            "--reason",
+            metavar="TEXT",
+            help="Why; kept with the messages, for `message show` and `posthouse failures`.",
+        ),
+    ] = "",
     dry_run: DryRun = False,
     user: User = None,
     rpc_port: RpcPort = None,
@@ -203,7 +229,11 @@ def move(
     Example: posthouse message move './private$/in' './private$/in;poison' --where 'abort_count > 3'
     """
     far = Far(user, rpc_port, authentication, mechanism)
+    if far.is_meant and reason:
+        raise typer.BadParameter("--reason is for messages of this queue manager")
     if far.is_meant and is_here(destination):
+        from posthouse.cli.messages.pull import pull_some  # loads DCE/RPC
+
         pulled = pull_some(remote, far, source, destination, where, lookup_ids, dry_run=dry_run)
         _tell(remote, "move", pulled, named=bool(lookup_ids))
         return
@@ -217,7 +247,7 @@ def move(
             _tell(remote, "move", moved, named=bool(lookup_ids))
         return
     lookup_id_list = chosen(remote, source, where, lookup_ids)
-    body = SelectToBody(to=destination, dry_run=dry_run)
+    body = MoveMessagesBody(to=destination, dry_run=dry_run, reason=reason)
     _act(remote, source, "move", lookup_id_list, body, named=bool(lookup_ids))
 
 
@@ -243,6 +273,8 @@ def copy(
     """
     far = Far(user, rpc_port, authentication, mechanism)
     if far.is_meant:
+        from posthouse.cli.messages.pull import pull_some  # loads DCE/RPC
+
         pulled = pull_some(
             remote, far, source, destination, where, lookup_ids, dry_run=dry_run, keep=True
         )

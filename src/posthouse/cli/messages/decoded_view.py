@@ -1,4 +1,4 @@
-"""What is in a message, for people: the format, what headers mean, the content."""
+"""The decoded content of a message for people: format, headers, value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `receive` and `peek` hand messages over: whole, rows, JSON, raw, by a template, as files.
+"""Output of `receive` and `peek`: whole, rows, JSON, raw, by a template, as files.
 
 A handler returns when the message has left this process. A caller that takes messages ends each one
 after that, so a message that could not be written stays in its queue.

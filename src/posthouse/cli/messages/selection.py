@@ -1,4 +1,4 @@
-"""Which messages a command is about: a filter, lookup ids, or all of a queue."""
+"""Options that select messages: a filter, lookup ids, or a whole queue."""
 
 from __future__ import annotations
 
@@ -74,9 +74,12 @@ def check(where: str | None, lookup_ids: list[int] | None) -> None:
 
 
 def pages(
-    remote: Remote, source: str | None, where: str | None, *, bodies: bool
+    remote: Remote, source: str | None, where: str | None, *, bodies: bool | None
 ) -> Iterator[MessagePageJson]:
-    """The messages of a queue, or of all, page by page; `scanned` counts from the beginning."""
+    """The messages of a queue, or of all, page by page; `scanned` counts from the beginning.
+
+    `bodies` None: those that the role of the caller shows.
+    """
     path = path_of("messages") if source is None else path_of("queues", source, "messages")
     after: str | None = None
     scanned = 0
@@ -91,7 +94,7 @@ def pages(
 
 
 def found_messages(
-    remote: Remote, source: str | None, where: str | None, *, bodies: bool
+    remote: Remote, source: str | None, where: str | None, *, bodies: bool | None
 ) -> Iterator[MessageJson]:
     """The messages that `pages` gives, one by one."""
     for page in pages(remote, source, where, bodies=bodies):

@@ -1,4 +1,4 @@
-"""Messages for people and for machines."""
+"""Prints messages for people and for machines."""
 
 from __future__ import annotations
 
@@ -102,6 +102,8 @@ def show_one(message: MessageJson, *, hexed: bool = False) -> None:
             "sender": message.sender,
             "aborts": str(message.abort_count or ""),
             "moves": str(message.move_count or ""),
+            "moved because": message.move_reason or "",
+            "trace context": message.traceparent or "",
             "extension": "" if _has_headers(decoded) else (message.extension or b"").hex(" "),
             "body type": str(message.body_type or ""),
             "body": f"{message.body_size:,} bytes",

@@ -15,6 +15,7 @@ from posthouse.cli.migrate.pull import pull
 from posthouse.cli.migrate.switch import switch
 from posthouse.cli.migrate.verify import verify
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.cli.watch_option import watchable
 
 
 def register(app: typer.Typer) -> None:
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     inner.command()(forget)
 
 
+@watchable
 @talking
 def list_pulls(remote: Remote) -> None:
     """List what was pulled from queues of other machines.
@@ -41,27 +43,35 @@ def list_pulls(remote: Remote) -> None:
     rows = [
         (
             str(one.id), one.host, one.source, one.queue, f"{one.messages:,}", f"{one.bytes:,}",
-            one.last_time or "", "running" if one.running else "",
+            f"{one.copies:,}", one.last_time or "", "running" if one.running else "",
         )
         for one in pulls
     ]  # fmt: skip
-    columns = ("Pull", "Host", "Source", "Queue", "Messages", "Bytes", "Last", "State")
+    columns = ("Pull", "Host", "Source", "Queue", "Messages", "Bytes", "Copies", "Last", "State")
     print_table("", columns, rows)
 
 
 @talking
 def forget(
     remote: Remote,
-    number: Annotated[int, typer.Argument(metavar="PULL", min=1, max=U32_MAX, help="Its number.")],
+    numbers: Annotated[
+        list[int],
+        typer.Argument(
+            metavar="PULL...", min=1, max=U32_MAX, help="Numbers of pulls (posthouse migrate list)."
+        ),
+    ],
     yes: Yes = False,
 ) -> None:
-    """Forget what was pulled from a queue: another run takes all that the source has.
+    """Forget what was pulled from queues: another run takes all that the source has.
 
-    The messages stay. For machines that were set up again, and when all is over.
+    The messages stay. For machines that were set up again, after a rehearsal with --keep, and when
+    all is over.
 
     Example: posthouse migrate forget 1
     """
-    confirm(lambda: f"Forget which messages pull {number} has taken?", yes)
-    remote.ask(Done, "DELETE", path_of("pulls", str(number)))
-    if not remote.json:
-        say(f"Pull {number} is forgotten.")
+    shown = ", ".join(map(str, numbers))
+    confirm(lambda: f"Forget which messages were taken by these pulls: {shown}?", yes)
+    for number in numbers:
+        remote.ask(Done, "DELETE", path_of("pulls", str(number)))
+        if not remote.json:
+            say(f"Pull {number} is forgotten.")

@@ -1,4 +1,4 @@
-"""`posthouse migrate plan`: the queues of an inventory, made here as far as they are known."""
+"""`posthouse migrate plan`: creates the queues of an inventory here."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from posthouse.api.access import GrantBody
 from posthouse.api.types import (
     Done,
-    GrantBody,
     QueueCreateBody,
     QueueJson,
     UserListJson,

@@ -11,7 +11,6 @@ import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
-from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.migrate.sources import (
     DEFAULT_BINARY_PORT,
     DEFAULT_EPM_PORT,
@@ -36,6 +35,7 @@ from posthouse.cli.migrate.sources import (
     SourceQueue,
     WithDeadLetters,
     WithJournals,
+    each_queue,
     machines,
 )
 from posthouse.cli.output import complain, print_json, say
@@ -114,8 +114,8 @@ def pull(
         pulling = Pulling(remote, found, patience, keep=keep, shared=shared, rate=rate, most=most)
         if follow:
             pulling.follow(queues)
-        elif not pulling.all(queues, alone=source is not None):
-            raise typer.Exit(REFUSED)
+        elif code := pulling.all(queues, alone=source is not None):
+            raise typer.Exit(code)
 
 
 class Pulling:
@@ -140,18 +140,9 @@ class Pulling:
         self._rate = rate
         self._most = most
 
-    def all(self, queues: list[SourceQueue], *, alone: bool) -> bool:
-        """Each queue once; whether nothing was refused. `alone`: an error ends the command."""
-        good = True
-        for queue in queues:
-            try:
-                good = self._one(queue, lambda: False) and good
-            except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
-                if alone:
-                    raise
-                complain(f"{queue.label}: {error}")
-                good = False
-        return good
+    def all(self, queues: list[SourceQueue], *, alone: bool) -> int:
+        """Each queue once; the exit code. `alone`: an error ends the command."""
+        return each_queue(queues, lambda queue: self._one(queue, lambda: False), alone=alone)
 
     def follow(self, queues: list[SourceQueue]) -> None:
         """What comes late, from each queue by turns, until the command is interrupted."""

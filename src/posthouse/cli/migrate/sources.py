@@ -1,8 +1,8 @@
-"""Which queues of which machines a command of `posthouse migrate` is about, and as whom."""
+"""Options of `posthouse migrate` that select queues, machines and logins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import typer
 
 from posthouse.cli.command import guid as checked_guid
 from posthouse.cli.durations import duration
+from posthouse.cli.exit_codes import DONE, NOT_REACHABLE, REFUSED
 from posthouse.cli.machines.options import (
     PORT_MAX,
     ScanLevel,
@@ -20,14 +21,16 @@ from posthouse.cli.machines.options import (
     login,
 )
 from posthouse.cli.name_hints import full_name
+from posthouse.cli.output import complain
+from posthouse.client.errors import ClientConnectionError
 from posthouse.client.msmq import BINARY_PORT
-from posthouse.client.remote.connect import EPM_PORT, RemoteLogin, RemotePlace
 from posthouse.client.remote.inventory import MachineInventory
+from posthouse.client.remote.login import EPM_PORT, RemoteLogin, RemotePlace
 from posthouse.client.remote.pull_run import PullSource
 from posthouse.client.remote.pull_source import find_source
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import DENY_NONE, DENY_SHARE, PEEK_ACCESS, RECEIVE_ACCESS
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, QueueError, RemoteProtocolError
 from posthouse.model.guids import parse_guid
 from posthouse.model.names import (
     DirectName,
@@ -119,7 +122,7 @@ MigrateGuid = Annotated[
         "--guid",
         metavar="GUID",
         parser=checked_guid,
-        help="The GUID of its queue manager, if that cannot be asked for.",
+        help="The GUID of its queue manager, if that cannot be asked for; of one machine.",
     ),
 ]
 MigratePatience = Annotated[
@@ -234,6 +237,26 @@ def machines(reach: Reach) -> Iterator[Machines]:
         found.close()
 
 
+def each_queue(
+    queues: list[SourceQueue], work: Callable[[SourceQueue], bool], *, alone: bool
+) -> int:
+    """Does the same with each queue, and returns the exit code; `work` returns if all was well.
+
+    Where there are several, one that fails is told of and the others have their turn. `alone`: an
+    error ends the command.
+    """
+    codes = {DONE}
+    for queue in queues:
+        try:
+            codes.add(DONE if work(queue) else REFUSED)
+        except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
+            if alone:
+                raise
+            complain(f"{queue.label}: {error}")
+            codes.add(NOT_REACHABLE if isinstance(error, ClientConnectionError) else REFUSED)
+    return max(codes)
+
+
 class Choice(NamedTuple):
     """Which queues a command is about."""
 
@@ -254,11 +277,14 @@ class Choice(NamedTuple):
             return self._named(self.source, reach)
         if self.target is not None:
             raise typer.BadParameter("with --inventory queues keep their names")
-        found = [
-            one
-            for machine in inventoried(self.inventory, self.machine)
-            for one in self._of_machine(machine, reach)
-        ]
+        machines = inventoried(self.inventory, self.machine)
+        if reach.guid is not None and len(machines) > 1:
+            names = ", ".join(one.host for one in machines)
+            raise typer.BadParameter(
+                f"--guid names one queue manager, and the inventory has {names}: choose one of "
+                "them with --machine HOST"
+            )
+        found = [one for machine in machines for one in self._of_machine(machine, reach)]
         if not found:
             raise InvalidParameter(
                 "the inventory has no queues of that kind",

@@ -1,4 +1,4 @@
-"""`posthouse migrate switch`: what is left of a change-over, and what still arrives there."""
+"""`posthouse migrate switch`: what is left of a cutover, and what still arrives there."""
 
 from __future__ import annotations
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import typer
 
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote
-from posthouse.cli.exit_codes import REFUSED
 from posthouse.cli.migrate.sources import (
     DEFAULT_BINARY_PORT,
     DEFAULT_EPM_PORT,
@@ -29,6 +30,7 @@ from posthouse.cli.migrate.sources import (
     SourceQueue,
     WithDeadLetters,
     WithJournals,
+    each_queue,
     machines,
 )
 from posthouse.cli.output import print_json, say
@@ -68,16 +70,17 @@ def verify(
         patience,
     )  # fmt: skip
     choice = Choice(source, target, inventory, machine, journals, dead_letters)
-    equal = True
     with machines(reach) as found:
-        for queue in choice.queues(reach):
-            reader = found.queue(queue, takes=False)
-            result = compare(remote.client, found.source(queue), queue.target, reader)
-            reader.close()
-            equal = result.equal and equal
+
+        def one(queue: SourceQueue) -> bool:
+            with closing(found.queue(queue, takes=False)) as reader:
+                result = compare(remote.client, found.source(queue), queue.target, reader)
             _tell(remote, queue, result)
-    if not equal:
-        raise typer.Exit(REFUSED)
+            return result.equal
+
+        code = each_queue(choice.queues(reach), one, alone=source is not None)
+    if code:
+        raise typer.Exit(code)
 
 
 def _tell(remote: Remote, queue: SourceQueue, found: PullDifferences) -> None:
@@ -92,6 +95,8 @@ def _tell(remote: Remote, queue: SourceQueue, found: PullDifferences) -> None:
         f"{queue.label}: {word}. {found.at_source:,} at the source, {found.pulled:,} pulled; "
         f"{found.here:,} of them in {queue.target}{others}, {found.received_here:,} received."
     )
+    if found.left_out:
+        say(f"  {found.left_out:,} are in that journal because pulls received them.")
     if found.missing_count:
         say(f"  {found.missing_count:,} were not pulled, lookup ids {_some(found.missing)}")
     if found.different_count:

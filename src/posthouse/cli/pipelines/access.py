@@ -1,4 +1,4 @@
-"""What commands that run Spark share: a session, and the endpoint that its tasks use."""
+"""Shared code of commands that run Spark: a session, and the endpoint that its tasks use."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ Master = Annotated[
         help="Spark master: local[4], spark://host:7077, yarn, ... (default: local[*]).",
     ),
 ]
+Connect = Annotated[
+    str | None,
+    typer.Option(
+        "--remote",
+        metavar="URL",
+        help="Spark Connect server, such as sc://host:15002 (default: SPARK_REMOTE, if set).",
+    ),
+]
 Queues = Annotated[
     list[str] | None,
     typer.Option(
@@ -55,23 +63,26 @@ Queues = Annotated[
 
 
 class Place(NamedTuple):
-    """An admin endpoint, and the file with the token for it."""
+    """An admin endpoint, the file with the token for it, and the certificates to trust."""
 
     url: str
     token_file: str | None
+    ca_file: str | None = None
 
     @property
     def options(self) -> dict[str, str]:
         """As options of the source and the sink."""
-        options = {"url": self.url}
-        return options if self.token_file is None else options | {"tokenFile": self.token_file}
+        options = {"url": self.url, "tokenFile": self.token_file, "caFile": self.ca_file}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def bulk_http(place: Place) -> BulkHttp:
-    """A connection of the command's own."""
+    """A connection of the command's own, to the first queue manager where there are several."""
     from posthouse.client.admin_http import BulkHttp
+    from posthouse.spark.options import CONNECTION, managers, taken
 
-    return BulkHttp(place.url, token_file=place.token_file)
+    first = managers(taken(place.options, CONNECTION))[0]
+    return BulkHttp(first.url, token_file=first.token_file, ca_file=place.ca_file)
 
 
 @contextmanager
@@ -83,7 +94,14 @@ def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
     """
     if remote.url is not None:
         file = remote.token_file or os.environ.get("POSTHOUSE_TOKEN_FILE")
-        yield Place(remote.url, None if file is None else str(Path(file).absolute()))
+        trusted = remote.target.ca_file
+        if trusted is not None:  # also for the workers that this command starts
+            os.environ["SSL_CERT_FILE"] = str(trusted.absolute())
+        yield Place(
+            remote.url,
+            None if file is None else _absolute(file),
+            None if trusted is None else str(trusted.absolute()),
+        )
         return
     url = remote.ask(StatusJson, "GET", path_of("status")).url
     if not url:
@@ -100,6 +118,26 @@ def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
             yield Place(url, str(file))
     finally:
         remote.ask(Done, "DELETE", path_of("tokens", made.info.id))
+
+
+@contextmanager
+def _trusted_by_workers(ca_file: str | None) -> Iterator[None]:
+    """Workers that the command starts meanwhile trust these certificates as well."""
+    before = os.environ.get("SSL_CERT_FILE")
+    if ca_file is not None:
+        os.environ["SSL_CERT_FILE"] = ca_file
+    try:
+        yield
+    finally:
+        if ca_file is not None:
+            os.environ.pop("SSL_CERT_FILE")
+            if before is not None:
+                os.environ["SSL_CERT_FILE"] = before
+
+
+def _absolute(files: str | os.PathLike[str]) -> str:
+    """Token files, several between commas, under names that every process understands."""
+    return ",".join(str(Path(one.strip()).absolute()) for one in os.fspath(files).split(","))
 
 
 def need_spark() -> None:
@@ -135,12 +173,22 @@ def running_spark(
     name: str,
     master: str | None,
     *,
+    remote: str | None = None,
+    connects: bool = False,
     quiet: bool = False,
     conf: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """A session for one command; one that is there already is used, and left as it is."""
+    """A session for one command; one that is there already is used, and left as it is.
+
+    `connects`: the command can work over Spark Connect; others are refused where a server is named.
+    """
     from pyspark.sql import SparkSession
 
+    from posthouse.spark.sessions import not_over_connect, remote_of
+
+    server = remote_of(master, remote)
+    if server is not None and not connects:
+        raise not_over_connect(f"pipeline {name}")
     found = SparkSession.getActiveSession()
     if found is not None:
         with _plain_errors():
@@ -148,14 +196,16 @@ def running_spark(
         return
     with _log_of_spark(), _plain_errors():
         with spinner("Starting Spark", quiet=quiet):
-            spark = _started(name, master, conf or {})
+            spark = _started(name, master, server, conf or {})
         try:
             yield spark
         finally:
             spark.stop()
 
 
-def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+def _started(
+    name: str, master: str | None, remote: str | None, conf: Mapping[str, str]
+) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -163,12 +213,13 @@ def _started(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSes
     from posthouse.spark.failures import SparkFailed
 
     try:
-        return session(name, master, **conf)
+        return session(name, master, remote, **conf)
     except JavaNotFound as error:
         raise CommandFailed(str(error), name="JAVA_NOT_FOUND") from None
     except (Py4JError, PySparkException) as error:
-        where = f"on {master}" if master else "here"
-        remedy = "Check --master, and that the cluster runs and can be reached from here."
+        where = f"on {remote or master}" if remote or master else "here"
+        option = "--remote" if remote else "--master"
+        remedy = f"Check {option}, and that the cluster runs and can be reached from here."
         raise SparkFailed(f"Spark did not start {where}", remedy) from error
 
 

@@ -15,11 +15,13 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import duration
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
+from posthouse.cli.pipelines import conform as pipeline_conforming
 from posthouse.cli.pipelines import lakes as pipeline_lakes
-from posthouse.cli.pipelines import questions as pipeline_questions
 from posthouse.cli.pipelines import reports as pipeline_reports
-from posthouse.cli.pipelines import watching as pipeline_watching
+from posthouse.cli.pipelines import sql as pipeline_questions
+from posthouse.cli.pipelines import watch as pipeline_watching
 from posthouse.cli.pipelines.access import (
+    Connect,
     Master,
     interruptible,
     need_lake,
@@ -33,10 +35,12 @@ from posthouse.cli.progress import Advance, bar
 if TYPE_CHECKING:
     from posthouse.spark.lakes.archiving import Archived
     from posthouse.spark.progress import Progress
+    from posthouse.spark.replay_map import MapFunction
     from posthouse.spark.replaying import Replayed
 
 SEND_RATE_MIN: Final = 0.01
 DAY_S: Final = 86_400.0
+VALUE_SHOWN: Final = 400  # characters of a property before and after
 
 
 class Pipeline(NamedTuple):
@@ -56,6 +60,8 @@ PIPELINES: Final = (
     Pipeline("watch", "alarms by rules of yours: dead letters, ages, latency, answers, senders"),
     Pipeline("audit", "journals, receipts, traces and dead letters as one table of events"),
     Pipeline("flow", "which computer and which queue feeds which, as a graph on a page"),
+    Pipeline("conform", "bodies against a schema: drift is reported, misfits are quarantined"),
+    Pipeline("rehearse", "requests of the past to a new consumer, and its answers compared"),
     Pipeline("erase", "erases messages from a lake and all its older versions"),
     Pipeline("run", "a pipeline of your own, from a Python file"),
     Pipeline("settle", "acknowledges the last batch that an ended stream has committed"),
@@ -80,6 +86,7 @@ def register(app: typer.Typer) -> None:
     pipeline_lakes.register(inner)
     pipeline_questions.register(inner)
     pipeline_watching.register(inner)
+    pipeline_conforming.register(inner)
     pipeline_reports.register(inner)
 
 
@@ -159,6 +166,7 @@ def archive(
     checkpoint: Checkpoint = None,
     store: StorageOptions = None,
     master: Master = None,
+    connect: Connect = None,
 ) -> None:
     """Copy queues and journals into a lake, a Delta table by queue and day, each message once.
 
@@ -176,7 +184,7 @@ def archive(
 
     with (
         reached(remote, "operate" if consume else "read") as place,
-        running_spark("archive", master, quiet=remote.json) as spark,
+        running_spark("archive", master, remote=connect, connects=True, quiet=remote.json) as spark,
         interruptible() as stop,
         bar("Archiving", 0, quiet=remote.json) as advance,
     ):
@@ -238,10 +246,18 @@ def replay(
         list[str] | None,
         typer.Option(
             "--map",
-            metavar="QUEUE=DEST",
-            help="Send messages of one queue of the lake to another queue; repeat it for several.",
+            metavar="QUEUE=DEST|FILE.py:FUNCTION",
+            help="Send messages of one queue of the lake to another queue; repeat it for several. "
+            "FILE.py:FUNCTION: a Python function that changes each message, or leaves it out.",
         ),
     ] = None,
+    accept_changed: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changed-map",
+            help="Go on with a replay that was cut off although its function has changed.",
+        ),
+    ] = False,
     since: Annotated[
         str | None,
         typer.Option(
@@ -289,13 +305,16 @@ def replay(
 
     They are new messages with the same content, recoverable or transactional as their queue needs.
     Encrypted ones are left out. A replay that was cut off goes on with the same command; one that
-    came to its end is begun again.
+    came to its end is begun again. A function gets a posthouse.spark.ReplayMessage and returns it,
+    or None to leave it out. It runs in this command with your rights.
 
     Example: posthouse pipeline replay --lake ./lake --to origin --from 2026-01-31 --dry-run
     """
     need_spark()
     need_lake()
-    mapping = dict(_pair(text) for text in maps or [])
+    mapping, function = _maps(maps or [])
+    if accept_changed and function is None:
+        raise typer.BadParameter("--accept-changed-map needs --map FILE.py:FUNCTION")
     changes = dict(_setting(text) for text in sets or [])
     times = [None if text is None else moment(text) for text in (since, until)]
     from posthouse.spark import replay as run
@@ -314,6 +333,8 @@ def replay(
             until=times[1],
             where=where,
             changes=changes,
+            function=function,
+            accept_changed=accept_changed,
             same_ids=same_ids,
             rate=rate,
             dry_run=dry_run,
@@ -334,18 +355,36 @@ def _setting(text: str) -> tuple[str, str]:
     return column, value
 
 
+def _maps(texts: list[str]) -> tuple[dict[str, str], MapFunction | None]:
+    """Destinations of queues, and the function, of which there is one at most."""
+    from posthouse.spark.replay_map import is_function, load_function
+
+    functions = [text for text in texts if is_function(text)]
+    if len(functions) > 1:
+        raise typer.BadParameter("--map takes one function: call the others from it")
+    mapping = dict(_pair(text) for text in texts if text not in functions)
+    return mapping, load_function(functions[0]) if functions else None
+
+
 def _pair(text: str) -> tuple[str, str]:
     # Format names have an equals sign themselves: DIRECT=OS:...
     queue, _, destination = text.partition("=")
     if not queue or not destination:
-        raise typer.BadParameter("--map is QUEUE=DEST, such as './private$/orders=./private$/old'")
+        raise typer.BadParameter(
+            "--map is QUEUE=DEST, such as './private$/orders=./private$/old', or FILE.py:FUNCTION"
+        )
     return queue, destination
 
 
 def _tell_replayed(remote: Remote, done: Replayed) -> None:
     if remote.json:
-        print_json(done._asdict() | {"destinations": [one._asdict() for one in done.destinations]})
+        parts = {
+            name: [one._asdict() for one in getattr(done, name)]
+            for name in ("destinations", "examples")
+        }
+        print_json(done._asdict() | parts)
         return
+    _tell_examples(done)
     rows = (
         (
             one.destination,
@@ -359,11 +398,34 @@ def _tell_replayed(remote: Remote, done: Replayed) -> None:
     print_table("", ("destination", "messages", "bytes", "first", "last"), rows)
     if done.encrypted:
         complain(f"{done.encrypted:,} encrypted messages are left out.")
+    if done.left_out:
+        complain(f"{done.left_out:,} messages are left out by the function.")
     if done.dry_run:
         say(f"{done.messages:,} messages would be sent.")
     else:
         again = "; a replay that had been cut off was finished" if done.resumed else ""
         say(f"Sent {done.sent:,} messages; batches {done.batches:,}{again}.")
+
+
+def _tell_examples(done: Replayed) -> None:
+    """The first messages before and after the function: what differs."""
+    rows = []
+    for one in done.examples:
+        if one.after is None:
+            rows.append((one.message, "", "", "left out"))
+            continue
+        changed = [name for name in one.before if one.before[name] != one.after[name]]
+        rows += [
+            (one.message, name, _value(one.before[name]), _value(one.after[name]))
+            for name in changed
+        ] or [(one.message, "", "", "not changed")]
+    if rows:
+        print_table("The first messages", ("message", "property", "before", "after"), rows)
+
+
+def _value(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= VALUE_SHOWN else f"{text[:VALUE_SHOWN]}..."
 
 
 def _time(moment: datetime | None) -> str:

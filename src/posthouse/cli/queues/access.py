@@ -6,7 +6,11 @@ from typing import Annotated, get_args
 
 import typer
 
-from posthouse.api.types import AccessJson, Done, GrantBody, RevokeBody, Right
+from posthouse.api.access import AccessJson, GrantBody, RevokeBody
+from posthouse.api.types import (
+    Done,
+    Right,
+)
 from posthouse.cli.command import QueuePath, talking, words
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
@@ -23,8 +27,9 @@ Rights = Annotated[
     str,
     typer.Argument(
         metavar="RIGHTS",
-        help="Rights, separated by commas: send, peek, receive, purge, properties, full, and "
-        "others.",
+        help="Rights, separated by commas: send, peek, receive (includes peek and purge), purge, "
+        "journal, get-properties, set-properties, properties (both), delete, get-permissions, "
+        "change-permissions, take-ownership, full.",
     ),
 ]
 

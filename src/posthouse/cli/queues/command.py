@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, NamedTuple, TypeVar
 
 import typer
@@ -14,23 +13,15 @@ from posthouse.api.types import (
     Privacy,
     QueueCreateBody,
     QueueJson,
-    QueueListJson,
     QueueSetBody,
 )
 from posthouse.cli.command import DryRun, QueuePath, Yes, confirm, group, guid, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.durations import shown
 from posthouse.cli.group import tell_groups
-from posthouse.cli.machines.options import PasswordFile
-from posthouse.cli.machines.remote_queues import (
-    Machine,
-    MachineUser,
-    far_machine,
-    list_far_queues,
-    show_far_queue,
-)
-from posthouse.cli.output import age, complain, print_json, print_pairs, print_table, say
+from posthouse.cli.output import age, complain, print_json, print_pairs, say
 from posthouse.cli.queues import access as queue_access
+from posthouse.cli.queues.listing import list_queues
 from posthouse.cli.queues.options import (
     NO_QUOTA,
     BasePriority,
@@ -47,17 +38,23 @@ from posthouse.cli.queues.options import (
     delays,
     quota_of,
 )
-from posthouse.cli.queues.transfer import outgoing_row, tell_sequences, tell_transfer
-from posthouse.cli.remote_queue import Far, Level, Mechanisms, RpcPort, User
+from posthouse.cli.queues.transfer import tell_sequences, tell_transfer
+from posthouse.cli.remote_queue import (
+    Far,
+    Level,
+    Machine,
+    MachineUser,
+    Mechanisms,
+    PasswordFile,
+    RpcPort,
+    User,
+    far_machine,
+)
+from posthouse.cli.watch_option import watchable
 from posthouse.model.properties import (
     DEFAULT_POISON_QUEUE,
 )
 
-NO_QUEUES = (
-    "There is no queue that you may list. Create one with `posthouse queue create "
-    "'./private$/NAME'`. The owner of a queue allows you to list it with `posthouse "
-    "queue grant PATH WHO get-properties`."
-)
 PUBLIC_MADE = (
     "This is a public queue: its name is in the directory. A private queue has private$ in its "
     "name, such as './private$/orders'."
@@ -148,87 +145,7 @@ def create(
             complain(PUBLIC_MADE)
 
 
-@talking
-def list_queues(
-    remote: Remote,
-    outgoing: Annotated[
-        bool, typer.Option("--outgoing", help="List queues to other computers too.")
-    ] = False,
-    system: Annotated[
-        bool, typer.Option("--system", help="List journals and dead-letter queues too.")
-    ] = False,
-    machine: Machine = None,
-    user: MachineUser = None,
-    password_file: PasswordFile = None,
-) -> None:
-    """List the queues whose properties you may see (the right get-properties).
-
-    With --machine all queues of another machine, as `posthouse scan` shows them.
-
-    For outgoing queues it shows how many messages are not sent, sent but not acknowledged, and
-    arrived but not yet known to be received.
-
-    Example: posthouse queue list --outgoing
-    """
-    if machine := far_machine(machine, user, password_file):
-        list_far_queues(machine, user, password_file, json=remote.json)
-    found = all_queues(remote, outgoing=outgoing, system=system)
-    if remote.json:
-        for queue in found:
-            print_json(queue)
-        return
-    queues = list(found)
-    here = [queue for queue in queues if queue.outgoing is None]
-    if not queues:
-        complain(NO_QUEUES)
-        return
-    if here or not outgoing:
-        columns = ("queue", "messages", "bytes", "oldest", "in/s", "out/s", "kind", "label")
-        print_table("", columns, (_row(queue) for queue in here))
-    if outgoing:
-        columns = (
-            *("to", "state", "unsent", "unacknowledged", "unread", "oldest"),
-            *("next retry", "last error"),
-        )
-        rows = (outgoing_row(queue.outgoing, queue) for queue in queues if queue.outgoing)
-        print_table("Outgoing", columns, rows)
-
-
-def all_queues(
-    remote: Remote, *, outgoing: bool = False, system: bool = False
-) -> Iterator[QueueJson]:
-    """Every queue, page by page."""
-    after: int | None = 0
-    while after is not None:
-        query = {"outgoing": outgoing, "system": system, "after": after}
-        page = remote.ask(QueueListJson, "GET", path_of("queues"), query=query)
-        yield from page.queues
-        after = page.next
-
-
-def _row(queue: QueueJson) -> tuple[str, ...]:
-    kind = ["" if queue.kind == "private" else queue.kind.replace("_", " "), queue.state]
-    kind.append("transactional" if queue.transactional else "")
-    return (
-        queue.path or queue.format_name,
-        f"{queue.messages:,}",
-        _size(queue.bytes),
-        age(queue.oldest_age_s),
-        f"{queue.accepted_per_s:.1f}",
-        f"{queue.received_per_s:.1f}",
-        ", ".join(filter(None, kind)),
-        queue.label,
-    )
-
-
-def _size(count: int) -> str:
-    """Bytes for people."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return str(count)
-
-
+@watchable
 @talking
 def show(
     remote: Remote,
@@ -244,6 +161,8 @@ def show(
     Example: posthouse queue show './private$/orders'
     """
     if machine := far_machine(machine, user, password_file):
+        from posthouse.cli.machines.remote_queues import show_far_queue  # loads DCE/RPC
+
         show_far_queue(path, machine, user, password_file, json=remote.json)
         return
     queue = remote.ask(QueueJson, "GET", path_of("queues", path))

@@ -1,4 +1,4 @@
-"""What `posthouse queue list` and `show` print of messages between queue managers."""
+"""Output of `posthouse queue list` and `show` on messages between queue managers."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from posthouse.client.errors import ServerUnreachable
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.binary.settings import BinarySettings
-from posthouse.wire.packet.glance import RECOVERABLE, glance_all
+from posthouse.wire.packet.packet_fields import RECOVERABLE, summarize_all
 from posthouse.wire.packet.patch import stamp
 
 RECEIVE_SIZE: Final = 64 << 10
@@ -93,7 +93,7 @@ class BinarySender:
                 False,
             )
             for ordinal, (packet, seen) in enumerate(
-                zip(packets, glance_all(packets), strict=True), first
+                zip(packets, summarize_all(packets), strict=True), first
             )
         ]
 

@@ -21,9 +21,9 @@ from posthouse.wire.binary.internal import (
     session_ack,
 )
 from posthouse.wire.binary.stream import PacketKind, PacketSplitter, packet_kind
-from posthouse.wire.packet.glance import RECOVERABLE, glance
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import RECOVERABLE, summarize
 
 
 class SenderSession:
@@ -73,7 +73,7 @@ class SenderSession:
         """There is no queue here: what comes is counted and let go, so that the peer goes on."""
         received = self._received
         received.total += 1
-        received.recoverable += bool(glance(packet).user_flags & RECOVERABLE)
+        received.recoverable += bool(summarize(packet).user_flags & RECOVERABLE)
         received.safe, received.recoverable_safe = received.total, received.recoverable
         header = Packet(packet).session
         if header is not None:

@@ -1,4 +1,4 @@
-"""Queue and bindery calls over NCP, by the document's names: a door of `posthouse.qms`."""
+"""Queue and bindery calls over NCP, by the document's names; implements `posthouse.qms` calls."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from posthouse.wire.ncp.framing import (
 RETRANSMIT_MS: Final = 3_000  # as ncpfs does
 RETRIES: Final = 20
 TASK: Final = 1
-_TCP_CREATE: Final = bytes.fromhex("01100000") + bytes(15)  # what ncpfs sends; nobody reads it
+_TCP_CREATE: Final = bytes.fromhex("01100000") + bytes(15)  # what ncpfs sends; servers ignore it
 _UDP_CREATE: Final = b"\0"
 
 

@@ -46,7 +46,7 @@ _LOGINS: Final = frozenset(
     call.key
     for call in (LOGIN_KEY, LOGIN, KEYED_LOGIN, VERIFY_PASSWORD, KEYED_VERIFY, CHANGE_PASSWORD)
 )
-# Of logins these codes say something else than of queues (qms-facts 4.3, 7.5).
+# For logins these codes mean something else than for queues (qms-facts 4.3, 7.5).
 _OF_LOGINS: Final = {
     UNENCRYPTED_REFUSED: "Passwords in clear text are not taken there; `[ncp] clear_text_logins`.",
     PASSWORD_TOO_SHORT: "The password is too short.",
@@ -150,7 +150,7 @@ class NcpLink:
                 self._wait(deadline)
         except (OSError, RemoteProtocolError) as error:
             raise self._lose(error) from None
-        except BaseException as error:  # an interrupt: the answer may come to nobody
+        except BaseException as error:  # an interrupt: no caller waits for the answer
             self._lose(error)
             raise
 
@@ -200,7 +200,7 @@ class NcpLink:
                         self._read()
                         self._send()
             except (OSError, ValueError, RemoteProtocolError):
-                return  # whoever calls next hears of it
+                return  # the next call raises the error
 
     # -- the end
 

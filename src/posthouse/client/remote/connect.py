@@ -12,6 +12,7 @@ import time
 from typing import Final, Literal, NamedTuple
 
 from posthouse.client.errors import ClientConnectionError, ServerUnreachable
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.rpc_link import CallTimeout, RpcLink
 from posthouse.model.errors import (
     AccessDenied,
@@ -21,6 +22,7 @@ from posthouse.model.errors import (
     OperationCancelled,
     OperationNotSupportedByRemoteComputer,
     QueueError,
+    QueueNotFound,
     RemoteProtocolError,
     UnsupportedOperation,
     error_for,
@@ -35,29 +37,12 @@ from posthouse.rpc.providers import auth_type_of, initiator
 from posthouse.rpc.security import Level, LoginRefused, SecurityContext
 from posthouse.rpc.syntax import SyntaxId
 
-EPM_PORT: Final = 135
 RPC_PORT: Final = 2103
-MAPPER_S: Final = 5.0  # a firewall says nothing at all
+MAPPER_S: Final = 5.0  # a firewall may drop the packets without an answer
 GET_SERVER_PORT: Final = 0
 _FILETIME_EPOCH: Final = 116_444_736_000_000_000  # 1970 in units of 100 ns since 1601
 
-Authentication = Literal["privacy", "integrity", "connect", "none"]
-Mechanism = Literal["negotiate", "ntlm", "kerberos"]
 Reason = Literal["name", "port", "firewall", "network"]
-LEVELS: Final = {
-    "privacy": Level.PRIVACY,
-    "integrity": Level.INTEGRITY,
-    "connect": Level.CONNECT,
-    "none": Level.NONE,
-}
-
-
-class RemotePlace(NamedTuple):
-    """Where to look."""
-
-    host: str
-    rpc_port: int | None = None
-    epm_port: int = EPM_PORT
 
 
 class WantedInterface(NamedTuple):
@@ -92,19 +77,6 @@ def reason_of(error: OSError) -> Reason:
     if isinstance(error, ConnectionRefusedError):
         return "port"
     return "firewall" if isinstance(error, TimeoutError) else "network"
-
-
-class RemoteLogin(NamedTuple):
-    """Who asks, and how that is proved."""
-
-    user: str | None = None
-    password: str | None = None
-    level: Level = Level.PRIVACY
-    mechanism: Mechanism = "negotiate"
-
-    def __repr__(self) -> str:
-        """Without the password, which does not belong into a log."""
-        return f"Login({self.user!r}, {self.level.name}, {self.mechanism!r})"
 
 
 def connect(place: RemotePlace, login: RemoteLogin, timeout_s: float) -> RpcLink:
@@ -259,10 +231,10 @@ def _bind_refused(
 
 def _login_refused(where: str, login: RemoteLogin, why: str) -> QueueError:
     who = login.user or "an anonymous caller"
-    return AccessDenied(
-        f"{where} refuses the login of {who}: {why}",
-        "Check name and password, and that the account may log in there over RPC.",
-    )
+    remedy = "Check name and password, and that the account may log in there over RPC."
+    if login.user and not login.password:
+        remedy = f"The password was empty, so a Kerberos ticket was looked for. {remedy}"
+    return AccessDenied(f"{where} refuses the login of {who}: {why}", remedy)
 
 
 _SAME_AS: Final[dict[int, type[QueueError]]] = {
@@ -284,7 +256,7 @@ _LACKING: Final = (
 )
 
 
-# What a result says about one queue, where its own explanation does not name it.
+# Messages for results that concern one queue, whose general explanation does not name it.
 _CAUSES: Final = {
     0xC00E0003: "{where} has no queue {queue}",
     0xC00E0008: "what waited for a message of {queue} was cancelled",
@@ -315,4 +287,9 @@ def refused(status: int, where: str, method: str, queue: str = "") -> QueueError
     if known is not None:
         return known(f"{where} refuses {method} of {queue} with 0x{status:08X}")
     cause = _CAUSES.get(status, "{where} refuses {method} of {queue}")
-    return error_for(status, cause.format(where=where, method=method, queue=queue))
+    cause = cause.format(where=where, method=method, queue=queue)
+    if status == QueueNotFound.code:
+        return QueueNotFound(
+            cause, f"Check the spelling: posthouse queue list --machine {where} shows its queues."
+        )
+    return error_for(status, cause)

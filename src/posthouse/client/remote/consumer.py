@@ -1,4 +1,4 @@
-"""Reading on and on from another computer, with a window of reads under way.
+"""A consumer for queues of another computer, with a window of reads under way.
 
 Ahead of the reader this many R_StartReceive wait or have brought their message; the messages stay
 locked over there until R_EndReceive. What the reader has not seen goes back when they stop
@@ -52,7 +52,8 @@ class ReadSlot:
     def __init__(self, request_id: int, pending: PendingCall, now: float) -> None:
         self.request_id = request_id
         self.pending = pending
-        self.unanswered = now  # when it was, for all we know; its message is locked since, at most
+        # When the read was asked for; its message is locked since then at the earliest.
+        self.unanswered = now
 
 
 class WindowClosed(Exception):
@@ -193,7 +194,7 @@ class Window:
     def end(self, taken: LockedMessage, ack: Ack) -> PendingCall:
         """Submits the end of a message, to be sent with the next questions; raises `LinkLost`."""
         pending = self.queue.end(taken.opened, taken.request_id, ack, False)
-        self._unsent += 1  # only now: whoever sends what is unsent must find it
+        self._unsent += 1  # only now: a thread that sends what is unsent must find it
         return pending
 
     def close(self) -> None:

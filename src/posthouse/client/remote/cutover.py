@@ -1,4 +1,4 @@
-"""What is left of a change-over from another machine, as far as it can be seen from here."""
+"""What is left to do for a cutover from another machine, as far as it can be seen from here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 
 from posthouse.api.types import QueueJson
 from posthouse.client.manager import QueueManagerClient
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace
 from posthouse.client.remote.inventory import scan_machine
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.pull_run import ask
 from posthouse.model.errors import QueueError
 from posthouse.model.names import FormatName

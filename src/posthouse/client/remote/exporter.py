@@ -19,13 +19,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace
 from posthouse.client.remote.inventory import (
     TOGETHER_MAX,
     MachineInventory,
     QueueInventory,
     scan_machine,
 )
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CONNECTIONS_MAX: Final = 16

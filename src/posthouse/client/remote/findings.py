@@ -1,4 +1,4 @@
-"""What the checks of another machine find."""
+"""The findings of checks on another machine."""
 
 from __future__ import annotations
 

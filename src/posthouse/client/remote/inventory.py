@@ -1,4 +1,4 @@
-"""What another computer's MSMQ has: queues, counts, journals, dead letters, outgoing queues.
+"""The inventory of another computer's MSMQ: queues, counts, journals, dead letters.
 
 Everything is asked by management calls ([MS-MQMR]); no message is read. What cannot be asked is
 listed with the reason: a scan of many machines shows what it saw and what it did not.
@@ -15,7 +15,8 @@ from typing import Final, Literal
 import msgspec
 
 from posthouse.client.errors import ClientConnectionError
-from posthouse.client.remote.connect import NotReached, RemoteLogin, RemotePlace
+from posthouse.client.remote.connect import NotReached
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.management import NOT_ACTIVE, RemoteManagement
 from posthouse.model.errors import (
     AccessDenied,

@@ -1,7 +1,7 @@
 """Many messages of another computer by their lookup ids, asked for together.
 
-One that is not there, any more or for us, is left out. Taking them is done in two steps as ever, so
-that a connection that breaks loses none; what was taken before is not there when asked again.
+A message that is gone, or that we may not read, is left out. Each is received in two steps, so that
+a broken connection loses none; a repeated request does not return what was already received.
 """
 
 from __future__ import annotations

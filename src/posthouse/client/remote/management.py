@@ -10,7 +10,8 @@ import threading
 from typing import Any, Final
 
 from posthouse.client.errors import ServerUnreachable, SessionEnded
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace, connect_to_manage, refused
+from posthouse.client.remote.connect import connect_to_manage, refused
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.rpc_link import CallTimeout, LinkLost, RpcLink
 from posthouse.model.errors import (
     AccessDenied,

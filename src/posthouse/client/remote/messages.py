@@ -11,11 +11,17 @@ from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_EXPRESS, FL
 from posthouse.model.errors import MalformedPacket
 from posthouse.protocols.remote_read.stubs import Received, Section, SectionType
 from posthouse.wire.frames.frames import Delivered
-from posthouse.wire.packet.glance import RECOVERABLE, SECURITY, TRANSACTION, Glance, glance
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE_HEADER,
     PACKET_SIZE_MAX,
     SecurityFlags,
+)
+from posthouse.wire.packet.packet_fields import (
+    RECOVERABLE,
+    SECURITY,
+    TRANSACTION,
+    PacketSummary,
+    summarize,
 )
 from posthouse.wire.packet.remote_read import (
     Trailers,
@@ -24,7 +30,7 @@ from posthouse.wire.packet.remote_read import (
     without_trailers,
 )
 from posthouse.wire.packet.security_fields import security_flags
-from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
+from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL
 from posthouse.wire.srmp.stored_messages import stored_form
 
 # Of all sections together; a computer that claims more does not have us make room for it.
@@ -79,23 +85,23 @@ def rebuilt(received: Received, queue: str) -> Message:
     return CutMessage(delivered, queue, max(seen.body_size - withheld, 0))
 
 
-def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, Glance, int]:
+def _apart(packet: bytes, first: int, withheld: int) -> tuple[bytes, Trailers, PacketSummary, int]:
     """The UserMessage by itself, values of the headers after it, and how much body lacks.
 
     Nearly all messages end with their body: for these it is done here, and most of a queue share
     what the other computer adds to them.
     """
     if len(packet) <= PACKET_SIZE_MAX:
-        seen = glance(packet)
+        seen = summarize(packet)
         if not (seen.base_flags & BASE_TAIL or seen.user_flags & USER_TAIL):
             message, rest = without_trailers(packet, seen)
             return message, _trailers(rest), seen, withheld
     message, trailers, srmp = read_packet(packet)
-    if srmp is not None:  # the body is inside the compound message, and the cut behind its front
+    if srmp is not None:  # the body is in the compound message, after its first part
         body_at = srmp.compound_at + COMPOUND_MESSAGE_HEADER.size + srmp.message_body_offset
-        message = stored_form(message, glance(message))
+        message = stored_form(message, summarize(message))
         withheld = min(max(body_at + srmp.message_body_size - first, 0), withheld)
-    return message, trailers, glance(message), withheld
+    return message, trailers, summarize(message), withheld
 
 
 @lru_cache(1024)
@@ -119,7 +125,7 @@ def _joined(sections: Sequence[Section]) -> tuple[bytes, int]:
     return b"".join((first, bytes(withheld), second)), withheld
 
 
-def _flags(message: bytes, seen: Glance) -> int:
+def _flags(message: bytes, seen: PacketSummary) -> int:
     """What the queue manager there has, as far as the packet shows it."""
     flags = 0 if seen.user_flags & RECOVERABLE else FLAG_EXPRESS
     if seen.user_flags & TRANSACTION:

@@ -18,8 +18,6 @@ from posthouse.client.errors import ClientConnectionError
 from posthouse.client.remote.connect import (
     MANAGING,
     READING,
-    RemoteLogin,
-    RemotePlace,
     WantedInterface,
     connect,
     mapped_port,
@@ -27,8 +25,9 @@ from posthouse.client.remote.connect import (
 )
 from posthouse.client.remote.findings import NAME_LENGTH_MAX, PeerFinding
 from posthouse.client.remote.inventory import problem_of
+from posthouse.client.remote.local_checks import OwnSide
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.management import RemoteManagement
-from posthouse.client.remote.own_side import OwnSide
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.protocols.binary.settings import BinarySettings
 

@@ -1,4 +1,4 @@
-"""Messages of a queue on another machine are moved or copied here, each once.
+"""Moves or copies the messages of a queue on another machine into a queue here, each once.
 
 Moving: messages are locked at the source (R_StartReceive), offered to the queue manager here, and
 ended at the source (R_EndReceive) when they are durable here. Where the answer to an end does not

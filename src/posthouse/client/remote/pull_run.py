@@ -1,4 +1,4 @@
-"""A run of a pull at the queue manager here: it takes messages, and keeps which ones it has.
+"""One run of a pull: hands messages to the queue manager here, which records them.
 
 Every request may be asked again: what was taken before is known there. So where the queue manager
 is away for a while it is asked until it answers.
@@ -102,6 +102,9 @@ class PullRun:
 
     def known(self) -> Iterator[tuple[int, int]]:
         """Lookup identifier and digest of each message that was taken."""
+        return ((one.lookup_id, one.digest) for one in self._pulled())
+
+    def _pulled(self) -> Iterator[PulledMessage]:
         return pulled_messages(self._manager, self.pull.id)
 
     def known_of_machine(self) -> int:
@@ -144,13 +147,21 @@ def list_pulls(manager: QueueManagerClient) -> list[PullJson]:
     return ask(manager, PullListJson, "GET", "/pulls").pulls
 
 
-def pulled_messages(manager: QueueManagerClient, number: int) -> Iterator[tuple[int, int]]:
-    """Lookup identifier and digest of each message that a pull has taken."""
+class PulledMessage(NamedTuple):
+    """A message that a pull has taken, as it is known at the source."""
+
+    lookup_id: int
+    digest: int
+    copied: bool  # and left at the source
+
+
+def pulled_messages(manager: QueueManagerClient, number: int) -> Iterator[PulledMessage]:
+    """Each message that a pull has taken."""
     after: int | None = 0
     while after is not None:
         page = ask(manager, PulledListJson, "GET", f"/pulls/{number}/messages?after={after}")
         for one in page.messages:
-            yield one.lookup_id, int(one.digest, 16)
+            yield PulledMessage(one.lookup_id, int(one.digest, 16), one.copied)
         after = page.next
 
 

@@ -1,4 +1,4 @@
-"""Which queue a pull reads: the GUID of its queue manager, and its name there.
+"""The source of a pull: the GUID of its queue manager, and its queue name there.
 
 A machine's GUID is in names that have one, else it is asked for by opening a session of the binary
 protocol (TCP 1801), which both sides begin with their GUIDs.
@@ -55,8 +55,8 @@ def guid_of_machine(host: str, port: int, timeout_s: float = ASK_S) -> bytes:
     except (OSError, RemoteProtocolError) as error:
         raise ServerUnreachable(
             f"the queue manager of {host} cannot be asked for its GUID at port {port}: {error}",
-            "Open TCP 1801 there, or name the GUID with --guid: messages are known by it, so that "
-            "none is taken twice.",
+            "Open TCP 1801 there, or name the GUID: posthouse migrate pull --guid. Messages are "
+            "known by it, so that none is taken twice.",
         ) from None
     finally:
         sender.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeVar
 
 import msgspec
@@ -11,7 +12,12 @@ import msgspec
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.message import Message
 from posthouse.client.remote.consumer import browse
-from posthouse.client.remote.pull_run import PullSource, list_pulls, pulled_messages
+from posthouse.client.remote.pull_run import (
+    PulledMessage,
+    PullSource,
+    list_pulls,
+    pulled_messages,
+)
 from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import INFINITE
 from posthouse.model.errors import QueueNotFound, RemoteProtocolError
@@ -21,17 +27,19 @@ from posthouse.wire.packet.digest import message_digest
 T = TypeVar("T")
 SHOWN_MAX: Final = 10
 AHEAD: Final = 64
+JOURNAL_ENDING: Final = ";journal"
 MESSAGES_MAX: Final = 10_000_000
 
 
 class PullDifferences(msgspec.Struct):
-    """What a comparison found; `received_here` and `others_here` are not differences."""
+    """What a comparison found; `received_here`, `others_here`, `left_out` are not differences."""
 
     at_source: int = 0
     pulled: int = 0
     here: int = 0  # of those that were pulled
     received_here: int = 0  # pulled, and no longer in the queue
     others_here: int = 0  # that did not come by this pull
+    left_out: int = 0  # of a journal: what pulls received there, and is in the queue's own pull
     missing: list[int] = []  # lookup ids at the source that were not pulled
     different: list[int] = []  # lookup ids under which the source has another message
     twice: list[str] = []  # ids of messages that are here more than once
@@ -54,12 +62,15 @@ def compare(
     manager: QueueManagerClient, source: PullSource, target: str, queue: QueueReader
 ) -> PullDifferences:
     """Looks at every message of both queues; takes none."""
-    found, known = PullDifferences(), dict[int, int]()
-    for pull in list_pulls(manager):
-        if (pull.guid, pull.source) == (format_guid(source.guid), source.name):
-            known.update(pulled_messages(manager, pull.id))
+    found = PullDifferences()
+    known = {one.lookup_id: one.digest for one in _pulled_from(manager, source.guid, source.name)}
+    moved = set[int]()
+    if source.name.endswith(JOURNAL_ENDING):
+        name = source.name.removesuffix(JOURNAL_ENDING)
+        pulled = _pulled_from(manager, source.guid, name)
+        moved = {one.digest for one in pulled if not one.copied}
     found.pulled = len(known)
-    _compare_source(found, known, browse(queue, AHEAD, INFINITE), source.host)
+    _compare_source(found, known, moved, browse(queue, AHEAD, INFINITE), source.host)
     try:
         _compare_here(found, known, manager.queue(target).browse())
     except QueueNotFound:
@@ -67,8 +78,18 @@ def compare(
     return found
 
 
+def _pulled_from(manager: QueueManagerClient, guid: bytes, name: str) -> Iterator[PulledMessage]:
+    for pull in list_pulls(manager):
+        if (pull.guid, pull.source) == (format_guid(guid), name):
+            yield from pulled_messages(manager, pull.id)
+
+
 def _compare_source(
-    found: PullDifferences, known: dict[int, int], messages: Iterable[Message], host: str
+    found: PullDifferences,
+    known: dict[int, int],
+    moved: AbstractSet[int],
+    messages: Iterable[Message],
+    host: str,
 ) -> None:
     seen: set[int] = set()
     for message in messages:
@@ -77,7 +98,9 @@ def _compare_source(
             raise RemoteProtocolError(f"{host} lists its messages again and again")
         seen.add(lookup_id)
         found.at_source += 1
-        if lookup_id not in known:
+        if lookup_id not in known and digest_of(message) in moved:
+            found.left_out += 1
+        elif lookup_id not in known:
             found.missing_count += 1
             _note(found.missing, lookup_id)
         elif known[lookup_id] != digest_of(message):

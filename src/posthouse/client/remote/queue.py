@@ -1,4 +1,4 @@
-"""A queue of another computer as its reader sees it: the names of `Queue`, over remote read."""
+"""A queue of another computer, read over remote read with the interface of `Queue`."""
 
 from __future__ import annotations
 

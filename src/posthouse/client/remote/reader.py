@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 from posthouse.client.errors import ServerUnreachable, SessionEnded, SessionLost
 from posthouse.client.message import Message
-from posthouse.client.remote.connect import RemoteLogin, RemotePlace, connect, refused
+from posthouse.client.remote.connect import connect, refused
+from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.messages import CutMessage, rebuilt
 from posthouse.client.remote.state import (
     DOUBTS_MAX,

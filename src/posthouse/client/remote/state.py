@@ -1,4 +1,4 @@
-"""What a remote reader keeps of queues that are open and reads that are under way (3.2.1).
+"""The state of a remote reader: open queues, and reads that are under way (3.2.1).
 
 Numbers are those of [MS-MQRR] 3.1.4.
 """
@@ -31,8 +31,8 @@ _TAKING: Final = frozenset((RECEIVE, *LOOKUP_RECEIVE.values()))
 
 INFINITE: Final = 0xFFFFFFFF
 RECEIVE_REJECTED: Final = 0xC004
-VERSION: Final = (6, 1, 0)  # what every Windows since 2009 says; servers do not look at it
-GRACE_S: Final = 10.0  # an answer may take so much longer than the wait that was asked for
+VERSION: Final = (6, 1, 0)  # as every Windows since 2009 sends it; servers ignore it
+GRACE_S: Final = 10.0  # how much longer an answer may take than the requested wait
 PAUSE_FIRST_S: Final = 0.02
 PAUSE_MAX_S: Final = 1.0
 FRUITLESS_MAX: Final = 5  # connections in a row that broke over the same question

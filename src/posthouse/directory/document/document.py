@@ -1,4 +1,4 @@
-"""The directory as one document that people read, keep and exchange: names instead of identifiers.
+"""The directory as one document for people: names instead of identifiers.
 
 Several queue managers share a directory by importing the same document, or by reading the same
 file. It holds every attribute of every object; those that are as usual are left out.

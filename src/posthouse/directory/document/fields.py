@@ -1,4 +1,4 @@
-"""How attributes of directory objects are written in the document, both ways."""
+"""Converts attributes of directory objects to fields of the document and back."""
 
 from __future__ import annotations
 

@@ -422,7 +422,7 @@ _WHAT: dict[type[DirectoryObject], str] = {
 }
 
 
-# How to find out what could be meant instead of a name that nobody knows.
+# For each kind of object, the command that lists the names that exist.
 _KNOWN = {
     **{
         what: f"`posthouse directory {what} list` shows which there are"

@@ -43,7 +43,7 @@ from posthouse.model.properties import (
 
 OLD_VERSION: Final = 3
 NEW_VERSION: Final = 200
-# mSMQServiceType; bit 1 says the same as mSMQRoutingServices.
+# mSMQServiceType; bit 1 means the same as mSMQRoutingServices.
 ROUTING_SERVER_BIT: Final = 0x01
 REMOTE_ACCESS_BIT: Final = 0x10
 

@@ -286,7 +286,7 @@ class Reading(NamedTuple):
 def read_all(entries: Sequence[LdapEntry], atlas: Atlas, earlier: Atlas | None = None) -> Reading:
     """Every object of a listing; entries that refer to each other may come in any order.
 
-    An `earlier` atlas knows what stood where entries are that do not even say what they are.
+    An `earlier` atlas holds the objects of before, for entries that lack even their object class.
     """
     objects: list[DirectoryObject] = []
     faults: list[str] = []

@@ -1,4 +1,4 @@
-"""`[directory.ldap]`: a directory server that speaks for all."""
+"""`[directory.ldap]`: settings of a directory server that is the authority."""
 
 from __future__ import annotations
 

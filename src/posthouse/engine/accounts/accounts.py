@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -15,7 +16,8 @@ from posthouse.engine.accounts.certificates import Certificates
 from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_ACCOUNT, Change
 from posthouse.model.errors import IllegalUser
-from posthouse.security.access import Caller
+from posthouse.model.roles import Role
+from posthouse.security.access import Caller, Origin
 from posthouse.security.accounts import (
     Account,
     Door,
@@ -66,6 +68,8 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
         self._callers: dict[str, Caller] = {}
         self._by_sid: dict[bytes, str] = {}
+        # Of users of a domain, under all their names, while something of theirs is open.
+        self._guests: WeakValueDictionary[tuple[str, ...], Origin] = WeakValueDictionary()
         self.followers: list[Callable[[str, Change], None]] = []  # told of names that go
         self._rids = ReservedCounter(core, b"rid", 8, start=FIRST_ACCOUNT_RID)
         self.certificates = Certificates(core, self)
@@ -107,6 +111,7 @@ class Accounts:
         http: ScryptVerifier | None = None,
         nt_hash: bytes | None = None,
         netware_password: str | None = None,
+        role: Role | None = None,
     ) -> Account:
         """A new account; its SID is never given to another one. It is a user of the bindery, too.
 
@@ -129,6 +134,7 @@ class Accounts:
             doors=doors,
             http=http,
             created_s=self.core.utc,
+            role=role,
         ).checked()
         change = Change()
         self.bindery.user_added(account, change)
@@ -197,6 +203,14 @@ class Accounts:
             caller = self._callers[account.key] = account.caller()
         return caller
 
+    def origin_of_guest(self, names: tuple[str, ...]) -> Origin:
+        """The proof of identity of a user without an account, until an account has such a name."""
+        keys = tuple(user_key(name) for name in names)
+        origin = self._guests.get(keys)
+        if origin is None:
+            origin = self._guests[keys] = Origin()
+        return origin
+
     def _store(self, account: Account, change: Change) -> None:
         self._outdate(account.key)
         self._accounts[account.key] = account
@@ -209,4 +223,6 @@ class Accounts:
         caller = self._callers.pop(key, None)
         if caller is not None:
             self.core.stale_origins.add(caller.origin)
+        for keys in [keys for keys in self._guests if key in keys]:
+            self.core.stale_origins.add(self._guests.pop(keys))
         self.core.rights_version += 1

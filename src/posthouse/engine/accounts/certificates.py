@@ -57,7 +57,7 @@ from posthouse.security.registrations import (
 )
 from posthouse.security.settings import MessageSecuritySettings
 from posthouse.security.sids import EVERYONE, format_sid
-from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import stamp
 
 MQ_ERROR_INTERNAL_USER_CERT_EXIST = 0xC00E002E
@@ -81,7 +81,7 @@ class Users(Protocol):
 
 
 class Certificates:
-    """Who may prove what, and the door to message security that uses it."""
+    """Certificates and keys of users and queue managers, and message security that uses them."""
 
     directory: DirectoryService
     key_file: Callable[[], bytes]  # the sealing key of the home
@@ -175,7 +175,7 @@ class Certificates:
         self._define(key, None)
 
     def withdraw_all(self, sid: bytes) -> None:
-        """For a user who is no more."""
+        """Withdraws every certificate of a user that was deleted."""
         for registration in self.of_user(sid):
             self.withdraw(registration)
 
@@ -340,7 +340,9 @@ class Certificates:
                 return Signer(key, one.certificate)
         return None
 
-    def signed(self, packet: bytes, seen: Glance, caller: Caller) -> tuple[bytes, Glance, int]:
+    def signed(
+        self, packet: bytes, seen: PacketSummary, caller: Caller
+    ) -> tuple[bytes, PacketSummary, int]:
         """A client's packet with the signature it asks for, and what that is worth in its row.
 
         Signing the Packet ([MS-MQQB] 3.1.7.1.4) is done once, when the message comes in: what the
@@ -352,7 +354,7 @@ class Certificates:
         core = self.core
         stamped = stamp(packet, source_guid=core.guid, ordinal=0, sent_time=core.utc, seen=seen)
         made = self.security.sign(stamped, caller.sid, kind)
-        return made, glance(made), FLAG_AUTHENTICATED
+        return made, summarize(made), FLAG_AUTHENTICATED
 
     # -- who sent a message
 
@@ -424,7 +426,8 @@ def _caller(verified: Verified) -> Caller:
     if verified.proven_sid:
         return Caller.user(verified.proven_sid, format_sid(verified.proven_sid))
     if verified.authenticated:
-        # [MS-MQQB] 3.1.5.8.3: a queue manager signed, or nobody with a name: as good as everyone.
+        # [MS-MQQB] 3.1.5.8.3: a queue manager signed, or a signer without an account: counts as
+        # everyone.
         return Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), False, False)
     if verified.sender_type == SENDER_IS_USER:
         return Caller.unverified(verified.sender_id)

@@ -1,4 +1,4 @@
-"""Who may log in at the rpc door, and how often they may try (decision 14).
+"""Logins over RPC: passwords, and a limit on attempts (decision 14).
 
 A login proves an account, and is worth as much as that account is at each later use: an account
 that was disabled, has lost the door or is gone no longer gives a caller.
@@ -87,6 +87,17 @@ class Logins:
         if account is None or not _may_enter(account):
             raise IllegalUser("this user may no longer use the rpc door")
         return self.accounts.caller(account.name)
+
+    def domain_caller(
+        self, sid: bytes, user: str, groups: tuple[bytes, ...], names: tuple[str, ...]
+    ) -> Caller:
+        """The caller for a user of a domain, as long as no account has one of these names.
+
+        An account decides for its user, open or closed: it is how an administrator shuts one out.
+        """
+        if not self.takes_domain_users or any(self.knows(name) for name in names):
+            raise IllegalUser(f"{user} may no longer use the rpc door without an account")
+        return Caller.user(sid, user, groups).proved_by(self.accounts.origin_of_guest(names))
 
     def _counted(self, user: str) -> str:
         """Under which name failures count: unknown names share one.

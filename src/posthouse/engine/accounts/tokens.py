@@ -2,7 +2,7 @@
 
 A token belongs to a user, or to the administrator that every queue manager has. Only a hash of its
 secret is kept. A token gives the caller of its user as that is now, narrowed to the
-queues of the token, and to looking where its role is to read.
+queues of the token, to what its role leaves, and to the role of the user where that is smaller.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ from posthouse.security.accounts import (
     token_text,
     user_key,
 )
-from posthouse.security.rights import GET_QUEUE_PERMISSIONS, GET_QUEUE_PROPERTIES, PEEK_MESSAGE
+from posthouse.security.role_rights import ROLE_RIGHTS
 
 ADMINISTRATOR: Final = "administrator"
 """The user of tokens that act as the control socket does; no account may bear the name."""
 TOKENS_MAX: Final = 10_000
-_LOOKING: Final = PEEK_MESSAGE | GET_QUEUE_PROPERTIES | GET_QUEUE_PERMISSIONS
 _KEY = b"token:"
 
 
 class Granted(NamedTuple):
-    """Who showed a token, and how far it reaches."""
+    """The caller of a token, and the token's role and limits."""
 
     caller: Caller
     role: Role
@@ -163,8 +162,9 @@ class Tokens:
             raise _refused() from None
         known = self._granted.get(token.id)
         if known is None or known[0] is not user:
-            limit = _LOOKING if token.role is Role.READ else ~0
-            granted = Granted(user.narrowed(token.scopes, limit), token.role, token)
+            role = token.role.within(self._role_of(token))
+            caller = user.narrowed(token.scopes, *ROLE_RIGHTS[role])
+            granted = Granted(caller, role, token)
             self._granted[token.id] = known = user, granted
         return known[1]
 
@@ -172,6 +172,12 @@ class Tokens:
         if user_key(token.user) == ADMINISTRATOR:
             return self._administrator
         return self.accounts.caller(token.user)
+
+    def _role_of(self, token: Token) -> Role | None:
+        """The role that limits the user of a token, if one does."""
+        if user_key(token.user) == ADMINISTRATOR:
+            return None
+        return self.accounts.find(token.user).role
 
     def _define(self, token_id: str, value: bytes | None, change: Change) -> None:
         self.core.define(TABLE_ACCOUNT, _KEY + token_id.encode(), value, change)

@@ -1,4 +1,4 @@
-"""Asking an authority that is outside: a call of the engine is made again with the answers.
+"""Calls that need an external authority: the engine repeats them once the authority has answered.
 
 The engine never waits. Where a call needs the authority of the directory it is broken off
 before it has changed anything; its caller has the orders carried out and makes the same call
@@ -36,7 +36,7 @@ class AuthorityNeeded(NoDs):
 
 
 class Asking:
-    """What the calls of one engine ask, in the order in which each of them does."""
+    """Requests of engine calls to the authority, in the order in which each call makes them."""
 
     def __init__(self) -> None:
         self._asked: list[AuthorityAnswers] = []

@@ -15,8 +15,10 @@ from posthouse.directory import objects
 from posthouse.directory.base import equals
 from posthouse.directory.mirror import Action, Order
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting
 from posthouse.engine.ledger.records import Change
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import NOTIFY_QUEUE
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId
@@ -74,13 +76,17 @@ def notices_of(made: Iterable[tuple[Order, objects.DirectoryObject]]) -> list[Ch
 
 
 class Notices:
-    """Those that are sent, and those that are heard.
+    """Change notifications: sends them, and handles those that arrive.
 
     `refresh` has the authority asked; with True for everything, not for changes alone.
     """
 
-    def __init__(self, core: Core, queues: DirectoryOfQueues) -> None:
+    def __init__(
+        self, core: Ledger, registry: Queues, sending: Accepting, queues: DirectoryOfQueues
+    ) -> None:
         self._core = core
+        self._registry = registry
+        self._sending = sending
         self._queues = queues
         self.refresh: Callable[[bool], None] = lambda whole: None
         self._waiting: set[bytes] = set()
@@ -120,8 +126,8 @@ class Notices:
                 label=LABEL,
                 body=pack_notification(body),
             )
-            target = core.registry.sending_target(name, change)
-            core.sending.enqueue(target, serialize(message), change=change)
+            target = self._registry.sending_target(name, change)
+            self._sending.enqueue(target, serialize(message), change=change)
         except (QueueError, RemoteProtocolError) as error:
             core.refusals["notice_dropped"] += 1
             core.event("notice_dropped", queue=str(name), why=str(error))
@@ -135,7 +141,7 @@ class Notices:
             return False
         if isinstance(name, PrivateName):
             return name == PrivateName(self._core.guid, NOTIFY_QUEUE_NUMBER)
-        queue = self._core.registry.find_local(name)
+        queue = self._registry.find_local(name)
         return queue is not None and queue.number == NOTIFY_QUEUE
 
     def heard(self, body: bytes, source: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The directory as operators change and ask it: documents in and out, routes in words."""
+"""Changes and queries of operators on the directory: documents in and out, routes in words."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from posthouse.directory.service import Outcome
 from posthouse.engine.directory.change_notices import Notices, notices_of
 from posthouse.engine.directory.public_queues import DirectoryOfQueues, refusal
 from posthouse.engine.ledger.records import Change
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.collection import Queues
 from posthouse.model.errors import DsError, MachineNotFound, NoDs, QueueError, StatusNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.names import DirectName, parse_format_name
@@ -49,12 +51,20 @@ class NamedStep(NamedTuple):
 
 
 class DirectoryChanges:
-    """What the administrator of an enterprise does with its directory."""
+    """Changes that an administrator makes to the directory, and its documents."""
 
-    def __init__(self, queues: DirectoryOfQueues, notices: Notices) -> None:
+    def __init__(
+        self,
+        queues: DirectoryOfQueues,
+        notices: Notices,
+        registry: Queues,
+        transfer: MachineTransfer,
+    ) -> None:
         self._queues = queues
         self._notices = notices
         self._core = queues.core
+        self._registry = registry
+        self._transfer = transfer
         self.follow: Callable[[Sequence[DirectoryObject]], None] = lambda values: None
 
     def sites(self) -> list[Site]:
@@ -252,10 +262,10 @@ class DirectoryChanges:
 
     def _look_again(self) -> None:
         """What waits for a way may have one now."""
-        for queue in self._core.registry.outgoing_queues():
+        for queue in self._registry.outgoing_queues():
             name = parse_format_name(queue.definition.format_name)
             if not isinstance(name, DirectName) and queue.state.count:
-                self._core.transfer.retry(queue)
+                self._transfer.retry(queue)
 
     def route(self, source: str, target: str) -> list[NamedStep]:
         """The way from one machine to another, both by their computer names."""

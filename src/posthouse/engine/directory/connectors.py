@@ -1,4 +1,4 @@
-"""Connector queues: where messages for foreign systems wait for who hands them over.
+"""Connector queues: messages for foreign systems wait here for their connector.
 
 [MS-MQQB] 1.3.3.1, [MS-MQDMPR] 3.1.1.2 QueueType; docs/connector.md has the rules. A routing server
 that belongs to a foreign site has two of them, for transactional messages and for all others. What
@@ -13,8 +13,9 @@ from itertools import islice
 from posthouse.directory import objects
 from posthouse.directory.base import DirectoryOperationResult, equals
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.order import START
+from posthouse.engine.ledger.parts import Accepting, AckSender, Endings, MachineTargets, PacketReads
 from posthouse.engine.ledger.records import (
     FLAG_ARRIVED,
     FLAG_REMOTE,
@@ -26,6 +27,8 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.rows import DELIVERY
 from posthouse.engine.ledger.steps import Allowance
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.naming import is_service_queue
 from posthouse.engine.queues.queue import HELD, JOURNAL, Queue, QueueRole
 from posthouse.engine.transfer.arrivals import (
@@ -56,7 +59,7 @@ from posthouse.model.names import (
 )
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest
-from posthouse.wire.packet.glance import Glance, glance
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 
 MACHINES_MAX = 1024  # that are remembered: anybody can make up an address
 LOOK_AGAIN_MS = 1000  # for room in a connector queue that is full
@@ -66,8 +69,27 @@ SUFFIXES = (Suffix.NONE, Suffix.XACTONLY)
 class Connectors:
     """The connector queues of this machine."""
 
-    def __init__(self, core: Core, directory: DirectoryOfQueues, history: MessageHistory) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        targets: MachineTargets,
+        reading: PacketReads,
+        outcomes: Endings,
+        sending: Accepting,
+        transfer: MachineTransfer,
+        acks: AckSender,
+        directory: DirectoryOfQueues,
+        history: MessageHistory,
+    ) -> None:
         self._core = core
+        self._registry = registry
+        self._targets = targets
+        self._reading = reading
+        self._outcomes = outcomes
+        self._sending = sending
+        self._transfer = transfer
+        self._acks = acks
         self._directory = directory
         self._history = history
         self.sites: dict[bytes, str] = {}  # whose connector server we are, with their names
@@ -90,13 +112,13 @@ class Connectors:
         self._site_of.clear()
         sites = service.foreign_sites(self._core.now_ms) if service.integrated else {}
         if sites is None:  # they stay as they were
-            known = self._core.registry.connector_queues()
+            known = self._registry.connector_queues()
             sites = self.sites or {_site(queue): queue.definition.label for queue in known}
-        if sites != self.sites or self._core.registry.connector_queues():
+        if sites != self.sites or self._registry.connector_queues():
             self._keep(sites)
 
     def _keep(self, sites: dict[bytes, str]) -> None:
-        registry, self.sites = self._core.registry, sites
+        registry, self.sites = self._registry, sites
         for site, name in sites.items():
             for suffix in SUFFIXES:
                 registry.provide_connector(ConnectorName(site, suffix), name)
@@ -110,7 +132,7 @@ class Connectors:
     def tidy(self, queue: Queue) -> None:
         """It is no longer open: it goes if it was kept for its messages only."""
         if _site(queue) not in self.sites:
-            self._core.registry.drop_empty_connector(queue)
+            self._registry.drop_empty_connector(queue)
 
     def state_of(self, queue: Queue) -> str:
         """Why a connector queue is still there although no message comes into it; else nothing."""
@@ -135,7 +157,7 @@ class Connectors:
         site = self._site(machine)
         assert site is not None
         suffix = Suffix.XACTONLY if transactional else Suffix.NONE
-        return self._core.registry.find_local(ConnectorName(site, suffix))
+        return self._registry.find_local(ConnectorName(site, suffix))
 
     def foreign_queue(self, guid: bytes) -> tuple[bool, objects.Queue | None]:
         """What the directory has of a public queue, and whether that is certain.
@@ -169,7 +191,7 @@ class Connectors:
             return name.guid
         if not isinstance(name, PublicName):
             return b""
-        return self._core.targets.owner_of(str(name))
+        return self._targets.owner_of(str(name))
 
     # -- messages that are sent here
 
@@ -226,16 +248,16 @@ class Connectors:
         assert row is not None
         if number in core.locks or row.flags & FLAG_ARRIVED:
             # Nothing overtakes a message of a sequence that somebody holds.
-            held = is_numbered(row.flags) and number not in core.reading.damaged
+            held = is_numbered(row.flags) and number not in self._reading.damaged
             return bool(row.flags & FLAG_ARRIVED) or not held
-        if core.transfer.is_in_flight(queue, number, row):
-            return True  # its session will tell
+        if self._transfer.is_in_flight(queue, number, row):
+            return True  # its session decides
         transactional = bool(row.flags & FLAG_TRANSACTIONAL)
         name = parse_format_name(queue.definition.format_name)
         refused = self.refusal(name, transactional=transactional)
         if refused != NORMAL:
             allowance.spend(row)
-            core.outcomes.delete(queue, number, row, refused, change)
+            self._outcomes.delete(queue, number, row, refused, change)
             return True
         target = self.queue_for(machine, transactional=transactional)
         assert target is not None
@@ -249,28 +271,30 @@ class Connectors:
         packet = core.packet(number)
         if not packet:
             return True  # damaged: it stays where doctors look for it
-        seen = glance(packet)
+        seen = summarize(packet)
         if not row.flags & FLAG_REMOTE or self._is_new(target, packet, seen, change):
             self._enter(queue, target, number, row, packet, seen, change)
         else:
-            core.outcomes.transferred(queue, number, row, change)
+            self._outcomes.transferred(queue, number, row, change)
         return True
 
-    def _is_new(self, target: Queue, packet: bytes, seen: Glance, change: Change) -> bool:
+    def _is_new(self, target: Queue, packet: bytes, seen: PacketSummary, change: Change) -> bool:
         """A message of another machine that came before we knew where it goes.
 
         Its sender will send it again, so its place in the sequence, or the history, is kept now.
         """
         if seen.transaction_at:
             peer = Peer(NULL_GUID, "")
-            place = SequencePlace(self._core, peer, "", target, Arriving(packet, seen))
+            place = SequencePlace(
+                self._core, self._transfer, peer, "", target, Arriving(packet, seen)
+            )
             if place.follows:
                 batch = ReceivedBatch(peer)
                 batch.change = change
                 place.accept(batch)
                 for places in batch.places.values():
-                    self._core.transfer.lineages.places.add(places, {}, change)
-            self._core.acks.order(target.number, seen.source_guid)
+                    self._transfer.lineages.places.add(places, {}, change)
+            self._acks.order(target.number, seen.source_guid)
             return bool(place.follows)
         source = source_of(packet, seen)
         digest = content_digest(packet, seen)
@@ -288,20 +312,20 @@ class Connectors:
         number: int,
         row: Row,
         packet: bytes,
-        seen: Glance,
+        seen: PacketSummary,
         change: Change,
     ) -> None:
         core = self._core
         if row.wants & WANT_JOURNAL:
             if not row.flags & FLAG_REMOTE:
-                core.sending.copy(core.queues[JOURNAL], row, packet, change)
+                self._sending.copy(core.queues[JOURNAL], row, packet, change)
             row = row._replace(wants=row.wants & ~WANT_JOURNAL)
-        core.transfer.sequences.left(queue, row)
+        self._transfer.sequences.left(queue, row)
         core.forget_aliases(number, row)
         moved = row._replace(
             lookup_id=core.lookup_ids.next(),
             queue=target.number,
-            expires=core.sending.expiry(target, Batch.of(packet, seen)),
+            expires=self._sending.expiry(target, Batch.of(packet, seen)),
             arrived=core.utc,
             last_move=0,
         )

@@ -1,4 +1,4 @@
-"""Users with their certificates, searches for public queues, and where queues are read.
+"""Directory entries of users with certificates, searches for public queues, and their locations.
 
 [MS-MQDMPR] 3.1.1.15, 3.1.7.1.21 to 3.1.7.1.23, 3.1.7.1.26.
 """
@@ -17,6 +17,7 @@ from posthouse.directory.document.document import Difference
 from posthouse.directory.objects import Queue, QueueManager, User
 from posthouse.engine.directory.changes import DirectoryChanges
 from posthouse.engine.directory.public_queues import DirectoryOfQueues, refusal
+from posthouse.engine.queues.collection import Queues
 from posthouse.model.errors import (
     MachineNotFound,
     QueueNotFound,
@@ -56,12 +57,15 @@ class QueuePlace(NamedTuple):
 
 
 class DirectoryEntries:
-    """What people and programs look up in the directory and enter about themselves."""
+    """Lookups in the directory, and entries that users make about themselves."""
 
-    def __init__(self, queues: DirectoryOfQueues, changes: DirectoryChanges) -> None:
+    def __init__(
+        self, queues: DirectoryOfQueues, changes: DirectoryChanges, registry: Queues
+    ) -> None:
         self._queues = queues
         self._changes = changes
         self._core = queues.core
+        self._registry = registry
 
     # -- public queues
 
@@ -138,7 +142,7 @@ class DirectoryEntries:
         """Where a queue of any name is read: by which name, and at which hosts."""
         name = parse_name(text)
         if isinstance(name, PathName):
-            name = self._core.registry.format_name(name)
+            name = self._registry.format_name(name)
         if isinstance(name, DirectName):
             return QueuePlace(str(name), name.host, (name.host,))
         machine = self._machine_of(name)

@@ -1,4 +1,4 @@
-"""The directory, as doors see it: public queues, routes, changes, the mirror of a shared one."""
+"""The directory as protocols use it: public queues, routes, changes, the mirror of a shared one."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from posthouse.engine.directory.entries import DirectoryEntries, FoundQueues, Qu
 from posthouse.engine.directory.mirroring import DirectoryState, Mirroring
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.machine.facade import MachineFacade
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.names import parse_format_name
 from posthouse.security.access import Caller
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class DirectoryFacade:
-    """What doors and operators ask of the directory."""
+    """The directory's methods for protocols and operators."""
 
     def __init__(
         self,
@@ -39,12 +40,13 @@ class DirectoryFacade:
         mirroring: Mirroring,
         notices: Notices,
         connectors: Connectors,
+        registry: Queues,
     ) -> None:
         self.machine = machine
         self.queues = queues
         self.service = queues.service
         self.changes = changes
-        self.entries = DirectoryEntries(queues, changes)
+        self.entries = DirectoryEntries(queues, changes, registry)
         self.mirroring = mirroring
         self.notices = notices
         self.connectors = connectors

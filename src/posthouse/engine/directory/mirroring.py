@@ -1,4 +1,4 @@
-"""The mirror of a shared directory: what its authority has, and what this manager has to enter.
+"""Keeps the mirror of a shared directory current, and writes this manager's entries to it.
 
 The runtime hands changes in, or the reason why there are none. Each portion is one step of the
 log, with the queues that are made, changed or removed because of it: what a change notification
@@ -19,6 +19,7 @@ from posthouse.directory.mirror import Action, News, Order
 from posthouse.engine.directory.authority_calls import Answered
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.ledger.records import TABLE_MANAGER, Change
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.deletion import QueueDeletion
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.model.errors import QueueError
@@ -35,7 +36,7 @@ _SOURCE_KEY = b"directory"
 
 
 class DirectoryState(NamedTuple):
-    """How the directory stands, for people; times are UTC seconds, 0 for never."""
+    """The state of the directory for people to read; times are UTC seconds, 0 for never."""
 
     source: str
     online: bool
@@ -48,10 +49,13 @@ class DirectoryState(NamedTuple):
 class Mirroring:
     """Follows the authority of the directory."""
 
-    def __init__(self, queues: DirectoryOfQueues, deletion: QueueDeletion) -> None:
+    def __init__(
+        self, queues: DirectoryOfQueues, deletion: QueueDeletion, registry: Queues
+    ) -> None:
         self._queues = queues
         self._deletion = deletion
         self._core = queues.core
+        self._registry = registry
         self._since = 0
         self._refreshed = 0
         self._faults: list[str] = []
@@ -116,7 +120,7 @@ class Mirroring:
             mirror.connected = True
             news = self._with_ahead(mirror.take(changes))
             if any(one.identifier == core.guid for one in news.changed):
-                self._entered = False  # somebody else may not know what only we can know
+                self._entered = False  # another writer may have replaced what only we can provide
             if was_offline or self._was_ahead or news.changed or news.gone:
                 service.refreshed([*news.changed, *news.gone], core.now_ms)
                 self._find_strays()
@@ -272,7 +276,7 @@ class Mirroring:
     def _own_public_queues(self) -> list[Queue]:
         return [
             queue
-            for queue in self._core.registry.all()
+            for queue in self._registry.all()
             if queue.definition.role is QueueRole.PLAIN
             and queue.definition.queue_type is QueueType.PUBLIC
         ]
@@ -281,7 +285,7 @@ class Mirroring:
         """Events 1 and 2 of a change notification, without the directory (iSkipDirectory)."""
         for value in values:
             if isinstance(value, objects.Queue) and self._is_ours(value):
-                if self._core.registry.find_local(PublicName(value.identifier)) is None:
+                if self._registry.find_local(PublicName(value.identifier)) is None:
                     self._create(value)
                 self._queues.update_local_queue(value)
 
@@ -303,7 +307,7 @@ class Mirroring:
             (self._stray.discard if known else self._stray.add)(identifier)
 
     def _create(self, value: objects.Queue) -> None:
-        core, registry = self._core, self._core.registry
+        core, registry = self._core, self._registry
         there = registry.find_local(PathName.parse(value.pathname))
         if there is not None and there.definition.identifier not in self._stray:
             core.event("directory_queue_doubled", queue=value.pathname)
@@ -327,7 +331,7 @@ class Mirroring:
         """A queue of ours got its identifier from the authority."""
         for queue in self._own_public_queues():
             if queue.definition.identifier == before:
-                registry = self._core.registry
+                registry = self._registry
                 registry.identify(queue, stored.identifier, stored.full_path, stored.directory_path)
         self._stray.discard(before)
         self._not_taken.pop(before, None)

@@ -19,8 +19,9 @@ from posthouse.directory.mirror import Action, MirroredDirectory, Order
 from posthouse.directory.queue_path import QueuePath, get_queue_path
 from posthouse.directory.service import DirectoryService, DirectoryTimers
 from posthouse.engine.directory.authority_calls import Asking
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_DIRECTORY, Change
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.naming import PublishedQueue
 from posthouse.engine.queues.queue import JOURNAL, Queue, QueueDefinition, QueueRole
 from posthouse.model.errors import (
@@ -37,7 +38,7 @@ from posthouse.model.properties import QueuePrivacyLevel
 from posthouse.model.properties import QueueType as DirectoryQueueType
 
 _RESULT = DirectoryOperationResult
-# What nobody but the queue manager itself can know of its object.
+# Attributes of its object that only the queue manager itself can provide.
 _SAID_BY_US = (
     "computer_name",
     "qualified_computer_name",
@@ -89,7 +90,7 @@ def _comparable(value: objects.QueueManager, name: str) -> object:
 class DirectoryOfQueues:
     """PublicQueues and LocalObjects in one: both sides between engine and directory."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         self.core = core
         self.asking = Asking()
         self._addresses: tuple[str, ...] = ()  # where our doors were opened
@@ -121,6 +122,10 @@ class DirectoryOfQueues:
             recall=self.mirror,
         )
 
+    def connect(self, registry: Queues) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._registry = registry
+
     # -- start and the clock
 
     def start(self) -> None:
@@ -140,13 +145,13 @@ class DirectoryOfQueues:
     def _follow_computer_name(self) -> None:
         """After a rename: the objects of our public queues have path names of their computer."""
         core = self.core
-        for queue in core.registry.all():
+        for queue in self._registry.all():
             known = self._public_queue(queue.definition.identifier) and self.directory.known(
                 objects.Queue, equals("identifier", queue.definition.identifier)
             )
             if known and known.pathname != queue.definition.pathname:
                 named = self.directory.rename_queue(self.object_of(queue.definition), core.utc)
-                core.registry.identify(
+                self._registry.identify(
                     queue, named.identifier, named.full_path, named.directory_path
                 )
 
@@ -337,15 +342,15 @@ class DirectoryOfQueues:
         """QueueCollection, as the directory would show it."""
         return [
             self.object_of(queue.definition)
-            for queue in self.core.registry.all()
+            for queue in self._registry.all()
             if queue.definition.role in (QueueRole.PLAIN, QueueRole.DEAD_LETTER)
         ]
 
     def update_own_queue_manager(self, value: objects.QueueManager) -> None:
         """Takes over directory attributes of the own object ([MS-MQCN], machine changed).
 
-        Quotas that others than the operator of this machine have set hold beside theirs. Its
-        descriptor is kept and shown: who may do what here its accounts say (docs/deviations.md).
+        A quota set in the directory holds beside the one that the operator of this machine set. The
+        descriptor is kept and shown, but the accounts decide who may do what (docs/deviations.md).
         """
         self._own = value
         core = self.core
@@ -365,16 +370,16 @@ class DirectoryOfQueues:
         said = {name: getattr(value, attribute) for name, attribute in _FOLLOWED.items()}
         said["privacy_level"] = int(value.privacy_level)
         said["security"] = value.security or queue.definition.security
-        if queue.definition.transactional:  # for its life, whatever the directory says now
+        if queue.definition.transactional:  # it stays transactional, whatever the directory has now
             said["multicast_address"] = ""
         changed = {
             name: now for name, now in said.items() if now != getattr(queue.definition, name)
         }
         if changed:
-            self.core.registry.change_definition(queue, **changed)
+            self._registry.change_definition(queue, **changed)
 
     def _public_queue(self, identifier: bytes) -> Queue | None:
-        queue = self.core.registry.find_local(PublicName(identifier))
+        queue = self._registry.find_local(PublicName(identifier))
         ours = queue is not None and queue.definition.role is QueueRole.PLAIN
         return queue if ours and identifier != NULL_GUID else None
 

@@ -7,7 +7,8 @@ from collections.abc import Collection
 import msgspec
 
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.jobs.files import JobFile, check_readable, check_writable
+from posthouse.engine.jobs.file_content import JobFile
+from posthouse.engine.jobs.files import check_readable, check_writable
 from posthouse.engine.jobs.history import ABANDONED, REMOVED, EndedJob
 from posthouse.engine.jobs.job import Job, JobDetails, JobEntry, JobQueue, JobState
 from posthouse.engine.jobs.job_states import JobEvent
@@ -51,7 +52,7 @@ LIST_MAX = JOBS_MAX
 
 
 class Jobs(JobGround):
-    """What users and operators do with jobs."""
+    """The calls of users and operators on jobs."""
 
     # -- submitting
 
@@ -111,7 +112,7 @@ class Jobs(JobGround):
         """The submitter of a job must be allowed to write where its end is reported."""
         me = self.bindery.object_of(station)
         if name and me is not None:
-            self.core.opening.check_answer_queue(parse_name(name), self.caller_of(me.id))
+            self._opening.check_answer_queue(parse_name(name), self.caller_of(me.id))
 
     def _create(
         self,
@@ -213,7 +214,7 @@ class Jobs(JobGround):
         return self.files.handle(station, handle).job.file.size
 
     def close_file(self, station: Station, handle: int) -> None:
-        """NWCloseFile (0x42): the handle is no more; the job is as it was."""
+        """NWCloseFile (0x42): closes a handle; the job stays as it was."""
         self.files.close(station, handle)
 
     # -- looking

@@ -8,13 +8,15 @@ So small writes after each other are gathered: the sixteenth brings the fifteen 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 from itertools import count as counting
-from typing import TYPE_CHECKING, NamedTuple
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.jobs.file_content import CHUNK_MAX, GATHERED, JobFile
+from posthouse.engine.jobs.job import FileHandle, Job, Station
 from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import PacketReads
 from posthouse.engine.ledger.records import NEVER, PURGED, RECEIVED, TABLE_JOB, Change, Row
+from posthouse.engine.messages.admission import Admission
 from posthouse.engine.queues.queue import JOB_FILES
 from posthouse.model.completion_codes import (
     INVALID_FILE_HANDLE,
@@ -26,14 +28,7 @@ from posthouse.model.completion_codes import (
 from posthouse.model.errors import QmsError, QueueError
 from posthouse.wire.packet.batch import Batch
 
-if TYPE_CHECKING:
-    from posthouse.engine.jobs.bindery.stations import Station
-    from posthouse.engine.jobs.job import Job
-
-CHUNK_MAX = 1 << 20
-PAGE_CHUNKS = 32
 READ_MAX = 4 << 20
-GATHERED = 16  # messages of a size class that become one
 SIZE_CLASSES = (1, 1 << 10), (1 << 10, 16 << 10)  # bytes, from and below; larger ones stay
 PIECES_SPARE = 1024  # messages of a file beside one for each 8 KiB of the largest
 PIECE = 8 << 10
@@ -41,131 +36,13 @@ PAGE_KEY = struct.Struct(">cQI")
 _CHUNK = struct.Struct("<QQI")  # number of the message, offset, length
 
 
-class Extent(NamedTuple):
-    """Bytes of a file that lie in one message."""
-
-    start: int
-    end: int
-    number: int
-    offset: int  # of the first of them in the message
-
-
-class _Chunk:
-    """A message of a file."""
-
-    __slots__ = ("length", "offset", "page", "shown")
-
-    def __init__(self, offset: int, length: int, page: int) -> None:
-        self.offset = offset
-        self.length = length
-        self.page = page
-        self.shown = length  # bytes of it that no later write has hidden
-
-
-class JobFile:
-    """Where the bytes of a job are."""
-
-    __slots__ = ("_extents", "chunks", "pages", "stored")
-
-    def __init__(self) -> None:
-        self.chunks: dict[int, _Chunk] = {}
-        self.pages: dict[int, list[int]] = {}  # numbers of each page's messages
-        self.stored = 0  # bytes of its messages
-        self._extents: list[Extent] = []
-
-    @property
-    def size(self) -> int:
-        """One after the last byte."""
-        return self._extents[-1].end if self._extents else 0
-
-    def add(self, number: int, offset: int, length: int, page: int) -> list[int]:
-        """A message holds these bytes; returns those that are hidden completely."""
-        self.chunks[number] = _Chunk(offset, length, page)
-        self.pages.setdefault(page, []).append(number)
-        self.stored += length
-        extents, end = self._extents, offset + length
-        low = bisect_right(extents, offset, key=_end)
-        high = low
-        pieces = [Extent(offset, end, number, 0)]
-        hidden: list[int] = []
-        while high < len(extents) and extents[high].start < end:
-            pieces += self._cut(extents[high], offset, end, hidden)
-            high += 1
-        extents[low:high] = sorted(pieces)
-        return hidden
-
-    def _cut(self, old: Extent, start: int, end: int, hidden: list[int]) -> list[Extent]:
-        """What is left of an extent beside a new one."""
-        left: list[Extent] = []
-        if old.start < start:
-            left.append(old._replace(end=start))
-        if end < old.end:
-            left.append(old._replace(start=end, offset=old.offset + end - old.start))
-        chunk = self.chunks[old.number]
-        chunk.shown -= old.end - old.start - sum(piece.end - piece.start for piece in left)
-        if not chunk.shown:
-            hidden.append(old.number)
-        return left
-
-    def forget(self, number: int) -> int:
-        """A message is gone; returns its page."""
-        chunk = self.chunks.pop(number)
-        self.stored -= chunk.length
-        numbers = self.pages[chunk.page]
-        numbers.remove(number)
-        if not numbers:
-            del self.pages[chunk.page]
-        return chunk.page
-
-    def open_page(self) -> int:
-        """The page for the next message. Pages come into being in their order."""
-        last = next(reversed(self.pages), 0)
-        return last + 1 if len(self.pages.get(last, ())) >= PAGE_CHUNKS else last
-
-    def run_before(self, offset: int, low: int, high: int) -> list[int]:
-        """Messages of a size class that end where a write begins, in order: whole ones only."""
-        at, found = bisect_right(self._extents, offset - 1, key=_end), list[int]()
-        if at < len(self._extents) and self._extents[at].start < offset:
-            at += 1
-        for extent in reversed(self._extents[max(at - GATHERED + 1, 0) : at]):
-            size = self.chunks[extent.number].length
-            if extent.end != offset or extent.end - extent.start != size or not low <= size < high:
-                break
-            found.append(extent.number)
-            offset = extent.start
-        return found[::-1]
-
-    def within(self, start: int, end: int) -> list[Extent]:
-        """Extents that have any of these bytes."""
-        at = bisect_right(self._extents, start, key=_end)
-        found: list[Extent] = []
-        while at < len(self._extents) and self._extents[at].start < end:
-            found.append(self._extents[at])
-            at += 1
-        return found
-
-
-def _end(extent: Extent) -> int:
-    return extent.end
-
-
-class FileHandle:
-    """An open job file of one station."""
-
-    __slots__ = ("job", "number", "readable", "station")
-
-    def __init__(self, number: int, station: Station, job: Job, readable: bool) -> None:
-        self.number = number
-        self.station = station
-        self.job = job
-        self.readable = readable
-
-
 class JobFiles:
     """All job files and the handles to them."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, admission: Admission, reading: PacketReads) -> None:
         self.core = core
+        self._admission = admission
+        self._reading = reading
         self._handles = counting(1)
 
     # -- handles
@@ -189,7 +66,7 @@ class JobFiles:
         return next(iter(station.handles_to.get(job, ())), 0)
 
     def close(self, station: Station, number: int) -> None:
-        """NWCloseFile (0x42): the handle is no more."""
+        """NWCloseFile (0x42): closes a handle."""
         job = self.handle(station, number).job
         del station.handles[number]
         numbers = station.handles_to[job]
@@ -231,7 +108,7 @@ class JobFiles:
         if any(core.state.table.get(number) is None for number in numbers):
             return None
         try:
-            core.reading.fetch_many(numbers)
+            self._reading.fetch_many(numbers)
         except Unreadable:
             return None
         return b"".join(core.effects.packet(number) or b"" for number in numbers)
@@ -240,7 +117,7 @@ class JobFiles:
         """Refuses while the disk is nearly full, and over the quota of the machine."""
         core = self.core
         try:
-            core.admission.check_quotas(core.queues[JOB_FILES], size, None)
+            self._admission.check_quotas(core.queues[JOB_FILES], size, None)
         except QueueError as error:
             raise QmsError(completion, error.cause, error.remedy) from None
 
@@ -301,7 +178,7 @@ class JobFiles:
         if any(self.core.state.table.get(extent.number) is None for extent in extents):
             raise QmsError(Q_IO_FAILURE, f"data of job {job.entry.number} was given up as damaged")
         try:
-            self.core.reading.fetch_many(list(dict.fromkeys(e.number for e in extents)))
+            self._reading.fetch_many(list(dict.fromkeys(e.number for e in extents)))
         except Unreadable as damage:
             raise QmsError(Q_IO_FAILURE, f"data of job {job.entry.number}: {damage}") from damage
         for extent in extents:

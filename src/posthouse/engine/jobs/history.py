@@ -1,4 +1,4 @@
-"""What became of jobs: one row for each that has ended, as many as the setting keeps."""
+"""The history of jobs: one row for each that has ended, up to the number that a setting keeps."""
 
 from __future__ import annotations
 

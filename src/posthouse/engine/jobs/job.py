@@ -1,4 +1,7 @@
-"""A job queue and a job: what is stored of them, and what lives only while the process does."""
+"""Job queues, jobs and stations: their stored values, and their state in memory.
+
+A station has the jobs that it writes and services, and a job the stations that do so.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import struct
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from posthouse.engine.jobs.file_content import JobFile
+from posthouse.engine.ledger.records import Change
 from posthouse.model.qms import (
     ANY_SERVER,
     AT_ONCE,
@@ -19,11 +24,7 @@ from posthouse.model.qms import (
     SERVER_STATUS_SIZE,
     unpack_time,
 )
-
-if TYPE_CHECKING:
-    from posthouse.engine.jobs.bindery.stations import Station
-    from posthouse.engine.jobs.files import JobFile
-    from posthouse.engine.ledger.records import Change
+from posthouse.security.accounts import Door
 
 GAP = 1 << 20  # between the places of two jobs, so that others fit in between
 KEY = struct.Struct(">cQ")
@@ -57,7 +58,7 @@ class JobState(NamedTuple):
     flags: int
     server_station: int = 0
     server_task: int = 0
-    server_id: int = 0  # 0: nobody services it
+    server_id: int = 0  # 0: no server services it
     begun: int = 0  # UTC seconds of the last service
     attempts: int = 0  # how often a server had it
 
@@ -332,3 +333,63 @@ class JobQueue:
         )
         heads = [lane[0] for lane in map(self._lanes.get, wanted) if lane]
         return self._by_place[min(heads)] if heads else None
+
+
+class FileHandle:
+    """An open job file of one station."""
+
+    __slots__ = ("job", "number", "readable", "station")
+
+    def __init__(self, number: int, station: Station, job: Job, readable: bool) -> None:
+        self.number = number
+        self.station = station
+        self.job = job
+        self.readable = readable
+
+
+class Station:
+    """One connection."""
+
+    __slots__ = (
+        "address",
+        "attached",
+        "client_of",
+        "door",
+        "ended",
+        "handles",
+        "handles_to",
+        "label",
+        "lapses_ms",
+        "lease_ms",
+        "logged_in_utc",
+        "login_key",
+        "number",
+        "object_id",
+        "owner",
+        "servicing",
+        "task",
+        "writing",
+    )
+
+    def __init__(self, number: int, label: str, address: str) -> None:
+        self.number = number
+        self.label = label  # of the door, for people
+        self.address = address  # where it comes from: wrong passwords count there
+        self.task = 0  # of the request that is under way
+        self.object_id = 0  # the object that has logged in; 0: none
+        self.logged_in_utc = 0
+        self.door: Door | None = None  # by which password; None: a door that had proved it before
+        self.login_key = b""  # the eight bytes that the next keyed login answers to
+        self.client_of: Job | None = None  # as whose client it acts, NWChangeToClientRights
+        self.attached: dict[int, Attachment] = {}  # by the ID of the queue
+        self.writing: dict[int, Job] = {}  # created here and not released yet
+        self.servicing: dict[int, Job] = {}
+        self.handles: dict[int, FileHandle] = {}
+        self.handles_to: dict[Job, dict[int, None]] = {}  # their numbers, by the job of the file
+        self.owner: object = None  # the session that it ends with
+        self.lease_ms = 0  # it ends this long after its last use; 0: with its connection only
+        self.lapses_ms = 0
+        self.ended = False
+
+    def __repr__(self) -> str:
+        return f"<Station {self.number} {self.label} object {self.object_id:08X}>"

@@ -1,4 +1,4 @@
-"""The life of a job and what leads from one state to the next (QMS, Tables 26 and 27)."""
+"""The states of a job and the transitions between them (QMS, Tables 26 and 27)."""
 
 from __future__ import annotations
 

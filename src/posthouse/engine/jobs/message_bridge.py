@@ -1,4 +1,4 @@
-"""Between messages and jobs: a message submits a job, the end of a job sends a message.
+"""Connects messages and jobs: a message submits a job, the end of a job sends a message.
 
 Either is one step of the log: the message is received with the submission of its job, and the job
 ends with the message that reports it.
@@ -6,13 +6,20 @@ ends with the message that reports it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from posthouse.engine.jobs.calls import Jobs
 from posthouse.engine.jobs.history import EndedJob
 from posthouse.engine.jobs.job import Job, JobQueue
+from posthouse.engine.ledger.parts import (
+    Accepting,
+    ClaimedMessages,
+    Endings,
+    MachineTargets,
+    PacketReads,
+)
 from posthouse.engine.ledger.records import FLAG_REMOTE, Change, Row
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.bindery import Q_USERS
 from posthouse.model.errors import (
@@ -37,9 +44,6 @@ from posthouse.security.access import Caller
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.message import deserialize, serialize
 
-if TYPE_CHECKING:
-    from posthouse.engine.jobs.queues import JobQueues
-
 STEP = 64  # messages that submit jobs in one turn
 INFINITE = 0xFFFFFFFF
 _GUID_SIZE = 16
@@ -48,9 +52,24 @@ _GUID_SIZE = 16
 class JobBridge:
     """Message queues that are bound to job queues, both ways."""
 
-    def __init__(self, queues: JobQueues) -> None:
+    def __init__(
+        self,
+        queues: Jobs,
+        registry: Queues,
+        targets: MachineTargets,
+        reading: PacketReads,
+        outcomes: Endings,
+        groups: ClaimedMessages,
+        sending: Accepting,
+    ) -> None:
         self.queues = queues
         self.core = queues.core
+        self._registry = registry
+        self._targets = targets
+        self._reading = reading
+        self._outcomes = outcomes
+        self._groups = groups
+        self._sending = sending
         self._bound: dict[int, int] = {}  # job queue: tried again at, monotonic milliseconds
 
     # -- binding
@@ -95,7 +114,7 @@ class JobBridge:
                 )
 
     def _source(self, name: str) -> Queue | None:
-        found = self.core.registry.find_local(parse_name(name))
+        found = self._registry.find_local(parse_name(name))
         return found if found is not None and found.definition.role is QueueRole.PLAIN else None
 
     # -- messages that submit jobs
@@ -128,10 +147,10 @@ class JobBridge:
         source = self._source(queue.definition.submit_from)
         assert source is not None
         try:
-            core.groups.check_receiver(source)
+            self._groups.check_receiver(source)
             if source.exclusive:
                 raise SharingViolation(f"{source.name} is open exclusively elsewhere")
-            numbers, _ = core.reading.fetch_sound(numbers)
+            numbers, _ = self._reading.fetch_sound(numbers)
             for number in numbers:
                 self._submit(queue, source, number)
         except QueueError as error:  # the job queue is full, or the other one is in use
@@ -142,7 +161,7 @@ class JobBridge:
     def _submit(self, queue: JobQueue, source: Queue, number: int) -> None:
         """One message becomes one job, or is refused for good."""
         core = self.core
-        row = core.reading.row(number)
+        row = self._reading.row(number)
         if row.expires <= core.utc:
             return  # the expiry of messages is about to end it
         client_id = self._client(core.effects.senders[number])
@@ -162,7 +181,7 @@ class JobBridge:
         self.queues.check_room(queue, len(message.body))
         change = Change()
         self._create(queue, client_id, message, row, change)
-        core.outcomes.delete(source, number, row, ACK_RECEIVE, change)
+        self._outcomes.delete(source, number, row, ACK_RECEIVE, change)
         core.commit(change)
 
     def _client(self, sender: bytes) -> int:
@@ -177,7 +196,7 @@ class JobBridge:
 
     def _refuse(self, source: Queue, number: int, row: Row, why: str) -> None:
         change = Change()
-        self.core.outcomes.delete(source, number, row, NACK_RECEIVE_REJECTED, change)
+        self._outcomes.delete(source, number, row, NACK_RECEIVE_REJECTED, change)
         self.core.refusals["job_message_refused"] += 1
         self.core.event("job_message_refused", queue=source.name, why=why)
         self.core.commit(change)
@@ -217,7 +236,7 @@ class JobBridge:
             parsed = parse_name(name)
             target = self._target(parsed, job, caller, change)
             message = self._message(parsed, job, row)
-            core.sending.enqueue(target, serialize(message), sender=b"", change=change)
+            self._sending.enqueue(target, serialize(message), sender=b"", change=change)
         except (QueueError, RemoteProtocolError) as error:
             core.refusals["job_message_dropped"] += 1
             core.event("job_message_dropped", queue=row.queue, job=row.number, why=str(error))
@@ -228,24 +247,24 @@ class JobBridge:
         """A queue here that the client may write to; elsewhere what decision 9 leaves of it."""
         core, entry = self.core, job.entry
         if entry.from_elsewhere and caller is not core.system:
-            format_name = core.registry.format_name(name)
-            if core.targets.may_be_peer(format_name):
+            format_name = self._registry.format_name(name)
+            if self._targets.may_be_peer(format_name):
                 sender = PrivateName(entry.correlation[:_GUID_SIZE], 4)
-                return core.registry.sending_target(sender, change)
-            if core.registry.find_local(name) is None:
+                return self._registry.sending_target(sender, change)
+            if self._registry.find_local(name) is None:
                 raise AccessDenied(f"{name} is a queue that its sender may not make us send to")
-        target = core.registry.find_target(name)
+        target = self._registry.find_target(name)
         if target is None:
-            return core.registry.sending_target(name, change)
+            return self._registry.sending_target(name, change)
         if target.outgoing is None:
             if target.definition.role is not QueueRole.PLAIN:
                 raise AccessDenied(f"{name} is not a queue of applications")
-            core.registry.guard(target).require(caller, WRITE_MESSAGE)
+            self._registry.guard(target).require(caller, WRITE_MESSAGE)
         return target
 
     def _message(self, name: PathName | FormatName, job: Job, row: EndedJob) -> Message:
         core, entry = self.core, job.entry
-        format_name = core.registry.format_name(name)
+        format_name = self._registry.format_name(name)
         message = Message(
             identifier=MessageId(core.guid, core.ordinals.next()),
             source_machine_identifier=core.guid,

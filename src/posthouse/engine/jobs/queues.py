@@ -13,7 +13,8 @@ from typing import NamedTuple
 from posthouse.engine.jobs.bindery.calls import Bindery
 from posthouse.engine.jobs.bindery.objects import BinderyObject, StoredObject
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.jobs.files import PAGE_KEY, JobFile
+from posthouse.engine.jobs.file_content import JobFile
+from posthouse.engine.jobs.files import PAGE_KEY
 from posthouse.engine.jobs.history import DESTROYED
 from posthouse.engine.jobs.job import (
     KEY,
@@ -27,8 +28,18 @@ from posthouse.engine.jobs.job import (
 from posthouse.engine.jobs.message_bridge import JobBridge
 from posthouse.engine.jobs.service import JobService
 from posthouse.engine.jobs.shared import DEFINITION, ENTRY, NUMBER, PAGE, STATE, queue_key
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import (
+    Accepting,
+    ClaimedMessages,
+    Endings,
+    MachineTargets,
+    OpenedQueues,
+    PacketReads,
+)
 from posthouse.engine.ledger.records import TABLE_JOB, TABLE_JOB_QUEUE, Change
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.queues.collection import Queues
 from posthouse.model.bindery import (
     ITEM,
     NWBS_ANY_READ,
@@ -88,9 +99,21 @@ class QueueSummary(NamedTuple):
 class JobQueues(JobService):
     """All job queues of this queue manager."""
 
-    def __init__(self, core: Core, bindery: Bindery) -> None:
-        super().__init__(core, bindery)
-        self.bridge = JobBridge(self)
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        targets: MachineTargets,
+        admission: Admission,
+        reading: PacketReads,
+        outcomes: Endings,
+        groups: ClaimedMessages,
+        opening: OpenedQueues,
+        sending: Accepting,
+        bindery: Bindery,
+    ) -> None:
+        super().__init__(core, bindery, admission, reading, opening)
+        self.bridge = JobBridge(self, registry, targets, reading, outcomes, groups, sending)
         self.tell_end = self.bridge.tell_end
         self.stations.clean_up = self.clean_up
         bindery.destroyed = self._destroyed  # type: ignore[method-assign]

@@ -37,7 +37,7 @@ FAILURE_MAX = 1000  # characters
 
 
 class JobService(Jobs):
-    """What queue servers do."""
+    """The calls of queue servers."""
 
     # -- attaching
 

@@ -1,4 +1,4 @@
-"""What all calls on job queues share: finding, rights, records, the end of a job."""
+"""Shared code of all calls on job queues: finding, rights, records, the end of a job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from posthouse.engine.jobs.files import JobFiles
 from posthouse.engine.jobs.history import RESULT_MAX, EndedJob, JobHistory
 from posthouse.engine.jobs.job import KEY, Job, JobQueue, JobState, encode, pack_state
 from posthouse.engine.jobs.job_states import JOB_STATES, JobEvent, phase_of
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import ReservedCounter
+from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
+from posthouse.engine.ledger.parts import OpenedQueues, PacketReads
 from posthouse.engine.ledger.records import TABLE_JOB, TABLE_JOB_QUEUE, Change
+from posthouse.engine.messages.admission import Admission
 from posthouse.model.bindery import Q_OPERATORS, Q_SERVERS, Q_USERS, SUPERVISOR_ID
 from posthouse.model.completion_codes import NO_Q_JOB, NO_Q_RIGHTS, NO_QUEUE
 from posthouse.model.errors import QmsError
@@ -37,11 +38,19 @@ class JobGround:
     tell_end: Callable[[Job, EndedJob, Change], None]  # of the bridge
     utc_offset_s: Callable[[int], int]  # of the server's own clock
 
-    def __init__(self, core: Core, bindery: Bindery) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        bindery: Bindery,
+        admission: Admission,
+        reading: PacketReads,
+        opening: OpenedQueues,
+    ) -> None:
         self.core = core
         self.bindery = bindery
+        self._opening = opening
         self.stations = bindery.stations
-        self.files = JobFiles(core)
+        self.files = JobFiles(core, admission, reading)
         self.history = JobHistory(core)
         self.queues: dict[int, JobQueue] = {}
         self.jobs: dict[int, Job] = {}

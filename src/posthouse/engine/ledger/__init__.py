@@ -1,1 +1,1 @@
-"""What is true: messages, their order and their records, and what the log is asked to keep."""
+"""The shared state of the engine: messages, their order, their records, and effects of a turn."""

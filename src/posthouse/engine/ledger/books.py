@@ -1,10 +1,11 @@
-"""The books: every accepted message is accounted for once, by its end (design, section 3)."""
+"""The books: counts of every queue, in which each accepted message ends once (design, 3)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import (
     ACCEPTED,
     EXPIRED,
@@ -93,7 +94,7 @@ def books_of(queue: Queue) -> Books:
     return _books(line, state.count, queue.locked)
 
 
-def lines_of(core: Core, queue: Queue) -> tuple[Books, Books]:
+def lines_of(core: Ledger, queue: Queue) -> tuple[Books, Books]:
     """A queue's durable and express books apart; this looks at every message."""
     express = locked_express = 0
     for _, number in queue.state.order.forward():
@@ -115,6 +116,6 @@ def sender_books_of(queue: Queue, unacknowledged: int = 0) -> SenderBooks:
     return SenderBooks(books.accepted, unsent, unacknowledged, books.received, failed)
 
 
-def machine_books(core: Core) -> dict[str, Books]:
+def machine_books(queues: Iterable[Queue]) -> dict[str, Books]:
     """The books of every queue, by name."""
-    return {queue.name: books_of(queue) for queue in core.registry.all()}
+    return {queue.name: books_of(queue) for queue in queues}

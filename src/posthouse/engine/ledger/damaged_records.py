@@ -1,4 +1,4 @@
-"""What the log keeps of a message record that is damaged, until an operator has decided.
+"""What the log keeps of a damaged message record until an operator decides.
 
 The store writes an entry when it opens a log and goes on without such a record, the engine when a
 reader meets one. The segment that holds the record is not compacted before the loss is accepted.

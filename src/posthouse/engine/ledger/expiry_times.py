@@ -1,4 +1,4 @@
-"""Which messages end at which second: the Time To Be Received timers ([MS-MQDMPR] 3.1.2.4)."""
+"""Messages by the second at which they expire: the timers of [MS-MQDMPR] 3.1.2.4."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 ALL = sys.maxsize
-STALE_MIN = 4096  # entries of messages that are gone which nobody minds
+STALE_MIN = 4096  # entries of messages that are gone, which may stay until they are this many
 
 
 class Calendar:

@@ -1,4 +1,4 @@
-"""Incarnations of lookup ids: which start of the queue manager gave an identifier.
+"""Incarnations: which start of the queue manager gave out a lookup id.
 
 A home cannot see that it was put back from a copy: it gives identifiers again that its other future
 has given already. So each start draws a random name and logs it with the first identifier that it

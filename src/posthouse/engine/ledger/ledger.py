@@ -1,4 +1,4 @@
-"""What all parts of the engine share: the state, the turn's effects, the clocks, locks, counters.
+"""The shared core of the engine: state, effects of the turn, clocks, locks, counters.
 
 Every change of a message goes through `arrive`, `settle` and `end` here: each changes the State
 and asks for the record of it. Nothing else writes either.
@@ -11,14 +11,15 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import compress
+from itertools import compress, repeat
+from math import inf
 from operator import not_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import msgspec
 
-from posthouse.engine.ledger.deadlines import Deadlines
+from posthouse.engine.ledger.departed_messages import Departures
 from posthouse.engine.ledger.effects import Effects, Event
 from posthouse.engine.ledger.records import (
     ARRIVAL_FRONT,
@@ -41,10 +42,13 @@ from posthouse.engine.ledger.records import (
     Row,
     Settle,
 )
+from posthouse.engine.ledger.row_columns import QUEUE_WORD, Rows
 from posthouse.engine.ledger.rows import packed_rows
+from posthouse.engine.ledger.spans import SpanNotes, TracedDepartures
 from posthouse.engine.ledger.state import State
 from posthouse.engine.queues.queue import FIRST_FREE_NUMBER, Queue
 from posthouse.engine.settings import EngineSettings
+from posthouse.model.trace_context import TraceContext
 from posthouse.security.access import Caller, Origin
 from posthouse.wire.packet.batch import Batch
 
@@ -54,17 +58,45 @@ if TYPE_CHECKING:
 
 NO_LOOKUP_ID = bytes(8)  # how a row begins that is pending
 _U64 = struct.Struct("<Q")
+_defined = tuple.__new__
+
+
+class Deadlines:
+    """The earliest moments at which something may be due, on both clocks.
+
+    Every part that sets a deadline notes it here. What has been noted and came to nothing stays
+    until its time: then everything is asked once. So a turn in which nothing can be due asks
+    nothing.
+    """
+
+    __slots__ = ("at_ms", "at_utc", "moved")
+
+    def __init__(self) -> None:
+        self.at_ms = -inf  # on the monotonic clock; at the start everything is asked
+        self.at_utc = -inf  # seconds
+        self.moved = True  # something may be due earlier than the sleeping loop was told
+
+    def note(self, at_ms: float) -> None:
+        """Something is due then."""
+        if at_ms < self.at_ms:
+            self.at_ms, self.moved = at_ms, True
+
+    def note_utc(self, second: int) -> None:
+        """Something is due in that second, however the clock is set meanwhile."""
+        if second < self.at_utc:
+            self.at_utc, self.moved = second, True
 
 
 class Extra(msgspec.Struct, omit_defaults=True, array_like=True):
-    """What few messages have beside their row."""
+    """Values that only few messages have, kept beside their row."""
 
     aliases: list[int] = []  # lookup ids it had before moves
     dead_letter: str = ""  # ApplicationDeadletterQueue
     in_doubt: bool = False  # decision 42: a reader that had it was lost
     host: str = ""  # that it came from, where a final answer is owed to it
     retry_at: int = 0  # UTC seconds: before that it is not tried again
-    failed_in: str = ""  # the queue from which a poison policy took it
+    failed_in: str = ""  # the queue from which a poison policy, or a move with a reason, took it
+    move_reason: str = ""  # why it was moved, in the words of the mover
 
 
 encode_extra = msgspec.msgpack.Encoder().encode
@@ -87,9 +119,13 @@ def pending_rows(rows: bytes) -> bytes:
 
 
 class Lock:
-    """Why a message is not available: a transaction has it, or a reader that has not ended."""
+    """Why a message is not available: a transaction has it, or a reader that has not ended.
 
-    __slots__ = ("allow_peek", "expired", "holder", "purged", "transaction")
+    What was read together shares one. So a lock never changes: what happens to one of the messages
+    gives that one another lock.
+    """
+
+    __slots__ = ("_origin", "allow_peek", "expired", "holder", "purged", "transaction")
 
     def __init__(
         self,
@@ -97,12 +133,38 @@ class Lock:
         holder: OpenQueueDescriptor | None = None,
         *,
         allow_peek: bool = False,
+        expired: bool = False,
+        purged: int = 0,
+        origin: Lock | None = None,
     ) -> None:
-        self.transaction = transaction
-        self.holder = holder
-        self.allow_peek = allow_peek  # Message.AllowPeekWhenLocked
-        self.expired = False  # its time ran out while it was held
-        self.purged = 0  # PurgePending: the class it ends with unless it is received
+        self.transaction: Final = transaction
+        self.holder: Final = holder
+        self.allow_peek: Final = allow_peek  # Message.AllowPeekWhenLocked
+        self.expired: Final = expired  # its time ran out while it was held
+        self.purged: Final = purged  # PurgePending: the class it ends with unless it is received
+        self._origin: Final = origin
+
+    def of_expired(self) -> Lock:
+        """The lock of a message whose time ran out meanwhile."""
+        return self._followed(True, self.purged)
+
+    def of_purged(self, message_class: int) -> Lock:
+        """The lock of a message that was purged meanwhile, and ends with this class."""
+        return self._followed(self.expired, message_class)
+
+    def _followed(self, expired: bool, purged: int) -> Lock:
+        return Lock(
+            self.transaction,
+            self.holder,
+            allow_peek=self.allow_peek,
+            expired=expired,
+            purged=purged,
+            origin=self._origin or self,
+        )
+
+    def began_as(self, lock: Lock) -> bool:
+        """Whether it is this lock, whatever happened to the message since."""
+        return lock in (self, self._origin)
 
 
 class ReservedCounter:
@@ -195,7 +257,8 @@ class OrdinalCounter:
 
 
 class Ledger:
-    """What all parts of the engine write through: arrive, settle, end, define, lock, announce.
+    """The ledger: all parts of the engine change state through it (arrive, settle, end, define,
+    lock).
 
     What follows elsewhere is called by name: the parts that do it are told at construction.
     """
@@ -231,10 +294,13 @@ class Ledger:
         self.reserved = 0  # bytes of uncommitted sends
         self.deleted_queues: set[int] = set()  # still holding messages of open transactions
         self.locks: dict[int, Lock] = {}
+        self.departures = Departures()
+        self.spans: SpanNotes | None = None  # what a trace shows; None: tracing is off
         self.unreadable: set[int] = set()  # messages whose records are damaged
         self.peekable_locks = 0
         self.claims = 0  # queues in which a group has claims
         self.host_change = ""  # why the home may be a copy, found at the start
+        self.domain_trouble: Callable[[], str] = str  # why users of a domain cannot log in by NTLM
         self.rights_version = 0  # moves when a descriptor, an account or a group changes
         # Of callers whose account changed since: as long as anybody still has such a caller.
         self.stale_origins: WeakSet[Origin] = WeakSet()
@@ -248,6 +314,14 @@ class Ledger:
         self._read = read
         self._announced: deque[tuple[Queue, int]] = deque()
         self._telling = False
+
+    def begin_tracing(
+        self, read: Callable[[bytes], TraceContext | None], ratio: float, *, labels: bool
+    ) -> SpanNotes:
+        """Notes from now on what a trace shows; `read` finds contexts in extensions."""
+        notes = SpanNotes(read, lambda: self.now_ms, self.packet, ratio, labels=labels)
+        self.spans, self.departures = notes, TracedDepartures(notes)
+        return notes
 
     # -- the three changes of a message
 
@@ -327,6 +401,7 @@ class Ledger:
         """A message is gone."""
         if self.state.extras:
             self.forget_aliases(number, row)
+        self.departures.note(self.queues.get(row.queue), self.utc, reason, (row,))
         self.state.end(number, reason, row)
         if self.deleted_queues:
             self.forget_deleted(row.queue)
@@ -337,17 +412,19 @@ class Ledger:
         else:
             (self.effects.change if change is None else change).ends.append(End(number, reason))
 
-    def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
+    def end_run(self, numbers: list[int], rows: Rows, reason: int) -> None:
         """Messages that `State.end_run` can take out together are gone."""
+        queue = self.queues.get(rows.words[QUEUE_WORD])
+        self.departures.note(queue, self.utc, reason, rows)
         self.state.end_run(numbers, rows, reason)
         for number in self.unreadable.intersection(numbers) if self.unreadable else ():
             self.damage_ended(number, self.effects.change)
         ends, records = self.effects.change.ends, self.effects.records
-        express = [row.flags & FLAG_EXPRESS for row in rows]
-        if any(express):
+        express = rows.express
+        if 1 in express:
             records += [(DROP, number, b"", b"") for number in compress(numbers, express)]
             numbers = list(compress(numbers, map(not_, express)))
-        ends += [(number, reason) for number in numbers]
+        ends += zip(numbers, repeat(reason))
 
     def forget_aliases(self, number: int, row: Row) -> None:
         """Earlier lookup ids end with the message's life in its queue family."""
@@ -371,7 +448,7 @@ class Ledger:
         """An object's new value."""
         self.state.define(table, key, value)
         (self.effects.change if change is None else change).defines.append(
-            Define(table, key, value)
+            _defined(Define, (table, key, value))
         )
 
     def extra(self, number: int) -> Extra:
@@ -413,20 +490,18 @@ class Ledger:
         """Messages are a reader's until they end them."""
         locks = self.locks
         assert locks.keys().isdisjoint(numbers)
-        locks.update({number: Lock(None, holder, allow_peek=allow_peek) for number in numbers})
+        locks.update(dict.fromkeys(numbers, Lock(None, holder, allow_peek=allow_peek)))
         queue.locked += len(numbers)
         self.peekable_locks += len(numbers) if allow_peek else 0
         holder.held.update(numbers)
 
     def unlock_all(self, queue: Queue, numbers: list[int], holder: OpenQueueDescriptor) -> None:
         """Unlock messages of one reader."""
-        pop, held = self.locks.pop, self.state.calendar.held
-        for number in numbers:
-            lock = pop(number)
-            if lock.expired:
-                held.pop(number, None)
-            if lock.allow_peek:
-                self.peekable_locks -= 1
+        locks = list(map(self.locks.pop, numbers))
+        if [lock for lock in set(locks) if lock.expired or lock.allow_peek]:
+            for number in [n for n, lock in zip(numbers, locks, strict=True) if lock.expired]:
+                self.state.calendar.held.pop(number, None)
+            self.peekable_locks -= sum([lock.allow_peek for lock in locks])
         queue.locked -= len(numbers)
         holder.held.difference_update(numbers)
 

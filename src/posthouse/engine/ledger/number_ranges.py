@@ -1,4 +1,4 @@
-"""A set of message numbers that mostly follow on each other, kept as runs."""
+"""A set of message numbers, stored as ranges because most are consecutive."""
 
 from __future__ import annotations
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
 CHUNK = 512
+_LOOKED_AT = 16  # messages at least, where those in front may be locked
 PRIORITIES = 8
 
 
@@ -41,13 +42,18 @@ START = QueuePosition(
 
 
 class _Chunk:
-    __slots__ = ("head", "ids", "live", "numbers")
+    __slots__ = ("head", "ids", "live", "numbers", "shared")
 
     def __init__(self) -> None:
         self.ids = array("Q")
         self.numbers = array("Q")  # 0: a hole
         self.head = 0  # nothing lives in front of it
         self.live = 0
+        self.shared = False  # by a checkpoint, which reads both arrays: copies are changed
+
+    def own(self) -> None:
+        """Goes on with copies; the checkpoint has the others."""
+        self.ids, self.numbers, self.shared = self.ids[:], self.numbers[:], False
 
 
 class Lane:
@@ -72,6 +78,8 @@ class Lane:
                 chunk = self._tail = _Chunk()
                 self._chunks.append(chunk)
                 self._firsts.append(lookup_id)
+            elif chunk.shared:
+                chunk.own()
             chunk.ids.append(lookup_id)
             chunk.numbers.append(number)
             self._last = lookup_id
@@ -96,6 +104,8 @@ class Lane:
                 chunk = self._tail = _Chunk()
                 self._chunks.append(chunk)
                 self._firsts.append(lookup_id)
+            elif chunk.shared:
+                chunk.own()
             some = min(count, CHUNK - len(chunk.ids))
             chunk.ids.extend(range(lookup_id, lookup_id + some))
             chunk.numbers.extend(range(number, number + some))
@@ -112,6 +122,8 @@ class Lane:
         if len(chunk.ids) >= 2 * CHUNK:
             self._split(index)
             return self._insert_late(lookup_id, number)
+        if chunk.shared:
+            chunk.own()
         at = bisect_left(chunk.ids, lookup_id)
         if at < len(chunk.ids) and chunk.ids[at] == lookup_id:
             assert not chunk.numbers[at], "lookup id given twice"
@@ -162,6 +174,8 @@ class Lane:
             if chunk is self._tail:
                 self._tail = None
             return
+        if chunk.shared:
+            chunk.own()
         chunk.numbers[at] = 0
         if at == chunk.head:
             numbers = chunk.numbers
@@ -190,7 +204,7 @@ class Lane:
 
     def _remove_together(self, index: int, chunk: _Chunk, at: int, ids: list[int]) -> int:
         """Takes out the first of these and those that stand right after it in its chunk."""
-        numbers, some = chunk.numbers, _together(chunk, at, ids)
+        some = _together(chunk, at, ids)
         chunk.live -= some
         self.count -= some
         if not chunk.live:
@@ -198,6 +212,9 @@ class Lane:
             if chunk is self._tail:
                 self._tail = None
             return some
+        if chunk.shared:
+            chunk.own()
+        numbers = chunk.numbers
         numbers[at : at + some] = array("Q", bytes(8 * some))
         if at == chunk.head:
             while not numbers[chunk.head]:
@@ -312,9 +329,14 @@ class Lane:
                 return
             yield entry
 
-    def dump(self) -> list[tuple[bytes, bytes]]:
-        """The chunks as they are, for a checkpoint."""
-        return [(chunk.ids.tobytes(), chunk.numbers.tobytes()) for chunk in self._chunks]
+    def share(self) -> list[tuple[array[int], array[int]]]:
+        """Identifiers and numbers of the chunks as they are, for a checkpoint.
+
+        They are not to be changed: whatever changes in the lane changes in copies.
+        """
+        for chunk in self._chunks:
+            chunk.shared = True
+        return [(chunk.ids, chunk.numbers) for chunk in self._chunks]
 
     def load(self, chunks: list[tuple[bytes, bytes]]) -> None:
         """Takes over the chunks of a checkpoint."""
@@ -379,17 +401,25 @@ class Order:
         return lane
 
     def available(
-        self, locked: Container[int], count: int, without: QueueRange | None = None
+        self, locked: Mapping[int, object], count: int, without: QueueRange | None = None
     ) -> list[int]:
         """Numbers of the first messages in queue order, without locked ones and a stretch."""
         numbers: list[int] = []
         for priority in reversed(self.used):
             lane = self.lane(priority)
-            for _, number in lane.around(max(lane.floor, 1) - 1, without):
-                if len(numbers) >= count:
-                    return numbers
-                if number not in locked:
-                    numbers.append(number)
+            after = max(lane.floor, 1) - 1
+            while (wanted := count - len(numbers)) > 0:
+                ids, some = lane.some_after(after, max(wanted, _LOOKED_AT))
+                if not some:
+                    break
+                after = ids[-1]
+                if without is not None:
+                    pairs = zip(ids, some, strict=True)
+                    some = [number for lookup_id, number in pairs if not without.holds(lookup_id)]
+                    after = without.through if without.holds(after) else after
+                if not locked.keys().isdisjoint(some):
+                    some = [number for number in some if number not in locked]
+                numbers += some[:wanted]
         return numbers
 
     def number(self, lookup_id: int) -> tuple[int, int]:
@@ -439,9 +469,10 @@ class Order:
         available: bool = False,
         without: QueueRange | None = None,
     ) -> Iterator[tuple[QueuePosition, int]]:
-        """The messages after a place in queue order, without those of a stretch.
+        """The messages after a place in queue order, without those of the range `without`.
 
-        Whoever wants available ones only is spared those in front of the lanes' floors.
+        With `available`, messages below the lanes' floors are skipped, since none of them is
+        available.
         """
         for priority in reversed(self.used):
             if priority > place.priority:

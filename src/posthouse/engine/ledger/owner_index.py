@@ -1,4 +1,4 @@
-"""What belongs to whom: found by the owner at the cost of what the owner has.
+"""An index of things by their owner, a session of a protocol.
 
 Owners are the sessions of protocols, told apart by identity: two that look the same are two.
 """

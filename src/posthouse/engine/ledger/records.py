@@ -1,4 +1,4 @@
-"""What the engine asks to be kept: the vocabulary of the log.
+"""The records of the log: kinds, flags and encoding of all that the engine keeps.
 
 Three things can be said about a message, each naming it by its internal number, never by its
 place: a MESSAGE record brings it, a CHANGE record gives it a new row or ends it. A CHANGE record
@@ -35,7 +35,7 @@ FLAG_FIRST = 0x04  # [MS-MQDMPR] 3.1.4.3, per destination queue
 FLAG_LAST = 0x08
 FLAG_ARRIVED = 0x10  # order-acknowledged: it stays for its final answer and is not sent again
 FLAG_AUTHENTICATED = 0x20  # our own verification, never a bit of the wire
-FLAG_COPY = 0x40  # lies in a journal or dead-letter queue: no outcome of its own any more
+FLAG_COPY = 0x40  # lies in a journal or dead-letter queue, where it has no outcome of its own
 FLAG_REMOTE = 0x80  # came over the wire: negative acknowledgments follow decision 8
 
 # Row.wants: what the sender asked for
@@ -275,14 +275,15 @@ class Change:
     def pack(self) -> bytes:
         """The payload of the record."""
         settles = len(self.settles) + len(self._runs)
-        runs = _packed_runs(self.published, self.dropped)
+        runs = _packed_runs(self.published, self.dropped) if self.published or self.dropped else []
         first = settles | _HAS_RUNS if runs else settles
         parts = [_COUNTS.pack(first, len(self.ends), len(self.defines)), *runs, *self._runs]
         for number, reason, row, extra in self.settles:
             parts.append(_SETTLE.pack(number, reason, len(extra), *row))
             if extra:
                 parts.append(extra)
-        parts.extend(_packed_ends(self.ends))
+        if self.ends:
+            parts.extend(_packed_ends(self.ends))
         for table, key, value in self.defines:
             parts.append(_DEFINE.pack(table, len(key), _DELETED if value is None else len(value)))
             parts.append(key)
@@ -292,8 +293,6 @@ class Change:
 
 
 def _packed_runs(published: list[Publish], dropped: list[Dropped]) -> list[bytes]:
-    if not published and not dropped:
-        return []
     return [
         _RUN_COUNTS.pack(len(published), len(dropped)),
         *[_PUBLISH.pack(*run) for run in published],
@@ -432,6 +431,7 @@ TABLE_JOB = 24  # jobs: what was asked for, how they stand, where their data is
 TABLE_JOB_HISTORY = 25  # what became of jobs
 TABLE_INCARNATION = 26  # the random name of each start, by its first lookup id
 TABLE_SIGNED = 31  # digests of signed messages that came into authenticated queues
+TABLE_OPERATION = 43  # work on many messages: what was asked for, how far it is
 TABLE_PULL = 41  # queues elsewhere from which messages are taken over
 TABLE_PULLED = 42  # which messages were taken, by pull and page
 TABLE_DAMAGE = 32  # damaged records of messages, by segment and offset

@@ -1,4 +1,4 @@
-"""Things that are tried until they succeed, each time after a longer pause."""
+"""Retries with growing pauses, until something succeeds."""
 
 from __future__ import annotations
 

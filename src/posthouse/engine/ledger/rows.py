@@ -1,4 +1,4 @@
-"""The row of a new message: what the engine keeps of what it saw in the packet."""
+"""Makes the row of a new message from the summary of its packet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import struct
 from array import array
 
 from posthouse.engine.ledger.records import (
+    ARRIVAL_SIZE,
     DOOMED_DELETED,
     DOOMED_PURGED,
     FLAG_EXPRESS,
@@ -19,9 +20,11 @@ from posthouse.engine.ledger.records import (
     WANT_JOURNAL,
     Row,
 )
+from posthouse.engine.ledger.row_columns import MOVE_WORD, ORDINAL_WORD, ROW_WORDS, SIZE_WORD
 from posthouse.model.message_classes import NACK_QUEUE_DELETED, NACK_QUEUE_PURGED
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.columns import Layout
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 DELIVERY = 0x60  # [MS-MQMQ] 2.2.19.2 UserHeader.Flags: DM, JN, JP
 NEGATIVE_JOURNAL = 0x100
@@ -31,17 +34,30 @@ FINAL_ACK = 0x2  # [MS-MQMQ] 2.2.20.5 TransactionHeader.Flags.FA
 
 
 _row = tuple.__new__
-_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup id is the first two
-_SIZE_WORD, _ORDINAL_WORD, _PLACE_WORD = 5, 6, 7
 _COLUMNS = struct.Struct("<Q12sIII12s")  # a row by its columns: lookup_id, size, ordinal, last_move
 _AFTER_ID, _SIZE_AT, _AFTER_PLACE = 8, 20, 32
 _FEW = 8  # messages, of which packing each takes less than columns at once
 assert _COLUMNS.size == ROW_SIZE
+ARRIVAL_COLUMNS = Layout(
+    ARRIVAL_SIZE,
+    number=("<u8", 0),
+    row=("|V44", 8),
+    row_size=("<u4", 28),
+    row_ordinal=("<u4", 32),
+    label_at=("<u4", 52),
+    label_size=("<u2", 56),
+    extension_at=("<u4", 58),
+    extension_size=("<u4", 62),
+    body_at=("<u4", 66),
+    body_size=("<u4", 70),
+    sender_size=("<u2", 74),
+    extra_size=("<u2", 76),
+)  # an arrival block, with the row of its message
 FINAL_ANSWER = WANT_FINAL_ACK | WANT_DEAD_LETTER | WANT_JOURNAL  # of Row.wants
 
 
 def row_of(
-    seen: Glance,
+    seen: PacketSummary,
     queue: int,
     utc: int,
     expires: int,
@@ -76,11 +92,11 @@ def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: in
         words = array("I", common) * count
         if lookup_id:
             ids = array("I", array("Q", range(lookup_id, lookup_id + count)).tobytes())
-            words[0::_WORDS], words[1::_WORDS] = ids[0::2], ids[1::2]
-        words[_SIZE_WORD::_WORDS] = array("I", batch.sizes)
-        words[_ORDINAL_WORD::_WORDS] = array("I", batch.ordinals)
+            words[0::ROW_WORDS], words[1::ROW_WORDS] = ids[0::2], ids[1::2]
+        words[SIZE_WORD::ROW_WORDS] = array("I", batch.sizes)
+        words[ORDINAL_WORD::ROW_WORDS] = array("I", batch.ordinals)
         if place:
-            words[_PLACE_WORD::_WORDS] = array("I", range(place, place + count))
+            words[MOVE_WORD::ROW_WORDS] = array("I", range(place, place + count))
         packed = words.tobytes()
     priorities = batch.priorities
     if not first and not last and priorities is None:
@@ -104,7 +120,7 @@ def _few_rows(common: bytes, row: Row, batch: Batch, place: int) -> bytes:
     return packed
 
 
-def flags_of(seen: Glance, flags: int) -> int:
+def flags_of(seen: PacketSummary, flags: int) -> int:
     """Row flags that follow from the packet, beside those of its door."""
     user_flags = seen.user_flags
     if not user_flags & DELIVERY:
@@ -114,7 +130,7 @@ def flags_of(seen: Glance, flags: int) -> int:
     return flags
 
 
-def wants_of(seen: Glance) -> int:
+def wants_of(seen: PacketSummary) -> int:
     """What the sender asked for: acknowledgments and journals."""
     wants = seen.ack_flags & 0x0F
     user_flags = seen.user_flags
@@ -127,7 +143,7 @@ def wants_of(seen: Glance) -> int:
     return wants
 
 
-def restamped(seen: Glance, guid: bytes, sent_time: int, ordinal: int) -> Glance:
+def restamped(seen: PacketSummary, guid: bytes, sent_time: int, ordinal: int) -> PacketSummary:
     """What was seen of a packet before it was stamped, with the new identity and time."""
     return seen._replace(source_guid=guid, sent_time=sent_time, ordinal=ordinal)
 

@@ -1,4 +1,4 @@
-"""What the log holds: messages, their order, definitions and books.
+"""The state that the log describes: messages, their order, definitions and books.
 
 The engine changes this state with the same methods when it decides and the store when it replays,
 so both agree by construction. Locks, cursors, waiting reads and sessions are not here: they end
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,14 +34,20 @@ from posthouse.engine.ledger.records import (
     Publish,
     Row,
 )
+from posthouse.engine.ledger.row_columns import (
+    ARRIVED_WORD,
+    EXPIRES_WORD,
+    MOVE_WORD,
+    QUEUE_WORD,
+    ROW_WORDS,
+    SIZE_WORD,
+    Rows,
+)
 from posthouse.engine.ledger.table import MessageTable
 from posthouse.model.large_tables import LargeTable
 
 BOOKS_KEY = b"books"
 _NO_QUEUE = 0  # the line of the books that belongs to the whole log
-_ROW_WORDS = ROW_SIZE // 4  # a row as 32-bit words: the lookup id is the first two
-_QUEUE_WORD, _EXPIRES_WORD, _ARRIVED_WORD = 2, 3, 4
-_SIZE_WORD, _PLACE_WORD = 5, 7
 _OTHER_FLAGS = [bytes(mark | flags for mark in range(256)) for flags in range(256)]
 
 
@@ -79,6 +86,23 @@ class Snapshot(msgspec.Struct):
     pending_runs: list[tuple[int, int]] = []  # `pending` is of older programs, one by one
 
 
+Lanes: TypeAlias = "dict[int, dict[int, list[tuple[array[int], array[int]]]]]"
+"""By queue and priority: identifiers and numbers of messages, chunk by chunk."""
+
+
+class Shared(NamedTuple):
+    """A state as it was, without its definitions, while the state itself goes on.
+
+    Pages and chunks are those of the state, which changes copies of them from now on. So taking it
+    costs little, and a checkpoint holds only what has changed since.
+    """
+
+    pages: dict[int, bytearray]
+    lanes: Lanes
+    rest: Snapshot  # of which pages and lanes are empty
+
+
+_replace = msgspec.structs.replace
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Snapshot).decode
 _decode_books = msgspec.msgpack.Decoder(dict[int, tuple[list[int], list[int]]]).decode
@@ -109,7 +133,7 @@ class State:
         self.definitions: LargeTable[tuple[int, bytes], bytes] = LargeTable()
         self.calendar = Calendar()
         self.bytes = 0  # of all queues
-        self.had_express = False  # when a snapshot was taken; later books may not tell
+        self.had_express = False  # when a snapshot was taken; later books may not show it
         self.last_number = 0  # the highest number of a message that came, gone or not
 
     def queue(self, number: int) -> QueueState:
@@ -193,25 +217,25 @@ class State:
 
     def _are_alike(self, run: Publish, packed: bytearray, words: array[int]) -> bool:
         """Whether all of them are there, pending, and go to the end of one lane."""
-        count, queue, priority = run.length, words[_QUEUE_WORD], packed[PRIORITY_AT]
+        count, queue, priority = run.length, words[QUEUE_WORD], packed[PRIORITY_AT]
         return (
             bool(queue)
-            and words[0::_ROW_WORDS].count(0) == count
-            and words[1::_ROW_WORDS].count(0) == count
-            and words[_QUEUE_WORD::_ROW_WORDS].count(queue) == count
+            and words[0::ROW_WORDS].count(0) == count
+            and words[1::ROW_WORDS].count(0) == count
+            and words[QUEUE_WORD::ROW_WORDS].count(queue) == count
             and packed[PRIORITY_AT::ROW_SIZE].count(priority) == count
             and self.queue(queue).order.lane(priority).last < run.lookup_id
         )
 
     def _publish_all(self, run: Publish, words: array[int]) -> None:
         number, count = run.number, run.length
-        queue = self.queue(words[_QUEUE_WORD])
-        sizes, expiries = words[_SIZE_WORD::_ROW_WORDS], words[_EXPIRES_WORD::_ROW_WORDS]
+        queue = self.queue(words[QUEUE_WORD])
+        sizes, expiries = words[SIZE_WORD::ROW_WORDS], words[EXPIRES_WORD::ROW_WORDS]
         ids = array("Q", range(run.lookup_id, run.lookup_id + count))
-        words[0::_ROW_WORDS], words[1::_ROW_WORDS] = _halves(ids)
-        words[_ARRIVED_WORD::_ROW_WORDS] = array("I", [run.arrived]) * count
+        words[0::ROW_WORDS], words[1::ROW_WORDS] = _halves(ids)
+        words[ARRIVED_WORD::ROW_WORDS] = array("I", [run.arrived]) * count
         if run.place:
-            words[_PLACE_WORD::_ROW_WORDS] = array("I", range(run.place, run.place + count))
+            words[MOVE_WORD::ROW_WORDS] = array("I", range(run.place, run.place + count))
         packed = bytearray(words.tobytes())
         if run.flags:
             marks = packed[FLAGS_AT::ROW_SIZE]
@@ -299,21 +323,21 @@ class State:
         if self.doomed:
             self.doomed.discard(number)
 
-    def end_run(self, numbers: list[int], rows: list[Row], reason: int) -> None:
+    def end_run(self, numbers: list[int], rows: Rows, reason: int) -> None:
         """Available messages of one queue and priority are gone.
 
         In queue order; none has an extra or is doomed.
         """
-        queue = self.queues[rows[0].queue]
+        queue = self.queues[rows.words[QUEUE_WORD]]
         self.table.drop_run(numbers)
-        queue.order.lane(rows[0].priority).remove_run([row.lookup_id for row in rows])
-        size = sum([row.size for row in rows])
+        queue.order.lane(rows.priorities[0]).remove_run(rows.lookup_ids)
+        size = sum(rows.word(SIZE_WORD))
         queue.count -= len(rows)
         queue.bytes -= size
         self.bytes -= size
-        if timed := len([row for row in rows if row.expires != NEVER]):
+        if timed := len(rows) - rows.word(EXPIRES_WORD).count(NEVER):
             self.calendar.left(self._still_due, timed)
-        express = len([row for row in rows if row.flags & FLAG_EXPRESS])
+        express = rows.express.count(1)
         queue.express_books[reason] += express
         queue.books[reason] += len(rows) - express
 
@@ -443,24 +467,41 @@ class State:
 
     # -- checkpoints
 
-    def snapshot(self, *, with_definitions: bool = True) -> Snapshot:
-        """A copy of everything, which another thread may encode while this state goes on."""
-        definitions = self.definitions if with_definitions else {}
-        return Snapshot(
-            pages=self.table.dump(),
-            lanes={
-                number: {p: queue.order.lane(p).dump() for p in queue.order.used}
-                for number, queue in self.queues.items()
-            },
+    def share(self) -> Shared:
+        """What another thread may write while this state goes on. It must not change it."""
+        lanes = {
+            number: {p: queue.order.lane(p).share() for p in queue.order.used}
+            for number, queue in self.queues.items()
+        }
+        rest = Snapshot(
+            pages={},
+            lanes={},
             sizes={number: (q.count, q.bytes) for number, q in self.queues.items()},
             books={n: (list(q.books), list(q.express_books)) for n, q in self.queues.items()},
             extras=dict(self.extras),
             pending=[],
             doomed=sorted(self.doomed),
-            definitions=[(t, k, v) for (t, k), v in definitions.items()],
+            definitions=[],
             calendar=self.calendar.dump(),
             last_number=self.last_number,
             pending_runs=self.pending.runs(),
+        )
+        return Shared(self.table.share(), lanes, rest)
+
+    def snapshot(self) -> Snapshot:
+        """A copy of everything."""
+        pages, lanes, rest = self.share()
+        return _replace(
+            rest,
+            pages={index: bytes(page) for index, page in pages.items()},
+            lanes={
+                number: {
+                    priority: [(ids.tobytes(), numbers.tobytes()) for ids, numbers in chunks]
+                    for priority, chunks in of_queue.items()
+                }
+                for number, of_queue in lanes.items()
+            },
+            definitions=[(t, k, v) for (t, k), v in self.definitions.items()],
         )
 
     def dump(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Work on many messages, in steps that a turn, a record and a sync can bear.
+"""Splits work on many messages into steps of bounded size.
 
 A CHANGE record and a group of records are bounded, and so is the time others may be kept waiting.
 """
@@ -14,7 +14,7 @@ ANSWERED_MAX = 100  # messages of a step that leave something when they end, whi
 
 
 class Allowance:
-    """What is left of a turn's step."""
+    """The messages and bytes that a step of a turn may still handle."""
 
     __slots__ = ("_answered", "bytes", "messages")
 
@@ -35,7 +35,7 @@ class Allowance:
 
 
 class SteppedWork:
-    """Something that takes several turns; its caller is answered when it is done."""
+    """Work that takes several turns; its caller is answered when it is done."""
 
     __slots__ = ("done", "error")
 

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from posthouse.engine.ledger.records import ROW, ROW_SIZE, Row
+from posthouse.engine.ledger.row_columns import Rows
 
 PAGE_ROWS = 256
 _PAGE_SIZE = PAGE_ROWS * ROW_SIZE
@@ -22,13 +23,17 @@ _row = tuple.__new__
 
 
 class MessageTable:
-    """Number to Row. Numbers are dense and never come back, so a page empties and is freed."""
+    """Number to Row. Numbers are dense and never come back, so a page empties and is freed.
 
-    __slots__ = ("_live", "_pages", "count")
+    Pages that a checkpoint shares are not changed: the table goes on with a copy of each.
+    """
+
+    __slots__ = ("_live", "_pages", "_shared", "count")
 
     def __init__(self) -> None:
         self._pages: dict[int, bytearray] = {}
         self._live: dict[int, int] = {}
+        self._shared: set[int] = set()
         self.count = 0
 
     def get(self, number: int) -> Row | None:
@@ -57,6 +62,22 @@ class MessageTable:
             rows += [new(row_type, values) for values in ROW.iter_unpack(packed)]
             at += some
         return rows
+
+    def gather(self, numbers: Sequence[int]) -> Rows:
+        """The rows of messages that are there, packed."""
+        first, count = (numbers[0], len(numbers)) if numbers else (0, 0)
+        if count and numbers[-1] - first == count - 1 and numbers == [*range(first, first + count)]:
+            return Rows(self.packed(first, count))
+        pages = self._pages
+        return Rows(
+            b"".join(
+                [
+                    pages[number >> _SHIFT][at : at + ROW_SIZE]
+                    for number in numbers
+                    for at in ((number & _MASK) * ROW_SIZE,)
+                ]
+            )
+        )
 
     def find(self, numbers: Iterable[int]) -> list[Row]:
         """The rows of messages, some of which may be gone; the row of such a one has no queue."""
@@ -96,6 +117,8 @@ class MessageTable:
             self._live[index] = rows
         else:
             self._live[index] += rows
+            if index in self._shared:
+                page = self._owned(index)
         page[slot:end] = packed
         self.count += rows
 
@@ -116,7 +139,7 @@ class MessageTable:
         at = 0
         for index, slot, some in _slices(number, len(packed) // ROW_SIZE):
             size = some * ROW_SIZE
-            self._pages[index][slot * ROW_SIZE : slot * ROW_SIZE + size] = packed[at : at + size]
+            self._owned(index)[slot * ROW_SIZE : slot * ROW_SIZE + size] = packed[at : at + size]
             at += size
 
     def drop_range(self, number: int, count: int) -> None:
@@ -130,7 +153,7 @@ class MessageTable:
             self.count -= gone
             self._live[index] -= gone
             if self._live[index]:
-                page[at : at + size] = bytes(size)
+                self._owned(index)[at : at + size] = bytes(size)
             else:
                 del self._pages[index], self._live[index]
 
@@ -139,7 +162,7 @@ class MessageTable:
         if self.get(number) is None:
             self.add(number, ROW.pack(*row))
         else:
-            _pack(self._pages[number >> _SHIFT], (number & _MASK) * ROW_SIZE, *row)
+            _pack(self._owned(number >> _SHIFT), (number & _MASK) * ROW_SIZE, *row)
 
     def drop(self, number: int) -> None:
         """Forgets a message that is there."""
@@ -149,7 +172,8 @@ class MessageTable:
         if live:
             self._live[index] = live
             at = (number & _MASK) * ROW_SIZE
-            self._pages[index][at : at + ROW_SIZE] = _EMPTY
+            page = self._owned(index) if index in self._shared else self._pages[index]
+            page[at : at + ROW_SIZE] = _EMPTY
         else:
             del self._pages[index], self._live[index]
 
@@ -161,7 +185,7 @@ class MessageTable:
             index, slot = first >> _SHIFT, first & _MASK
             some = min(count - at, PAGE_ROWS - slot)
             last = first + some - 1
-            in_a_row = numbers[at + some - 1] == last  # which mostly says it, at no cost
+            in_a_row = numbers[at + some - 1] == last  # a cheap check that is mostly enough
             if not in_a_row or numbers[at : at + some] != list(range(first, last + 1)):
                 self.drop(first)
                 at += 1
@@ -170,7 +194,7 @@ class MessageTable:
             if live:
                 self._live[index] = live
                 size = some * ROW_SIZE
-                self._pages[index][slot * ROW_SIZE : slot * ROW_SIZE + size] = bytes(size)
+                self._owned(index)[slot * ROW_SIZE : slot * ROW_SIZE + size] = bytes(size)
             else:
                 del self._pages[index], self._live[index]
             self.count -= some
@@ -190,9 +214,18 @@ class MessageTable:
                 if values[1]:
                     yield base + slot, _row(Row, values)
 
-    def dump(self) -> dict[int, bytes]:
-        """The pages as they are, for a checkpoint."""
-        return {index: bytes(page) for index, page in self._pages.items()}
+    def share(self) -> dict[int, bytearray]:
+        """The pages as they are, for a checkpoint; they are not to be changed."""
+        self._shared = set(self._pages)
+        return dict(self._pages)
+
+    def _owned(self, index: int) -> bytearray:
+        """A page that may be changed, a copy of it where a checkpoint shares it."""
+        page = self._pages[index]
+        if index in self._shared:
+            self._shared.discard(index)
+            page = self._pages[index] = page[:]
+        return page
 
     def load(self, pages: Mapping[int, bytes | bytearray]) -> None:
         """Takes over the pages of a checkpoint; a bytearray is not copied."""

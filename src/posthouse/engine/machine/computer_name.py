@@ -72,7 +72,7 @@ def checked_name(name: str, remedy: str = START_REMEDY) -> str:
 def follow_name(definition: QueueDefinition, settings: EngineSettings) -> bool:
     """Gives a path name the computer's present name; True if it had another.
 
-    Not to public queues in a directory that others share: they know them by their path names.
+    Public queues in a shared directory keep theirs: other machines use that path name.
     """
     shared = definition.queue_type is QueueType.PUBLIC and settings.directory.source
     if not definition.pathname or shared:

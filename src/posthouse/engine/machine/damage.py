@@ -10,7 +10,6 @@ from collections.abc import Collection
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.damaged_records import (
     DamagedRecord,
     damage_key,
@@ -18,6 +17,8 @@ from posthouse.engine.ledger.damaged_records import (
     encode_damaged,
 )
 from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Endings, FailedReads, PacketReads
 from posthouse.engine.ledger.records import TABLE_DAMAGE, Change, Row
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.message_classes import NACK_QUEUE_PURGED
@@ -26,10 +27,16 @@ from posthouse.model.message_classes import NACK_QUEUE_PURGED
 class Damage:
     """The damaged records that the log remembers."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, reading: PacketReads) -> None:
         self.core = core
+        self._reading = reading
         self.records: dict[bytes, DamagedRecord] = {}  # accepted ones too
         self.stops_compaction = ""  # damage that it cannot pass
+
+    def connect(self, outcomes: Endings, poison: FailedReads) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._outcomes = outcomes
+        self._poison = poison
 
     def load(self) -> None:
         """Everything the log kept; what is not decided is told with each start."""
@@ -115,11 +122,11 @@ class Damage:
         core, found = self.core, self.message(damaged)
         if found is None:
             return
-        core.reading.release(damaged.number)
-        core.poison.release(damaged.number)
+        self._reading.release(damaged.number)
+        self._poison.release(damaged.number)
         queue, row = found
         if queue is not None and row.lookup_id and damaged.number not in core.locks:
-            core.outcomes.delete(queue, damaged.number, row, NACK_QUEUE_PURGED, change)
+            self._outcomes.delete(queue, damaged.number, row, NACK_QUEUE_PURGED, change)
 
     def _tell(self, event: str, damaged: DamagedRecord, **details: object) -> None:
         place = {"segment": damaged.segment, "offset": damaged.offset, "bytes": damaged.size}

@@ -1,16 +1,18 @@
-"""The queue manager itself, as doors see it ([MS-MQDMPR] 3.1.1.1): name, clocks, limits, health."""
+"""The queue manager itself, as protocols use it: name, clocks, limits, health."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
 from posthouse.engine.ledger.damaged_records import DamagedRecord
+from posthouse.engine.ledger.departed_messages import Departure
 from posthouse.engine.ledger.effects import Effects
 from posthouse.engine.ledger.incarnations import Incarnations
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.spans import SpanNotes
 from posthouse.engine.machine.damage import Damage
 from posthouse.engine.machine.identity import ManagerRecord, provision, store
 from posthouse.engine.machine.shortages import scarcities
@@ -18,11 +20,12 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.errors import QueueError, ServiceNotAvailable
 from posthouse.model.properties import QueueManagerState
+from posthouse.model.trace_context import TraceContext
 from posthouse.security.access import Origin
 
 
 class MachineFacade:
-    """Who this queue manager is, what time it is there, and whether it takes messages."""
+    """The queue manager itself: its identity, its clocks, and whether it accepts messages."""
 
     state: QueueManagerState
     record: ManagerRecord
@@ -43,6 +46,12 @@ class MachineFacade:
         if self.state is not QueueManagerState.READY:
             raise ServiceNotAvailable(f"the queue manager is {self.state.value}")
 
+    def begin_tracing(
+        self, read: Callable[[bytes], TraceContext | None], ratio: float, *, labels: bool
+    ) -> SpanNotes:
+        """Notes from now on what a trace shows of messages."""
+        return self.core.begin_tracing(read, ratio, labels=labels)
+
     # -- identity
 
     @property
@@ -59,6 +68,15 @@ class MachineFacade:
     def name(self) -> str:
         """The name of the computer."""
         return self.settings.computer_name
+
+    @property
+    def domain_trouble(self) -> str:
+        """Why users of a domain cannot log in by NTLM, where they should."""
+        return self.core.domain_trouble()
+
+    def ask_for_domain_trouble(self, ask: Callable[[], str]) -> None:
+        """What is asked for that."""
+        self.core.domain_trouble = ask
 
     @property
     def host_change(self) -> str:
@@ -162,6 +180,10 @@ class MachineFacade:
     def time_to_reach_queue_max(self) -> int:
         """Seconds that a message may take to its queue at most, by the enterprise's rule."""
         return self.core.time_to_reach_queue_max
+
+    def departures(self, ordinal: int, *, remote: bool) -> list[Departure]:
+        """Messages with a number that left queues a short while ago, of here or of others."""
+        return self.core.departures.find(ordinal, remote=remote)
 
     @property
     def next_lookup_id(self) -> int:

@@ -1,4 +1,4 @@
-"""Whether messages are taken, and what else an operator should look at."""
+"""Whether the queue manager accepts messages, and what else needs an operator's attention."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from posthouse.model.properties import QueueManagerState
 
 if TYPE_CHECKING:
     from posthouse.engine.manager import QueueManager
-    from posthouse.engine.pipelines.group import Group
+    from posthouse.engine.queues.queue import Group
 
 
 DISPUTED_S = 24 * 3600
+JOBS_LOOKED_AT = 1_000  # of each job queue
 
 
 def obstacles(manager: QueueManager) -> list[str]:
@@ -89,9 +90,51 @@ def unreachable(queues: Collection[Queue]) -> list[Unreachable]:
     ]
 
 
+class Waiting(NamedTuple):
+    """A queue whose oldest message is older than the settings allow."""
+
+    queue: Queue
+    age_s: int
+
+
+def waiting_too_long(manager: QueueManager, queues: Collection[Queue]) -> list[Waiting]:
+    """Queues with messages that nothing reads, or not fast enough; the oldest first."""
+    limit = manager.machine.settings.queue_manager.oldest_age_s
+    if not limit:
+        return []
+    roles = (QueueRole.PLAIN, QueueRole.SUBQUEUE, QueueRole.OUTGOING)
+    found = [
+        Waiting(queue, age)
+        for queue in queues
+        if queue.definition.role in roles
+        and queue.state.count
+        and (age := manager.messages.oldest_age_s(queue) or 0) >= limit
+    ]
+    return sorted(found, key=lambda one: -one.age_s)
+
+
+class FailedJobs(NamedTuple):
+    """Jobs of a job queue whose last service came to nothing."""
+
+    queue: str
+    jobs: int
+    reason: str  # of the first
+
+
+def failed_jobs(manager: QueueManager) -> list[FailedJobs]:
+    """Job queues with jobs that failed and are still there."""
+    found = []
+    for id in sorted(manager.jobs.queue_ids()):
+        first = manager.jobs.queue(id).jobs(0, JOBS_LOOKED_AT)
+        reasons = [job.entry.failure for job in first if job.entry.failure]
+        if reasons:
+            found.append(FailedJobs(manager.jobs.queue_name(id), len(reasons), reasons[0]))
+    return found
+
+
 def claims(manager: QueueManager, queues: Collection[Queue]) -> list[Claims]:
     """What groups have claimed."""
-    found = [(queue.consumer, claimed(manager.ledger, queue)) for queue in queues]
+    found = [(queue.consumer, claimed(manager.groups, queue)) for queue in queues]
     return [
         Claims(group, count, manager.groups.is_leased(group))
         for group, count in found

@@ -1,4 +1,4 @@
-"""What is kept of the queue manager itself ([MS-MQDMPR] 3.1.1.1)."""
+"""Stored properties of the queue manager itself ([MS-MQDMPR] 3.1.1.1)."""
 
 from __future__ import annotations
 

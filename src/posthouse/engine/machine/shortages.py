@@ -1,4 +1,4 @@
-"""What runs short while no messages are taken."""
+"""Shortages of disk or memory, during which no messages are accepted."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Messages: sent, admitted, read, waited for, moved, expired, and what follows their end."""
+"""Messages: send, admit, read, wait, move, expire, and what follows when a message ends."""

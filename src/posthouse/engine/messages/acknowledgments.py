@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting, MachineTargets, OpenedQueues, Relocating
 from posthouse.engine.ledger.records import (
     FLAG_AUTHENTICATED,
     FLAG_EXPRESS,
@@ -22,11 +23,13 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.rows import flags_of
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.order_queue_names import OrderQueueNames
 from posthouse.engine.transfer.pending_acknowledgments import OwedAnswers
+from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.shared_acknowledgments import AWAY_S, SharedAnswers
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID
@@ -52,9 +55,9 @@ from posthouse.wire.binary.order_acks import (
     order_queue_of,
 )
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.sequence_places import place_of
 
 INFINITE = 0xFFFFFFFF
@@ -68,10 +71,25 @@ _ANYBODY = Caller.anonymous()
 class Acks:
     """Acknowledgments on their way out."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        opening: OpenedQueues,
+        sending: Accepting,
+        targets: MachineTargets,
+        transfer: MachineTransfer,
+        moving: Relocating,
+    ) -> None:
         self.core = core
-        self.owed = OwedAnswers(core)
-        self.shared = SharedAnswers(core)
+        self._registry = registry
+        self._opening = opening
+        self._sending = sending
+        self._targets = targets
+        self._transfer = transfer
+        self._moving = moving
+        self.owed = OwedAnswers(core, registry, transfer, targets, moving)
+        self.shared = SharedAnswers(core, registry, moving, self)
         self.names = OrderQueueNames(core)
 
     # -- administration acknowledgments
@@ -116,7 +134,6 @@ class Acks:
         To an HTTP name it is a delivery or commitment receipt ([MC-MQSRM] 3.1.1.3.1, 3.1.1.3.4);
         delivery receipts may have an address of their own, `name`.
         """
-        core = self.core
         try:
             original = Packet(packet)
             administration = name or original.administration_queue
@@ -124,12 +141,12 @@ class Acks:
                 return
             target = self._administration_queue(administration, original, row, change)
             message = self._acknowledgment(original, row, message_class, str(administration))
-            core.sending.enqueue(target, serialize(message), change=change)
+            self._sending.enqueue(target, serialize(message), change=change)
         except (QueueError, RemoteProtocolError) as error:
             self._dropped(message_class, error)
 
     def _dropped(self, message_class: int, error: Exception) -> None:
-        # The document: discard it. Nobody can be told.
+        # As the document has it: discard it. There is no one to notify.
         self.core.refusals["acknowledgment_dropped"] += 1
         self.core.event("acknowledgment_dropped", message_class=message_class, why=str(error))
 
@@ -141,15 +158,14 @@ class Acks:
         For a message of another machine with the rights that anybody has: naming a queue must not
         be a way to write to it. A computer name that is unknown here leads to its sender.
         """
-        core = self.core
-        if row.flags & FLAG_REMOTE and core.targets.may_be_peer(name):
-            return core.registry.sending_target(PrivateName(original.identifier.guid, 4), change)
-        target = core.registry.find_target(name)
+        if row.flags & FLAG_REMOTE and self._targets.may_be_peer(name):
+            return self._registry.sending_target(PrivateName(original.identifier.guid, 4), change)
+        target = self._registry.find_target(name)
         if target is None:
-            return core.registry.sending_target(name, change)
-        core.opening.check_role(target, QueueAccessType.SEND)
+            return self._registry.sending_target(name, change)
+        self._opening.check_role(target, QueueAccessType.SEND)
         if row.flags & FLAG_REMOTE and target.outgoing is None:
-            core.registry.guard(target).require(_ANYBODY, WRITE_MESSAGE)
+            self._registry.guard(target).require(_ANYBODY, WRITE_MESSAGE)
         return target
 
     def _acknowledgment(
@@ -188,7 +204,7 @@ class Acks:
         """
         if not self.may_answer(source):
             return False
-        found = self.core.transfer.all_at(queue, source)
+        found = self._transfer.all_at(queue, source)
         sent = [
             self._order(source, info)
             for info in found
@@ -202,7 +218,7 @@ class Acks:
     def is_enough(self, source: bytes, host: str) -> bool:
         """Whether a machine takes none of its answers, and gets no more of those that it can have
         again: order acknowledgments, and refusals of what it will send again."""
-        waiting = self.core.registry.find_outgoing(self._answers(source, host))
+        waiting = self._registry.find_outgoing(self._answers(source, host))
         return source == NULL_GUID or (waiting is not None and waiting.state.count >= ANSWERS_MAX)
 
     def may_answer(self, source: bytes) -> bool:
@@ -212,7 +228,7 @@ class Acks:
     def _order(self, source: bytes, info: IncomingTransactionalTransferInfo) -> bool:
         body = OrderAck.of(info.sequence_id, info.sequence_number)
         if source == self.core.guid:  # a way around that leads back here
-            return self.core.transfer.order_acknowledged(info.sequence_id, info.sequence_number)
+            return self._transfer.order_acknowledged(info.sequence_id, info.sequence_number)
         direct = info.format_name.upper().startswith("DIRECT=")
         name = self._order_queue(source, direct, info.host or info.address)
         if direct and info.host:
@@ -229,7 +245,7 @@ class Acks:
         or a stranger was before it. Where the directory shows the way, it waits there for any time.
         Those who send it later get it then.
         """
-        transfer, seen = self.core.transfer, glance(packet)
+        transfer, seen = self._transfer, summarize(packet)
         if not host:
             source = transfer.incoming(queue, seen.source_guid)
             address = "" if source is None else source.address
@@ -259,10 +275,10 @@ class Acks:
         sequence_id, number, previous = place_of(packet) if packet else (0, 0, 0)
         if not number:
             return
-        seen = glance(packet)
+        seen = summarize(packet)
         source = seen.source_guid
         if source == self.core.guid:
-            self.core.transfer.final_acknowledged(
+            self._transfer.final_acknowledged(
                 message_class, source, seen.ordinal, sequence_id, number
             )
             return
@@ -285,7 +301,7 @@ class Acks:
             direct
             and address
             and not self.names.is_by_guid(source, address)
-            and not self.core.targets.knows_machine(source)
+            and not self._targets.knows_machine(source)
         ):
             return order_queue_at(address.partition("%")[0])
         return order_queue_of(source)
@@ -297,9 +313,9 @@ class Acks:
         first host has the name itself. No host: the directory shows where the source is.
         """
         name = order_queue_of(source)
-        if not host or self.core.targets.knows_machine(source):
+        if not host or self._targets.knows_machine(source):
             return replace(name, address=host)
-        queue = self.core.registry.find_outgoing(name)
+        queue = self._registry.find_outgoing(name)
         if queue is None or queue.definition.answers_at == host:
             return name
         return replace(name, address=host)
@@ -321,20 +337,19 @@ class Acks:
         No quota refuses it: without these answers its sender keeps what it sent. Returns its
         number, 0 where it was dropped.
         """
-        core = self.core
         try:
             name = self._answers(source, host)
-            target = core.registry.sending_target(name, change, host)
+            target = self._registry.sending_target(name, change, host)
             if not host and target.definition.answers_at:  # the directory has it by now
-                core.registry.change_definition(target, change, answers_at="")
+                self._registry.change_definition(target, change, answers_at="")
         except QueueError as error:
             self._dropped(0, error)
             return 0
-        seen = glance(packet)
+        seen = summarize(packet)
         kept_s = ORDER_ACK_S if seen.message_class == ORDER_ACK else kept_s
         seen = seen._replace(time_to_reach_queue=kept_s)
         flags = flags_of(seen, 0)
-        number = core.sending.accept(target, Batch.of(packet, seen), flags, None, b"", "", change)
+        number = self._sending.accept(target, Batch.of(packet, seen), flags, None, b"", "", change)
         self.owed.note(name, address)
         self.shared.note(source, target)
         return number

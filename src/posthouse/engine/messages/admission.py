@@ -1,4 +1,4 @@
-"""Whether a queue takes a message: quotas, times, kinds and protection ([MS-MQDMPR] 3.1.7.1.27)."""
+"""Admission: every reason why a queue refuses a message ([MS-MQDMPR] 3.1.7.1.27)."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Admission:
     ) -> int:
         """Every reason to refuse messages at the queue's door, in the document's order.
 
-        What speaks against one speaks against all of its batch. `flags` are the row's, as far as
-        its door knows them; `room` is what the batches admitted before it in the same call will
-        take. Returns the flags of the rows.
+        A reason against one message holds for its whole batch. `flags` are those flags of the row
+        that the endpoint can set; `room` is the space that batches admitted earlier in the same
+        call will take. Returns the flags of the rows.
         """
         seen, definition, leaving = batch.head, queue.definition, queue.outgoing is not None
         flags = flags_of(seen, flags)

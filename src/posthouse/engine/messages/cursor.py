@@ -1,4 +1,4 @@
-"""The cursor: [MS-MQDMPR] 3.2, its states and its moves, as a table.
+"""The states of a cursor and their transitions, as a table ([MS-MQDMPR] 3.2).
 
 A cursor keeps a sort key, not a pointer: what it stands on may be gone, its place is not.
 """
@@ -6,14 +6,9 @@ A cursor keeps a sort key, not a pointer: what it stands on may be gone, its pla
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from posthouse.engine.ledger.order import START, QueuePosition
-from posthouse.model.errors import IllegalCursorAction
 from posthouse.model.transitions import Row, StateMachine
-
-if TYPE_CHECKING:
-    from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 
 
 class CursorState(Enum):
@@ -62,36 +57,3 @@ CURSOR_STATES: Final = StateMachine(
         ),
     ],
 )
-
-
-class Cursor:
-    """A place in a queue that one reader moves forward."""
-
-    __slots__ = ("closed", "descriptor", "handle", "place", "state")
-
-    def __init__(self, handle: int, descriptor: OpenQueueDescriptor) -> None:
-        """Initialize (3.2.7.1): before the first message, unread."""
-        self.handle = handle
-        self.descriptor = descriptor
-        self.place: QueuePosition = START
-        self.state = CURSOR_STATES.first
-        self.closed = False
-
-    @property
-    def waiting(self) -> bool:
-        """An operation waits on it: nothing else may use it meanwhile."""
-        return self.state in (_WAIT_PEEK, _WAIT_RECEIVE)
-
-    def require(self, *allowed: CursorState) -> None:
-        """MQ_ERROR_ILLEGAL_CURSOR_ACTION unless the cursor is in one of these states."""
-        if self.closed or self.state not in allowed:
-            state = "closed" if self.closed else self.state.value
-            raise IllegalCursorAction(f"the cursor is {state}, which does not allow this")
-
-    def advance(self, event: CursorEvent, place: QueuePosition | None = None) -> None:
-        """One transition of the table, to a new place where the event has one."""
-        if not CURSOR_STATES.allows(self.state, event):
-            raise IllegalCursorAction(f"{event.value} is not possible while {self.state.value}")
-        self.state = CURSOR_STATES.after(self.state, event)
-        if place is not None:
-            self.place = place

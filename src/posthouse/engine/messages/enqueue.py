@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import Extra, encode_extra
+from posthouse.engine.ledger.ledger import Extra, Ledger, encode_extra
+from posthouse.engine.ledger.parts import Endings, OpenedQueues, OpenTransactions
 from posthouse.engine.ledger.records import (
     FLAG_COPY,
     FLAG_REMOTE,
@@ -21,7 +21,8 @@ from posthouse.engine.ledger.rows import (
     row_of,
     wants_of,
 )
-from posthouse.engine.messages.admission import INFINITE, Room
+from posthouse.engine.messages.admission import INFINITE, Admission, Room
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transactions.transaction import Transaction
@@ -39,16 +40,16 @@ from posthouse.model.message import (
 from posthouse.model.names import ELEMENTS_MAX, parse_name
 from posthouse.security.access import Caller
 from posthouse.wire.packet.batch import Batch, split
-from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import OVER_HTTP
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 _SENDER_SID = SenderIdentifierType.SID
 _AT_ONCE = WANT_JOURNAL | WANT_ARRIVAL  # what follows from the arrival itself
 
 
-def destination_name(core: Core, descriptor: OpenQueueDescriptor) -> str:
+def destination_name(core: Ledger, descriptor: OpenQueueDescriptor) -> str:
     """The format name a packet carries for an open queue: of a path name, the direct one."""
     queue = descriptor.target()
     if queue.outgoing is not None:
@@ -88,16 +89,33 @@ def _asks_at_once(queue: Queue, row: Row) -> bool:
 
 
 class Sending:
-    """How messages come into queues.
+    """Enqueues messages: the events of [MS-MQDMPR] and packets of clients.
 
     First everything is checked, then everything is done: a refusal, of one message or of a batch,
     leaves nothing.
     """
 
-    signed: Callable[[bytes, Glance, Caller], tuple[bytes, Glance, int]]  # of `Certificates`
+    signed: Callable[
+        [bytes, PacketSummary, Caller], tuple[bytes, PacketSummary, int]
+    ]  # of `Certificates`
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        admission: Admission,
+        registry: Queues,
+        opening: OpenedQueues,
+        outcomes: Endings,
+    ) -> None:
         self.core = core
+        self._admission = admission
+        self._registry = registry
+        self._opening = opening
+        self._outcomes = outcomes
+
+    def connect(self, transactions: OpenTransactions) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._transactions = transactions
 
     def enqueue(
         self,
@@ -115,9 +133,9 @@ class Sending:
         In `change` the caller collects one atomic step and commits it.
         """
         if transaction is not None:
-            self.core.transactions.use(transaction)
+            self._transactions.use(transaction)
         batch = Batch.of(packet)
-        flags = self.core.admission.admit(queue, batch, flags, transaction is not None)
+        flags = self._admission.admit(queue, batch, flags, transaction is not None)
         return self.accept(queue, batch, flags, transaction, sender, dead_letter, change)
 
     def accept(
@@ -154,7 +172,7 @@ class Sending:
             batch.ordinals[0],
         )
         if transaction is not None:
-            return core.transactions.add_enqueue(transaction, queue, row, batch, sender, extra)
+            return self._transactions.add_enqueue(transaction, queue, row, batch, sender, extra)
         step = change
         if wants and change is None and _asks_at_once(queue, row):
             step = Change()
@@ -178,13 +196,13 @@ class Sending:
         One copy for each element of a list, all of them or none. In `change` the caller collects
         one atomic step.
         """
-        self.core.opening.check_open(descriptor, QueueAccessType.SEND)
+        self._opening.check_open(descriptor, QueueAccessType.SEND)
         validate(message)
         self._check_answer_queues(message, descriptor.caller)
         self._complete(message, descriptor, transaction)
         elements = descriptor.nested or (descriptor,)
         if transaction is not None:
-            self.core.transactions.use(transaction, len(elements))
+            self._transactions.use(transaction, len(elements))
         room = Room() if descriptor.nested else None
         copies = []
         for element in elements:
@@ -197,6 +215,8 @@ class Sending:
         sender, dead_letter = descriptor.caller.sid, message.application_deadletter_queue
         step = own if change is None else change
         for queue, batch, flags in copies:
+            if self.core.spans is not None:
+                self.core.spans.sent(queue, batch.packets)
             self.accept(queue, batch, flags, transaction, sender, dead_letter, step)
         if own is not None:
             self.core.commit(own)
@@ -210,7 +230,7 @@ class Sending:
         if message.negative_journaling_requested:
             names.append(message.application_deadletter_queue)
         for name in filter(None, names):
-            self.core.opening.check_answer_queue(parse_name(name), caller)
+            self._opening.check_answer_queue(parse_name(name), caller)
 
     def _complete(
         self,
@@ -241,10 +261,10 @@ class Sending:
         in_transaction: bool,
         room: Room | None,
     ) -> tuple[Queue, Batch, int]:
-        queue = self.core.opening.check(descriptor, QueueAccessType.SEND)
+        queue = self._opening.check(descriptor, QueueAccessType.SEND)
         message.destination_queue_format_name = destination_name(self.core, descriptor)
-        batch = Batch.of(*answerable(self.core, queue, serialize(message)))
-        return queue, batch, self.core.admission.admit(queue, batch, 0, in_transaction, room)
+        batch = Batch.of(*answerable(self.core.guid, self._registry, queue, serialize(message)))
+        return queue, batch, self._admission.admit(queue, batch, 0, in_transaction, room)
 
     def send_packets(
         self,
@@ -259,15 +279,17 @@ class Sending:
         core, caller, number = self.core, descriptor.caller, None
         if descriptor.nested:
             raise UnsupportedFormatNameOperation("packets are sent to one queue, not to a list")
-        queue = core.opening.check(descriptor, QueueAccessType.SEND)
+        queue = self._opening.check(descriptor, QueueAccessType.SEND)
         batches = split(packets)
         if transaction is not None:
-            core.transactions.use(transaction, len(packets))
+            self._transactions.use(transaction, len(packets))
             number = transaction.number
         ordinals: list[int] = []
         for batch, flags in self._admitted(queue, batches, caller, transaction is not None):
             given = core.ordinals.run(len(batch.packets))
             batch.stamp(core.guid, given, core.utc, core.time_to_reach_queue_max, number)
+            if core.spans is not None:
+                core.spans.sent(queue, batch.packets)
             self.accept(queue, batch, flags, transaction, caller.sid, "", None)
             ordinals += given
         return ordinals
@@ -280,16 +302,16 @@ class Sending:
         admitted: list[tuple[Batch, int]] = []
         for whole in batches:
             goes = queue.outgoing is not None or whole.head.user_flags & OVER_HTTP
-            for part in addressed(core, queue, whole) if goes else (whole,):
+            for part in addressed(core.guid, self._registry, queue, whole) if goes else (whole,):
                 batch, flags, seen = part, 0, part.head
                 if seen.security_at:
                     packet, seen, flags = self.signed(part.packets[0], seen, caller)
                     batch = Batch.of(packet, seen)
-                flags = core.admission.admit(queue, batch, flags, in_transaction, room)
+                flags = self._admission.admit(queue, batch, flags, in_transaction, room)
                 if seen.ack_flags:
                     name = Packet(batch.packets[0], seen).administration_queue
                     if name is not None:
-                        core.opening.check_answer_queue(name, caller)
+                        self._opening.check_answer_queue(name, caller)
                 admitted.append((batch, flags))
         return admitted
 
@@ -302,13 +324,15 @@ class Sending:
         packet, or empty.
         """
         core = self.core
+        if core.spans is not None:
+            core.spans.arrived(queue, numbers)
         if row.wants and _asks_at_once(queue, row):
             assert len(numbers) == 1
             number = numbers.start
-            core.outcomes.delivered(queue, number, row, packet or core.packet(number), change)
+            self._outcomes.delivered(queue, number, row, packet or core.packet(number), change)
         if row.expires <= core.utc:
             assert len(numbers) == 1
-            core.outcomes.expire(queue, numbers.start, row, change)
+            self._outcomes.expire(queue, numbers.start, row, change)
         elif queue.waiters:
             for number in numbers:
                 core.announce(queue, number)

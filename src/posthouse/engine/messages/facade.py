@@ -1,27 +1,27 @@
-"""Messages, as doors see them: sent, read, moved and waited for ([MS-MQDMPR] 3.1.7.1)."""
+"""Messages as protocols use them: send, read, move, wait ([MS-MQDMPR] 3.1.7.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Read, Unreadable
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.order import QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.state import State
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.admission import Admission, Room
-from posthouse.engine.messages.cursor import Cursor
 from posthouse.engine.messages.enqueue import Sending
 from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.moving import Moving
+from posthouse.engine.messages.outcome import MessageOutcomes
 from posthouse.engine.messages.packet_reads import Fetching
 from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.opening import Opening
-from posthouse.engine.queues.queue import Queue
+from posthouse.engine.queues.queue import Cursor, Queue
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     AccessDenied,
@@ -43,24 +43,27 @@ class MessagesFacade:
 
     def __init__(
         self,
-        core: Core,
+        core: Ledger,
         machine: MachineFacade,
         opening: Opening,
         reading: Fetching,
+        outcomes: MessageOutcomes,
         waiting: WaitingReads,
         moving: Moving,
         sending: Sending,
         admission: Admission,
+        expiry: Expiry,
     ) -> None:
         self.core = core
         self.machine = machine
         self.opening = opening
         self.reading = reading
+        self.outcomes = outcomes
         self.waiting = waiting
         self.moving = moving
         self.sending = sending
         self.admission = admission
-        self.expiry = Expiry(core)
+        self.expiry = expiry
         self.row = reading.row
         self.is_visible = reading.visible
 
@@ -113,6 +116,18 @@ class MessagesFacade:
     def read_of(self, number: int, row: Row) -> Read:
         """A message as a reader gets it; its packet is fetched with the turn."""
         return self.reading.read_of(number, row)
+
+    def fetch_together(self, numbers: list[int]) -> None:
+        """Fetches packets of messages for the reads that follow, with few reads of the disk.
+
+        Where one is damaged none is fetched: the read of that one then refuses it.
+        """
+        with suppress(Unreadable):
+            self.reading.fetch_many(numbers)
+
+    def move_reason(self, number: int) -> str:
+        """Why a message was moved to where it is; empty where that was not stated."""
+        return self.core.extra(number).move_reason if self.core.state.extras else ""
 
     def is_locked(self, number: int) -> bool:
         """Whether a transaction or a reader has the message."""
@@ -203,7 +218,7 @@ class MessagesFacade:
         *,
         two_phase: bool = False,
         room: int | None = None,
-    ) -> list[Read]:
+    ) -> Sequence[Read]:
         """Up to `count` messages that are there now, not what follows from their ends.
 
         Together not more than `room` bytes, but one of any size.
@@ -354,14 +369,18 @@ class MessagesFacade:
         lookup_id: int,
         target: OpenQueueDescriptor,
         transaction: Transaction | None = None,
+        reason: str = "",
     ) -> None:
-        """Move Message (3.1.7.1.16): rights on both, and both of the same association and user."""
+        """Move Message (3.1.7.1.16): rights on both, and both of the same association and user.
+
+        Outside of a transaction a reason may be kept with the message, until it is moved again.
+        """
         from_queue = self.opening.check_source_of_move(source)
         to_queue = self.opening.check(target, QueueAccessType.MOVE)
         same_user = source.caller.sid == target.caller.sid
         if source.association is not target.association or not same_user:
             raise AccessDenied("the target of the move was opened by another user")
-        self.moving.move(from_queue, lookup_id, to_queue, transaction)
+        self.moving.move(from_queue, lookup_id, to_queue, transaction, reason)
 
     def cancel_waiting_message_read_request(
         self, descriptor: OpenQueueDescriptor, tag: object, error: QueueError | None = None

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import Extra, encode_extra
+from posthouse.engine.ledger.ledger import Extra, Ledger, encode_extra
 from posthouse.engine.ledger.order import START, QueuePosition
+from posthouse.engine.ledger.parts import (
+    ClaimedMessages,
+    Endings,
+    FailedReads,
+    OpenTransactions,
+    PacketReads,
+)
 from posthouse.engine.ledger.records import (
     DOOMED_DELETED,
     DOOMED_PURGED,
@@ -20,6 +26,7 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.rows import class_of_doom
 from posthouse.engine.ledger.steps import Allowance, SteppedWork
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
@@ -61,46 +68,68 @@ class Emptying(SteppedWork):
 
 
 class Moving:
-    """How messages change their queue, or leave it all at once."""
+    """Moves messages between queues, and purges queues."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        reading: PacketReads,
+        groups: ClaimedMessages,
+        outcomes: Endings,
+        transfer: MachineTransfer,
+    ) -> None:
         self.core = core
+        self._reading = reading
+        self._groups = groups
+        self._outcomes = outcomes
+        self._transfer = transfer
         self._allowance = Allowance(core.settings)
         self._turn = core.turn  # whose allowance that is
         self._unfinished: deque[Emptying] = deque()
         self.begun: list[Emptying] = []
 
+    def connect(self, poison: FailedReads, transactions: OpenTransactions) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._poison = poison
+        self._transactions = transactions
+
     def move(
-        self, source: Queue, lookup_id: int, target: Queue, transaction: Transaction | None
+        self,
+        source: Queue,
+        lookup_id: int,
+        target: Queue,
+        transaction: Transaction | None,
+        reason: str = "",
     ) -> None:
-        """Move Message (3.1.7.1.16)."""
+        """Move Message (3.1.7.1.16); with a reason it is kept, and the queue it came from."""
         if target.definition.role in _SYSTEM_ROLES and transaction is not None:
             raise TransactionUsage("a message cannot be moved into a system queue in a transaction")
-        self.core.reading.check_transaction(target, transaction)
+        self._reading.check_transaction(target, transaction)
         row = self.check(source, lookup_id, target)
         number = source.current_number(lookup_id)
-        self.core.reading.release(number)
+        self._reading.release(number)
         if transaction is not None:
-            self.core.transactions.add_move(transaction, source, number, target)
+            self._transactions.add_move(transaction, source, number, target)
             return
         change = Change()
-        self.relocate(source, number, row, target, MOVED, change)
+        failed_in = source.name if reason and target.root is not source.root else ""
+        self.relocate(source, number, row, target, MOVED, change, failed_in, reason)
         self.core.commit(change)
 
     def check(self, source: Queue, lookup_id: int, target: Queue, before: int = 0) -> Row:
         """Every reason not to move a message, with this many bytes in front of it; its row."""
-        row = self.core.reading.row(self.movable(source, lookup_id))
+        row = self._reading.row(self.movable(source, lookup_id))
         self.admit(source, row, target, before)
         return row
 
     def movable(self, source: Queue, lookup_id: int) -> int:
         """The message, under its identifier or one it had before a move."""
         number = source.current_number(lookup_id)
-        if not number or self.core.reading.row(number).queue != source.number:
+        if not number or self._reading.row(number).queue != source.number:
             raise MessageNotFound(f"no message with lookup id {lookup_id} is in {source.name}")
-        self.core.groups.check_taking(source, self.core.reading.row(number).lookup_id)
+        self._groups.check_taking(source, self._reading.row(number).lookup_id)
         lock = self.core.locks.get(number)
-        if lock is None or number in self.core.reading.damaged:
+        if lock is None or number in self._reading.damaged:
             return number
         if lock.transaction is not None and not lock.purged:
             raise MessageLockedUnderTransaction(
@@ -133,6 +162,7 @@ class Moving:
         reason: int,
         change: Change,
         failed_in: str = "",
+        move_reason: str = "",
     ) -> None:
         """A message changes its queue and its lookup id; the family still has the old one."""
         core = self.core
@@ -147,11 +177,11 @@ class Moving:
             doomed=0,
         )
         if source.outgoing is not None:
-            core.transfer.sequences.left(source, row)
+            self._transfer.sequences.left(source, row)
         extra = core.extra(number)
         core.forget_aliases(number, row)
         extra.aliases = self._aliases(source, number, row, target, extra.aliases)
-        extra.retry_at, extra.failed_in = 0, failed_in
+        extra.retry_at, extra.failed_in, extra.move_reason = 0, failed_in, move_reason
         data = encode_extra(extra) if extra != Extra() else b""
         core.settle(number, moved, reason, change, data)
         core.announce(target, number)
@@ -173,8 +203,8 @@ class Moving:
         """Purge Queue (3.1.7.1.7), and the messages' part of Delete Queue (3.1.7.1.4).
 
         What a group has claimed stays. The first step is part of `change`, if there is one. Returns
-        how many messages there are; whoever answers for it waits for what `take_begun` names, as
-        many of them take several turns.
+        the number of messages. Before you answer, wait for what `take_begun` returns: many messages
+        take several turns.
         """
         found = self.purgeable(queue)
         emptying = Emptying(queue, doom, self.core.lookup_ids.value)
@@ -229,7 +259,7 @@ class Moving:
             if allowance.spent:
                 break
             emptying.place = place
-            row = self.core.reading.row(number)
+            row = self._reading.row(number)
             allowance.spend(row)
             if place.lookup_id < emptying.limit and self._end(
                 queue, number, row, emptying.doom, step
@@ -238,20 +268,20 @@ class Moving:
         else:
             emptying.done = True
         if purged:
-            self.core.groups.note_purged(queue, purged, step)
+            self._groups.note_purged(queue, purged, step)
         if change is None:
             self.core.commit(step)
 
     def _end(self, queue: Queue, number: int, row: Row, doom: int, step: Change) -> bool:
         """Ends a message; one that somebody holds when it is not received after all."""
         core, message_class = self.core, class_of_doom(doom)
-        core.reading.release(number)
-        core.poison.release(number)
+        self._reading.release(number)
+        self._poison.release(number)
         lock = core.locks.get(number)
         if lock is None:
-            core.outcomes.delete(queue, number, row, message_class, step)
+            self._outcomes.delete(queue, number, row, message_class, step)
         elif not lock.purged:
-            lock.purged = message_class
+            core.locks[number] = lock.of_purged(message_class)
             core.settle(number, row._replace(doomed=doom), KEPT, step)
         return lock is None
 
@@ -259,13 +289,13 @@ class Moving:
         """At start: a deletion goes on if the last process did not come to its end."""
         for number in sorted(self.core.deleted_queues):
             self.purge(self.core.queues[number], DOOMED_DELETED)
-        self.begun.clear()  # nobody here waits for it
+        self.begun.clear()  # no caller waits for it at start
 
     def end_doomed(self) -> None:
         """At start: the holder of a purged message is gone, so it ends as purged."""
         for number in sorted(self.core.state.doomed):  # in the order they came
-            row = self.core.reading.row(number)
+            row = self._reading.row(number)
             if number not in self.core.locks:
                 queue = self.core.queues[row.queue]
-                self.core.groups.note_purged(queue, row.lookup_id, None)
-                self.core.outcomes.delete(queue, number, row, class_of_doom(row.doomed))
+                self._groups.note_purged(queue, row.lookup_id, None)
+                self._outcomes.delete(queue, number, row, class_of_doom(row.doomed))

@@ -6,9 +6,10 @@ it for local outcomes. The message and all that follows from its end are one ato
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting, AckSender, PacketReads
 from posthouse.engine.ledger.records import (
     EXPIRED,
     FLAG_ARRIVED,
@@ -28,7 +29,10 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
+from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.ledger.rows import FINAL_ANSWER
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import DEADLETTER, DEADXACT, JOURNAL, Queue, QueueRole
 from posthouse.model.errors import QueueError
 from posthouse.model.message import (
@@ -42,7 +46,7 @@ from posthouse.model.message import (
     NACK_RECEIVE_TIMEOUT,
 )
 from posthouse.model.names import parse_name
-from posthouse.wire.packet.glance import times_of
+from posthouse.wire.packet.packet_fields import times_of
 from posthouse.wire.srmp.stored_messages import came_over_http
 
 INFINITE = 0xFFFFFFFF
@@ -83,8 +87,16 @@ class MessageOutcomes:
 
     stream_ended: Callable[[Queue, bytes, Row, int, Change, str], None]  # of streams over HTTP
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, reading: PacketReads, registry: Queues) -> None:
         self.core = core
+        self._reading = reading
+        self._registry = registry
+
+    def connect(self, acks: AckSender, sending: Accepting, transfer: MachineTransfer) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._acks = acks
+        self._sending = sending
+        self._transfer = transfer
 
     def delete(
         self,
@@ -106,11 +118,11 @@ class MessageOutcomes:
             core.end(number, row, column, change)
             return
         step = Change() if change is None else change
-        if row.flags & FLAG_ARRIVED:  # of what follows its destination tells
+        if row.flags & FLAG_ARRIVED:  # its destination reports what follows
             self.refused(queue, number, row, message_class, step)
         else:
             self._left(queue, row)
-            core.acks.ended(number, row, message_class, step)
+            self._acks.ended(number, row, message_class, step)
             self._answer_finally(queue, number, row, message_class, step)
             self._finish(number, row, message_class, column, journal, step)
         if change is None:
@@ -119,15 +131,16 @@ class MessageOutcomes:
     def _handed_over(
         self, number: int, row: Row, message_class: int, change: Change | None
     ) -> tuple[Row, int]:
-        """A connector decides when a message is in its queue; the one here was on the way.
+        """What the end of a message in a connector queue means: the connector has it from here on.
 
-        Where it cannot say whether anybody reads it there, nobody is told so.
+        If it cannot report whether the message is received there, no acknowledgment of that is
+        sent.
         """
         if message_class not in (ACK_REACH_QUEUE, ACK_RECEIVE):
             return row, message_class
         if row.wants & WANT_ARRIVAL:
             packet = self.core.packet(number)
-            self.core.acks.administration(packet, row, ACK_REACH_QUEUE, change)
+            self._acks.administration(packet, row, ACK_REACH_QUEUE, change)
         wants = row.wants & ~WANT_ARRIVAL
         if message_class == ACK_REACH_QUEUE:
             wants &= ~WANT_RECEIVE
@@ -147,27 +160,30 @@ class MessageOutcomes:
         if came_over_http(packet):
             self.stream_ended(queue.root, packet, row, message_class, step, host)
             return
-        self.core.acks.final_from(queue.root, packet, message_class, host, step)
+        self._acks.final_from(queue.root, packet, message_class, host, step)
 
     def _left(self, queue: Queue, row: Row) -> None:
         if queue.outgoing is not None:
-            self.core.transfer.sequences.left(queue, row)
-            self.core.effects.active.add(queue.number)  # it may be empty, and needs nobody then
+            self._transfer.sequences.left(queue, row)
+            # It may be empty now, and then needs no session.
+            self.core.effects.active.add(queue.number)
 
-    def received(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
-        """Readers have received messages: they end together where they leave nothing behind."""
+    def received(self, queue: Queue, numbers: list[int], rows: Sequence[Row]) -> None:
+        """Ends messages that readers received: together if they leave no journal copy or
+        acknowledgment.
+        """
         core = self.core
         if len(numbers) == 1:
             self.delete(queue, numbers[0], rows[0], ACK_RECEIVE)
         elif self._may_end_together(queue, numbers, rows):
-            core.end_run(numbers, rows, RECEIVED)
+            core.end_run(numbers, Rows.of(rows), RECEIVED)
         else:
             with core.untold():  # who waits for what their ends bring comes after all of them
                 for number, row in zip(numbers, rows, strict=True):
                     self.delete(queue, number, row, ACK_RECEIVE)
             core.tell()
 
-    def _may_end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> bool:
+    def _may_end_together(self, queue: Queue, numbers: list[int], rows: Sequence[Row]) -> bool:
         """Whether received messages, in queue order, have one priority and leave nothing."""
         state = self.core.state
         if (
@@ -179,14 +195,9 @@ class MessageOutcomes:
             or self.core.deleted_queues
         ):
             return False
-        priority, last = rows[0].priority, 0
-        for row in rows:
-            if row.wants or row.expires != NEVER or row.priority != priority:
-                return False
-            if row.lookup_id <= last:
-                return False
-            last = row.lookup_id
-        return True
+        rows = Rows.of(rows)
+        ids = rows.lookup_ids
+        return rows.want_nothing and rows.are_of_one_priority and ids == sorted(set(ids))
 
     def _journal(self, queue: Queue, message_class: int) -> Queue | None:
         """The journal for a message that an application has received.
@@ -271,15 +282,15 @@ class MessageOutcomes:
         if ids != sorted(ids):
             pairs = sorted(zip(rows, numbers, strict=True))
             numbers, rows = [number for _, number in pairs], [row for row, _ in pairs]
-        self.core.transfer.sequences.left_all(queue, rows)
-        self.core.end_run(numbers, rows, RECEIVED)
+        self._transfer.sequences.left_all(queue, rows)
+        self.core.end_run(numbers, Rows.of(rows), RECEIVED)
 
     def arrived_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """Numbered messages are order-acknowledged ([MS-MQQB] 3.1.5.6).
 
-        Those whose sender wants to know more stay for their final answers.
+        Those whose sender asked for more stay until their final acknowledgments come.
         """
-        damaged = self.core.reading.damaged
+        damaged = self._reading.damaged
         # [MC-MQSRM] 3.1.5.1.8.4: over HTTP a journal does not wait for the final answer.
         asked = WANT_DEAD_LETTER if _is_web(queue) else FINAL_ANSWER
         if not damaged and not [row for row in rows if row.wants & asked]:
@@ -289,7 +300,7 @@ class MessageOutcomes:
         gone_rows: list[Row] = []
         for number, row in zip(numbers, rows, strict=True):
             if number in damaged:  # it could not be sent
-                self.core.reading.release(number)
+                self._reading.release(number)
                 self.delete(queue, number, row, NACK_PURGED, self.core.effects.change)
             elif row.wants & asked:
                 self._await_answer(queue, number, row)
@@ -303,7 +314,7 @@ class MessageOutcomes:
         expires = row.expires if row.expires == NEVER else self._end_of_life(number)
         row = row._replace(flags=row.flags | FLAG_ARRIVED, expires=expires)
         self.core.settle(number, row, KEPT, None)
-        self.core.transfer.sequences.kept_for_final_answer(queue)
+        self._transfer.sequences.kept_for_final_answer(queue)
 
     def _journaled_on_delivery(self, queue: Queue, number: int, row: Row, change: Change) -> Row:
         """Decision 65: over HTTP the journal has what was delivered, whatever becomes of it there.
@@ -314,7 +325,7 @@ class MessageOutcomes:
             return row
         packet = self.core.packet(number) if self._is_journaled(queue, row) else b""
         if packet:
-            self.core.sending.copy(self.core.queues[JOURNAL], row, packet, change)
+            self._sending.copy(self.core.queues[JOURNAL], row, packet, change)
         return row._replace(wants=row.wants & ~WANT_JOURNAL)
 
     def _end_of_life(self, number: int) -> int:
@@ -327,7 +338,7 @@ class MessageOutcomes:
 
     def take_back(self, queue: Queue, number: int) -> None:
         """It is no longer held."""
-        self.core.reading.release(number)
+        self._reading.release(number)
         if number in self.core.locks:
             self.core.unlock(queue, number)
 
@@ -369,13 +380,13 @@ class MessageOutcomes:
         if queue.definition.role is QueueRole.INTERNAL:
             return
         if row.wants & WANT_ARRIVAL and queue.definition.role is not QueueRole.CONNECTOR:
-            core.acks.administration(packet, row, ACK_REACH_QUEUE, change)
+            self._acks.administration(packet, row, ACK_REACH_QUEUE, change)
         if row.wants & WANT_JOURNAL and packet and not row.flags & FLAG_REMOTE:
-            core.sending.copy(core.queues[JOURNAL], row, packet, change)
+            self._sending.copy(core.queues[JOURNAL], row, packet, change)
 
     def undeliverable(self, number: int, row: Row, message_class: int, change: Change) -> None:
         """A pending message whose queue is gone: a dead letter if its sender asked for that."""
-        self.core.acks.ended(number, row, message_class, change)
+        self._acks.ended(number, row, message_class, change)
         self._finish(number, row, message_class, KEPT, None, change)
 
     # -- where a message goes when it ends
@@ -402,6 +413,8 @@ class MessageOutcomes:
             doomed=0,
         )
         core.settle(number, kept, column, step, b"")
+        if core.spans is not None:
+            core.spans.left(column, (row,))
         core.announce(target, number)
         return True
 
@@ -427,7 +440,7 @@ class MessageOutcomes:
     def application_queue(self, name: str) -> Queue | None:
         """The queue of ours that a sender named for its dead letters, if there is one."""
         try:
-            queue = self.core.registry.find_local(parse_name(name))
+            queue = self._registry.find_local(parse_name(name))
         except QueueError:
             return None
         return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None

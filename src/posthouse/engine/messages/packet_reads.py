@@ -1,4 +1,4 @@
-"""Reading with the packet in hand: no message leaves its queue before its packet was read.
+"""Reads packets from the log before a message may leave its queue.
 
 A message whose stored packet is damaged costs its reader an error and others nothing. It is
 set aside: locked, so that seeks go past it, and reported until an operator has decided. Asking for
@@ -7,12 +7,19 @@ it by its lookup id tries again. Purge, deletion, expiry and moves do not need t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Read, Unreadable
-from posthouse.engine.ledger.ledger import Lock
+from posthouse.engine.ledger.ledger import Ledger, Lock
+from posthouse.engine.ledger.parts import (
+    ClaimedMessages,
+    Endings,
+    FailedReads,
+    OpenTransactions,
+    Waiters,
+)
 from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.row_columns import SIZE_WORD, Rows
 from posthouse.engine.machine.damage import Damage
 from posthouse.engine.messages.reading import MessageReading
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -29,32 +36,48 @@ _REMEDY = (
 
 
 class Fetching(MessageReading):
-    """How messages are seen and leave queues, each with its packet."""
+    """Reads and receives messages, each together with its packet."""
 
-    def __init__(self, core: Core, read: ReadPacket, read_many: ReadPackets) -> None:
+    def __init__(self, core: Ledger, read: ReadPacket, read_many: ReadPackets) -> None:
         super().__init__(core)
         self._read = read
         self._read_many = read_many
-        self.damaged: set[int] = set()  # set aside, each with a lock of nobody's
-        self.damage = Damage(core)
+        self.damaged: set[int] = set()  # set aside, each with a lock that has no owner
+        self.damage = Damage(core, self)
+
+    def connect(
+        self,
+        groups: ClaimedMessages,
+        outcomes: Endings,
+        poison: FailedReads,
+        transactions: OpenTransactions,
+        waiting: Waiters,
+    ) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._groups = groups
+        self._outcomes = outcomes
+        self._transactions = transactions
+        self._waiting = waiting
+        self.damage.connect(outcomes, poison)
 
     # -- packets
 
     def fetch(self, number: int) -> None:
         """Puts a packet into the turn's effects; Unreadable if it is damaged."""
         effects = self.core.effects
-        if effects.packet(number) is None:
+        if number not in effects.at_hand():
             ((effects.senders[number], effects.packets[number]),) = self._read_many([number])
 
     def fetch_many(self, numbers: list[int]) -> None:
         """Puts packets into the turn's effects; Unreadable if any of them is damaged."""
         effects = self.core.effects
-        missing = numbers
-        if effects.records or effects.packets:
-            missing = [number for number in numbers if effects.packet(number) is None]
+        missing, packets = numbers, effects.at_hand()
+        if packets and not packets.keys().isdisjoint(numbers):
+            missing = [number for number in numbers if number not in packets]
         if missing:
-            for number, found in zip(missing, self._read_many(missing), strict=True):
-                effects.senders[number], effects.packets[number] = found
+            senders, found = zip(*self._read_many(missing), strict=True)
+            effects.senders.update(zip(missing, senders, strict=True))
+            packets.update(zip(missing, found, strict=True))
 
     def packet_or_nothing(self, number: int) -> bytes:
         """The packet for what follows from a message; empty if that has to go without."""
@@ -133,7 +156,7 @@ class Fetching(MessageReading):
             self.damage.read(number)
         return super().read_of(number, row)
 
-    def reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
+    def reads_of(self, numbers: list[int], rows: Sequence[Row]) -> Sequence[Read]:
         """What a reader of several gets; what was damaged and can be read now is sound again."""
         if self.core.unreadable:
             for number in self.core.unreadable.intersection(numbers):
@@ -149,7 +172,7 @@ class Fetching(MessageReading):
         *,
         two_phase: bool = False,
         room: int | None = None,
-    ) -> list[Read]:
+    ) -> Sequence[Read]:
         """Up to `count` messages at once, in queue order, without damaged ones.
 
         Not more than the reader's share of memory at a time, or the room that it has, but one of
@@ -159,30 +182,31 @@ class Fetching(MessageReading):
         core.tell()  # or a reader that waits could come between
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
-        core.groups.check_receiver(queue)
+        self._groups.check_receiver(queue)
         numbers = queue.state.order.available(core.locks, count, queue.claim)
-        rows = core.state.table.rows(numbers)
+        rows = core.state.table.gather(numbers)
         numbers, rows = self._within(numbers, rows, room)
         if transaction is not None:  # all of them or none: a refusal half-way would keep some
-            core.transactions.use(transaction, len(numbers))
+            self._transactions.use(transaction, len(numbers))
         try:
             self.fetch_many(numbers)
         except Unreadable:
             numbers = self._fetch_each(numbers)
-            rows = core.state.table.rows(numbers)
-        if queue.claim is None:
-            for row in rows:  # whatever stands in front of these is locked
+            rows = core.state.table.gather(numbers)
+        if queue.claim is None and numbers:  # whatever stands in front of these is locked
+            for row in rows[-1:] if rows.are_of_one_priority else rows:
                 queue.state.order.lane(row.priority).floor = row.lookup_id + 1
         return self.take(queue, numbers, rows, transaction, descriptor, two_phase=two_phase)
 
-    def _within(
-        self, numbers: list[int], rows: list[Row], room: int | None
-    ) -> tuple[list[int], list[Row]]:
+    def _within(self, numbers: list[int], rows: Rows, room: int | None) -> tuple[list[int], Rows]:
         """The first of these messages that are not too much for one answer."""
         share = self.core.settings.step_bytes
         room = share if room is None else min(room, share)
-        for at, row in enumerate(rows):
-            room -= row.size
+        sizes = rows.word(SIZE_WORD)
+        if sum(sizes) <= room:
+            return numbers, rows
+        for at, size in enumerate(sizes):
+            room -= size
             if room < 0 and at:
                 return numbers[:at], rows[:at]
         return numbers, rows
@@ -218,6 +242,6 @@ class Fetching(MessageReading):
             error = self._set_aside(number, row, damage)
             waiting = [w.order for w in queue.waiters.values() if w.cursor is None]
             for order in waiting[:1]:
-                self.core.waiting.cancel(order, error)
+                self._waiting.cancel(order, error)
             return False
         return True

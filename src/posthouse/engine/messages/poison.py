@@ -1,4 +1,4 @@
-"""What becomes of a message whose receive is rolled back, by the poison policy of its queue.
+"""Poison policy: what happens to a message whose receive is rolled back.
 
 The aborts of a message are in its row, so they are counted in the record of the abort itself. The
 abort that reaches the maximum moves the message, in that same record, to the poison queue. After
@@ -12,9 +12,10 @@ from collections import Counter
 from heapq import heappop, heappush
 from typing import Final
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import Lock, encode_extra
+from posthouse.engine.ledger.ledger import Ledger, Lock, encode_extra
+from posthouse.engine.ledger.parts import OpenedQueues, PacketReads, Relocating
 from posthouse.engine.ledger.records import KEPT, MOVED, Change, Row
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueDefinition, QueueRole
 from posthouse.model.errors import (
     IllegalPropertyValue,
@@ -31,8 +32,19 @@ POISONED: Final = "message_poisoned"
 class Poison:
     """The poison policies of queues, and the messages that wait for their next try."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        moving: Relocating,
+        reading: PacketReads,
+        opening: OpenedQueues,
+    ) -> None:
         self.core = core
+        self._registry = registry
+        self._moving = moving
+        self._reading = reading
+        self._opening = opening
         self._due: dict[int, int] = {}  # message: when it is available again, in ms of the clock
         self._heap: list[tuple[int, int]] = []
         self._waiting: Counter[int] = Counter()  # messages by queue
@@ -60,19 +72,19 @@ class Poison:
         core = self.core
         try:
             target = self._target(queue)
-            core.moving.admit(queue, row, target)
+            self._moving.admit(queue, row, target)
         except QueueError as error:  # it stays where it is, and the operator is told
             core.event("poison_queue_refuses", queue=queue.name, why=error.cause)
             return False
         failed_in = "" if target.root is queue else queue.name
-        core.moving.relocate(queue, number, row, target, MOVED, change, failed_in)
+        self._moving.relocate(queue, number, row, target, MOVED, change, failed_in)
         core.refusals[POISONED] += 1
         core.event(POISONED, queue=queue.name, to=target.name, aborts=row.aborts)
         return True
 
     def _target(self, queue: Queue) -> Queue:
         """The poison queue; a subqueue is made when it is needed."""
-        name, registry = queue.definition.poison_queue or DEFAULT_POISON_QUEUE, self.core.registry
+        name, registry = queue.definition.poison_queue or DEFAULT_POISON_QUEUE, self._registry
         if not name.startswith(";"):
             return registry.local_queue(parse_name(name))
         assert queue.path is not None
@@ -103,7 +115,7 @@ class Poison:
         """It does not wait any longer: it is available, or about to end."""
         if self._due.pop(number, None) is None:
             return
-        row = self.core.reading.row(number)
+        row = self._reading.row(number)
         queue = self.core.queues[row.queue]
         self._waiting[queue.number] -= 1
         if not self._waiting[queue.number]:
@@ -121,7 +133,7 @@ class Poison:
             if self._due.get(number) != due:
                 continue  # it has ended, or waits for another try
             self.release(number)
-            core.announce(core.queues[core.reading.row(number).queue], number)
+            core.announce(core.queues[self._reading.row(number).queue], number)
             left -= 1
         core.tell()
 
@@ -150,7 +162,7 @@ class Poison:
         """Whether messages of a queue may go to this poison queue, by who sets the policy."""
         if not poison_queue or poison_queue.startswith(";"):
             return
-        target = self.core.registry.local_queue(parse_name(poison_queue))
+        target = self._registry.local_queue(parse_name(poison_queue))
         if target.definition.role is not QueueRole.PLAIN or target.name == queue:
             raise IllegalPropertyValue(
                 f"{target.name} cannot be the poison queue of {queue}",
@@ -161,7 +173,7 @@ class Poison:
                 f"the poison queue {target.name} is not transactional, and {queue} is",
                 "Create a transactional queue for poison messages.",
             )
-        self.core.opening.require(target, caller, QueueAccessType.SEND)
+        self._opening.require(target, caller, QueueAccessType.SEND)
 
 
 def _delay(definition: QueueDefinition, aborts: int) -> int:

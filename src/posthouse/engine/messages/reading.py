@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read
-from posthouse.engine.ledger.ledger import Lock, decode_extra, encode_extra
+from collections.abc import Sequence
+from typing import NoReturn
+
+from posthouse.engine.ledger.effects import READ_IN_DOUBT, Read, Reads, read_of_row
+from posthouse.engine.ledger.ledger import Ledger, Lock, decode_extra, encode_extra
 from posthouse.engine.ledger.order import START, QueuePosition
+from posthouse.engine.ledger.parts import ClaimedMessages, Endings, OpenTransactions, Waiters
 from posthouse.engine.ledger.records import KEPT, Change, Row
-from posthouse.engine.messages.cursor import Cursor, CursorEvent, CursorState
+from posthouse.engine.ledger.row_columns import Rows
+from posthouse.engine.ledger.spans import RECEIVE
+from posthouse.engine.messages.cursor import CursorEvent, CursorState
 from posthouse.engine.queues.empty_reads import remedy
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
-from posthouse.engine.queues.queue import Queue, QueueRole
+from posthouse.engine.queues.queue import Cursor, Queue, QueueRole
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     InvalidParameter,
@@ -24,8 +29,8 @@ from posthouse.model.message import ACK_RECEIVE, NACK_RECEIVE_REJECTED
 from posthouse.model.message_classes import ACK_REACH_QUEUE, MESSAGE_CLASSES
 from posthouse.model.properties import MessageSeekAction as MessageSeekAction
 
-ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # what a reader can say of a message
-# What a connector can say of one: that it is in its queue, that it was read, or why neither.
+ENDS = frozenset({ACK_RECEIVE, NACK_RECEIVE_REJECTED})  # how a reader can end a message
+# How a connector can end one: it is in its queue, it was received, or the reason why neither.
 CONNECTOR_ENDS = ENDS | {
     ACK_REACH_QUEUE,
     *(one.code for one in MESSAGE_CLASSES if one.code & 0x8000),
@@ -39,29 +44,15 @@ def check_end(queue: Queue, message_class: int) -> None:
         raise InvalidParameter(f"a read does not end with the class 0x{message_class:04X}")
 
 
-def read_of_row(number: int, row: Row, sender: bytes) -> Read:
-    """A message as its reader sees it."""
-    lookup_id, queue, _, arrived, _, _, moved, kind, aborts, moves, priority, flags, _, _ = row
-    fields = (
-        number,
-        lookup_id,
-        queue,
-        priority,
-        kind,
-        arrived,
-        aborts,
-        moves,
-        moved if moves else 0,  # else it is a place in a sequence
-        flags,
-        sender,
-    )
-    return tuple.__new__(Read, fields)
-
-
 class MessageReading:
-    """How messages are seen and leave queues."""
+    """Receives, peeks and looks up messages."""
 
-    def __init__(self, core: Core) -> None:
+    _groups: ClaimedMessages
+    _outcomes: Endings
+    _transactions: OpenTransactions
+    _waiting: Waiters
+
+    def __init__(self, core: Ledger) -> None:
         self.core = core
 
     # -- seeking (3.1.7.3.2, 3.1.7.3.3)
@@ -71,7 +62,7 @@ class MessageReading:
         lock = self.core.locks.get(number)
         if lock is not None:
             return peek and lock.allow_peek and not lock.purged
-        return peek or not self.core.claims or not self.core.groups.is_claimed(self.row(number))
+        return peek or not self.core.claims or not self._groups.is_claimed(self.row(number))
 
     def first(self, queue: Queue, peek: bool = False) -> tuple[QueuePosition, int] | None:
         """The first available message of the queue, in queue order."""
@@ -143,7 +134,7 @@ class MessageReading:
         if self.visible(number, peek):
             return number
         if not peek:
-            self.core.groups.check_taking(queue, self.row(number).lookup_id)
+            self._groups.check_taking(queue, self.row(number).lookup_id)
             if number in self.core.locks:
                 raise MessageNotFound(
                     f"the message with lookup id {lookup_id} is locked by a transaction or a "
@@ -200,27 +191,29 @@ class MessageReading:
         self,
         queue: Queue,
         numbers: list[int],
-        rows: list[Row],
+        rows: Sequence[Row],
         transaction: Transaction | None,
         holder: OpenQueueDescriptor,
         *,
         two_phase: bool,
         allow_peek: bool = False,
-    ) -> list[Read]:
+    ) -> Sequence[Read]:
         """Messages go to a reader: locked by its transaction or until their end, or deleted.
 
         Of several the packets have been fetched.
         """
         core, reads = self.core, self.reads_of(numbers, rows)
+        if core.spans is not None:
+            core.spans.begins(RECEIVE, queue, numbers, rows)
         if transaction is not None:
             for number in numbers:
-                core.transactions.add_dequeue(
+                self._transactions.add_dequeue(
                     transaction, queue, number, holder=holder, allow_peek=allow_peek
                 )
         elif two_phase:
             core.lock_all(queue, numbers, holder, allow_peek=allow_peek)
         else:
-            core.outcomes.received(queue, numbers, rows)
+            self._outcomes.received(queue, numbers, rows)
         return reads
 
     def dequeue(
@@ -237,7 +230,7 @@ class MessageReading:
         """Dequeue Message (3.1.7.1.10). None: it waits, and `token` is woken."""
         queue = descriptor.target()
         self.check_transaction(queue, transaction)
-        self.core.groups.check_receiver(queue)
+        self._groups.check_receiver(queue)
         if cursor is not None:
             found = self._cursor_dequeue(queue, cursor, timeout_ms)
         else:
@@ -250,7 +243,7 @@ class MessageReading:
             if cursor is not None:
                 cursor.advance(CursorEvent.DEQUEUED, place)
             return read
-        self.core.waiting.wait(
+        self._waiting.wait(
             queue,
             descriptor,
             timeout_ms,
@@ -265,16 +258,15 @@ class MessageReading:
             cursor.advance(CursorEvent.DEQUEUE_WAITS)
         return None
 
-    def reads_of(self, numbers: list[int], rows: list[Row]) -> list[Read]:
+    def reads_of(self, numbers: list[int], rows: Sequence[Row]) -> Sequence[Read]:
         """What a reader of several gets, whose packets have been fetched; or of any one."""
         senders = self.core.effects.senders
         if len(numbers) == 1 and numbers[0] not in senders:
             return [self.read_of(numbers[0], rows[0])]
-        reads = [
-            read_of_row(number, row, senders[number])
-            for number, row in zip(numbers, rows, strict=True)
-        ]
-        return [self._marked(read) for read in reads] if self.core.state.extras else reads
+        in_doubt = frozenset[int]()
+        if extras := self.core.state.extras:
+            in_doubt = frozenset(filter(self.is_in_doubt, extras.keys() & numbers))
+        return Reads(numbers, Rows.of(rows), [senders[number] for number in numbers], in_doubt)
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None
@@ -298,7 +290,7 @@ class MessageReading:
     def check_transaction(self, queue: Queue, transaction: Transaction | None) -> None:
         """Whether the queue can take part in the transaction, if there is one."""
         if transaction is not None:
-            self.core.transactions.use(transaction)
+            self._transactions.use(transaction)
             self.check_transactional(queue)
 
     def check_transactional(self, queue: Queue) -> None:
@@ -325,17 +317,19 @@ class MessageReading:
         check_end(queue, message_class)
         received = positive and message_class == ACK_RECEIVE
         numbers = self._held(queue, descriptor, lookup_ids)
-        locks = [core.locks[number] for number in numbers]
-        within = [lock.transaction for lock in locks if lock.transaction is not None]
+        locks = list(map(core.locks.__getitem__, numbers))
+        within = [lock.transaction for lock in set(locks) if lock.transaction is not None]
         if within and not in_transactions:
             raise TransactionSequence("a read inside a transaction ends with the transaction")
         if not received:
             for transaction in within:
-                core.transactions.check_active(transaction)
-        elif not within:
-            rows = core.state.table.rows(numbers)
+                self._transactions.check_active(transaction)
+        elif not within and len(numbers) > 1:
+            rows = core.state.table.gather(numbers)
             core.unlock_all(queue, numbers, descriptor)
-            core.outcomes.received(queue, numbers, rows)
+            core.departures.reader = descriptor.caller.name
+            self._outcomes.received(queue, numbers, rows)
+            core.departures.reader = ""
             return
         for number, lock in zip(numbers, locks, strict=True):
             if lock.transaction is not None:
@@ -343,7 +337,9 @@ class MessageReading:
             elif positive:
                 row = self.row(number)
                 core.unlock(queue, number)
-                core.outcomes.delete(queue, number, row, message_class)
+                core.departures.reader = descriptor.caller.name
+                self._outcomes.delete(queue, number, row, message_class)
+                core.departures.reader = ""
             else:
                 self.give_back(queue, number)
 
@@ -354,20 +350,24 @@ class MessageReading:
         held = descriptor.held
         if len(lookup_ids) > max(len(held), 1):
             raise TransactionSequence("more reads are to end than wait for it here")
-        found = queue.state.order.numbers(lookup_ids)
-        numbers = [
-            number or queue.current_number(lookup_id)
-            for number, lookup_id in zip(found, lookup_ids, strict=True)
-        ]
-        for number, lookup_id in zip(numbers, lookup_ids, strict=True):
-            if number in held:
-                continue
-            if number in self.core.locks:
-                raise TransactionSequence(f"lookup id {lookup_id} was read by another user")
-            raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
+        numbers = queue.state.order.numbers(lookup_ids)
+        if 0 in numbers:
+            numbers = [
+                number or queue.current_number(lookup_id)
+                for number, lookup_id in zip(numbers, lookup_ids, strict=True)
+            ]
+        if not held.issuperset(numbers):
+            self._refuse_end(held, dict(zip(lookup_ids, numbers, strict=True)))
         if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
             raise TransactionSequence("a read is to end twice")
         return numbers
+
+    def _refuse_end(self, held: set[int], found: dict[int, int]) -> NoReturn:
+        """The first of the messages, by their identifiers, that the reader does not hold."""
+        lookup_id, number = next(each for each in found.items() if each[1] not in held)
+        if number in self.core.locks:
+            raise TransactionSequence(f"lookup id {lookup_id} was read by another user")
+        raise TransactionSequence(f"no read of lookup id {lookup_id} is waiting for its end")
 
     def _end_in_transaction(
         self,
@@ -381,7 +381,7 @@ class MessageReading:
 
         State-machines 9 b; the document does nothing in either case.
         """
-        transactions = self.core.transactions
+        transactions = self._transactions
         if not positive:
             transactions.remove_dequeue(transaction, queue, number)
             return
@@ -415,11 +415,13 @@ class MessageReading:
     def returned(self, queue: Queue, number: int, row: Row, lock: Lock, change: Change) -> None:
         """A message is no longer held: available at its old place, purged, or expired by now."""
         core = self.core
+        if core.spans is not None:
+            core.spans.returned(row)
         if lock.purged:
-            core.groups.note_purged(queue, row.lookup_id, change)
-            core.outcomes.delete(queue, number, row, lock.purged, change)
+            self._groups.note_purged(queue, row.lookup_id, change)
+            self._outcomes.delete(queue, number, row, lock.purged, change)
         elif lock.expired or row.expires <= core.utc:
-            core.outcomes.expire(queue, number, row, change)
+            self._outcomes.expire(queue, number, row, change)
         else:
             queue.make_room(row.priority, row.lookup_id)
             core.announce(queue, number)
@@ -494,7 +496,7 @@ class MessageReading:
             return self.read_of(found[1], self.row(found[1]))
         waits = CursorEvent.PEEK_WAITS if first else CursorEvent.NEXT_PEEK_WAITS
         try:
-            self.core.waiting.wait(
+            self._waiting.wait(
                 queue,
                 descriptor,
                 timeout_ms,
@@ -531,7 +533,7 @@ class MessageReading:
             raise TransactionUsage("a peek cannot be part of a transaction")
         self.check_transaction(queue, transaction)
         if not peek:
-            self.core.groups.check_receiver(queue)
+            self._groups.check_receiver(queue)
         number = self.seek_by_lookup_id(queue, lookup_id, action, peek=peek)
         if peek:
             return self.read_of(number, self.row(number))

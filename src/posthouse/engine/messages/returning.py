@@ -1,8 +1,17 @@
-"""A message is received here and goes to another queue, in one record: never lost, never twice."""
+"""Receives a message and sends it to another queue in one record: never lost, never twice."""
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import (
+    Accepting,
+    ClaimedMessages,
+    Endings,
+    OpenedQueues,
+    OpenTransactions,
+    PacketReads,
+    Relocating,
+)
 from posthouse.engine.ledger.records import (
     FLAG_AUTHENTICATED,
     FLAG_COPY,
@@ -12,7 +21,8 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.rows import TRANSACTION_HEADER
-from posthouse.engine.messages.admission import Room
+from posthouse.engine.messages.admission import Admission, Room
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import QueueError, UnsupportedOperation
@@ -24,20 +34,40 @@ from posthouse.wire.packet.batch import Batch
 
 
 class Returning:
-    """How a message leaves one queue for another."""
+    """Receives a message and sends it to another queue in one step."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        admission: Admission,
+        opening: OpenedQueues,
+        reading: PacketReads,
+        outcomes: Endings,
+        sending: Accepting,
+        groups: ClaimedMessages,
+        moving: Relocating,
+        transactions: OpenTransactions,
+    ) -> None:
         self.core = core
+        self._registry = registry
+        self._admission = admission
+        self._opening = opening
+        self._reading = reading
+        self._outcomes = outcomes
+        self._sending = sending
+        self._groups = groups
+        self._moving = moving
+        self._transactions = transactions
 
     def available(self, source: OpenQueueDescriptor, lookup_id: int) -> tuple[Queue, int, Row]:
         """A message that the reader of a queue could receive now, or why it could not."""
-        core = self.core
-        queue = core.opening.check(source, QueueAccessType.RECEIVE)
-        core.groups.check_receiver(queue)
-        number = core.reading.seek_by_lookup_id(
+        queue = self._opening.check(source, QueueAccessType.RECEIVE)
+        self._groups.check_receiver(queue)
+        number = self._reading.seek_by_lookup_id(
             queue, lookup_id, MessageSeekAction.CURRENT, peek=False
         )
-        return queue, number, core.reading.row(number)
+        return queue, number, self._reading.row(number)
 
     def next_lookup_id(self) -> int:
         """The first lookup id that no message has had: what comes later has a greater."""
@@ -45,7 +75,7 @@ class Returning:
 
     def name_of(self, name: str) -> str:
         """The name of the queue here that a name means; a name of another machine as it is."""
-        queue = self.core.registry.find_local(parse_name(name))
+        queue = self._registry.find_local(parse_name(name))
         return name if queue is None else queue.name
 
     def failed_in(self, queue: Queue, number: int) -> str:
@@ -104,7 +134,7 @@ class Returning:
         """Every reason why the target would refuse it if it were sent there now."""
         packet = self.core.packet(number)
         batch = Batch.of(packet)
-        self.core.admission.admit(
+        self._admission.admit(
             target,
             batch,
             row.flags & FLAG_AUTHENTICATED,
@@ -113,11 +143,11 @@ class Returning:
         )
 
     def _relocate(self, queue: Queue, number: int, row: Row, target: OpenQueueDescriptor) -> None:
-        core, to = self.core, self.core.opening.check(target, QueueAccessType.SEND)
+        core, to = self.core, self._opening.check(target, QueueAccessType.SEND)
         check_is_elsewhere(queue, to)
         self.admit(number, row, to)
         change = Change()
-        core.moving.relocate(queue, number, row, to, MOVED, change)
+        self._moving.relocate(queue, number, row, to, MOVED, change)
         core.commit(change)
 
     def _send(
@@ -129,23 +159,23 @@ class Returning:
             self._send_in_transaction(queue, number, row, target, message)
         else:
             change = Change()
-            self.core.sending.send(target, message, None, change)
-            self.core.outcomes.delete(queue, number, row, ACK_RECEIVE, change)
+            self._sending.send(target, message, None, change)
+            self._outcomes.delete(queue, number, row, ACK_RECEIVE, change)
             self.core.commit(change)
 
     def _send_in_transaction(
         self, queue: Queue, number: int, row: Row, target: OpenQueueDescriptor, message: Message
     ) -> None:
         core = self.core
-        transaction = core.transactions.create(core.new_guid())
+        transaction = self._transactions.create(core.new_guid())
         try:
-            core.sending.send(target, message, transaction)
+            self._sending.send(target, message, transaction)
         except QueueError:
-            core.transactions.abort(transaction.identifier)
+            self._transactions.abort(transaction.identifier)
             raise
-        core.transactions.commit(
+        self._transactions.commit(
             transaction.identifier,
-            lambda change: core.outcomes.delete(queue, number, row, ACK_RECEIVE, change),
+            lambda change: self._outcomes.delete(queue, number, row, ACK_RECEIVE, change),
         )
 
 

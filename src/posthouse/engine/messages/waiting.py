@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from heapq import heapify, heappop, heappush
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Read, Wake
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.order import QueuePosition
+from posthouse.engine.ledger.parts import (
+    ClaimedMessages,
+    FailedReads,
+    OpenedQueues,
+    OpenTransactions,
+    PacketReads,
+)
 from posthouse.engine.ledger.records import Row
-from posthouse.engine.messages.cursor import Cursor, CursorEvent
+from posthouse.engine.messages.cursor import CursorEvent
 from posthouse.engine.queues.empty_reads import no_message
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, WaitingMessageReadOperation
-from posthouse.engine.queues.queue import Queue
+from posthouse.engine.queues.queue import Cursor, Queue
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     InsufficientResources,
@@ -27,12 +34,26 @@ STALE_MAX = 1024  # deadlines of ended reads that may lie about
 class WaitingReads:
     """WaitingMessageReadOperationCollection of all queues, in arrival order in each."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, reading: PacketReads) -> None:
         self.core = core
+        self._reading = reading
         self._orders = 0
         self._waiting: dict[int, WaitingMessageReadOperation] = {}
         self._deadlines: list[tuple[int, int]] = []
         self._tagged: dict[tuple[int, Hashable], dict[int, None]] = {}  # by queue and tag
+
+    def connect(
+        self,
+        groups: ClaimedMessages,
+        opening: OpenedQueues,
+        poison: FailedReads,
+        transactions: OpenTransactions,
+    ) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._groups = groups
+        self._opening = opening
+        self._poison = poison
+        self._transactions = transactions
 
     def wait(
         self,
@@ -51,7 +72,7 @@ class WaitingReads:
         """Wait For New Message (3.1.7.3.1), with its timer (3.1.7.3.4)."""
         if timeout_ms is not None and timeout_ms <= 0:
             cause = f"no message in {queue.name}"
-            raise no_message(self.core, queue, cause, destructive=destructive)
+            raise no_message(self._groups, self._poison, queue, cause, destructive=destructive)
         if len(self._waiting) >= self.core.settings.limits.waiting_reads_max:
             raise InsufficientResources("too many reads are waiting")
         self._orders += 1
@@ -95,7 +116,7 @@ class WaitingReads:
             self._untag(operation)
         if operation.transaction is not None:
             operation.transaction.waiting.discard(operation.order)
-            self.core.transactions.touch(operation.transaction)
+            self._transactions.touch(operation.transaction)
 
     def _untag(self, operation: WaitingMessageReadOperation) -> None:
         key = operation.queue.number, operation.tag
@@ -111,7 +132,7 @@ class WaitingReads:
         cursor is served only with messages after its place, so that it never jumps back.
         """
         row = self.core.state.table.get(number)
-        if row is None or not self.core.reading.at_hand(queue, number):
+        if row is None or not self._reading.at_hand(queue, number):
             return  # taken, moved or expired since it was announced, or damaged
         place = QueuePosition(row.priority, row.lookup_id)
         for operation, refusal in self._in_turn(queue, number, place):
@@ -129,7 +150,7 @@ class WaitingReads:
             cursor = operation.cursor
             if cursor is not None and not _behind(place, cursor.place):
                 continue
-            if not self.core.reading.visible(number, not operation.destructive):
+            if not self._reading.visible(number, not operation.destructive):
                 continue
             refusal = self._refusal(operation)
             concerned.append((operation, refusal))
@@ -140,9 +161,9 @@ class WaitingReads:
     def _refusal(self, operation: WaitingMessageReadOperation) -> QueueError | None:
         """Why a read that waited may not be served: rights and limits change."""
         try:
-            self.core.opening.check(operation.descriptor, operation.access)
+            self._opening.check(operation.descriptor, operation.access)
             if operation.transaction is not None:
-                self.core.transactions.use(operation.transaction)
+                self._transactions.use(operation.transaction)
         except QueueError as error:
             return error
         return None
@@ -155,7 +176,7 @@ class WaitingReads:
         if operation.cursor is not None:
             operation.cursor.advance(CursorEvent.MESSAGE_AVAILABLE, place)
         if operation.destructive:
-            (read,) = self.core.reading.take(
+            (read,) = self._reading.take(
                 operation.queue,
                 [number],
                 [row],
@@ -164,14 +185,14 @@ class WaitingReads:
                 two_phase=operation.two_phase,
             )
         else:
-            read = self.core.reading.read_of(number, row)
+            read = self._reading.read_of(number, row)
         found = read if operation.count == 1 else [read, *self._more(operation)]
         self.core.effects.wakes.append(Wake(operation.token, found, None))
 
-    def _more(self, operation: WaitingMessageReadOperation) -> list[Read]:
+    def _more(self, operation: WaitingMessageReadOperation) -> Sequence[Read]:
         """What came together with the message that a reader of several waited for."""
         try:
-            return self.core.reading.dequeue_many(
+            return self._reading.dequeue_many(
                 operation.descriptor,
                 operation.count - 1,
                 operation.transaction,
@@ -207,7 +228,7 @@ class WaitingReads:
 
     def cancel_session(self, association: object, error: QueueError) -> None:
         """Ends the waiting reads of a session that is gone: their messages would be lost."""
-        descriptors = self.core.opening.opened_by(association)
+        descriptors = self._opening.opened_by(association)
         for order in sorted(order for opened in descriptors for order in opened.waiting):
             self.cancel(order, error)
 
@@ -220,7 +241,9 @@ class WaitingReads:
             if operation is not None:
                 queue, taking = operation.queue, operation.destructive
                 cause = f"no message came to {queue.name} in time"
-                self.cancel(order, no_message(self.core, queue, cause, destructive=taking))
+                self.cancel(
+                    order, no_message(self._groups, self._poison, queue, cause, destructive=taking)
+                )
 
     def next_deadline_ms(self) -> int | None:
         """When the next waiting read is due."""

@@ -1,4 +1,4 @@
-"""Which messages a claim may cover, and which stream may acknowledge it.
+"""Claims: which messages one may cover, and which stream may acknowledge it.
 
 A claim is a range (after, through]. What lies between the group's position and `after` was not read
 by the stream that claims: as long as messages are there, the claim is refused, or leaves them out.
@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from posthouse.engine.ledger.order import QueueRange
-from posthouse.engine.pipelines.group import Group
+from posthouse.engine.queues.queue import Group
 from posthouse.model.errors import InvalidParameter, SharingViolation
 
 STREAM_LENGTH_MAX: Final = 64
 
 
 class ClaimRange(NamedTuple):
-    """What a reader is about to read, up to and with `through`.
+    """The range that a reader is about to read, up to and including `through`.
 
-    `after` is None for readers that do not name a beginning: theirs is the group's. `stream` names
-    the checkpoint that will know of the batch. With `skip` what lies below stays in the queue.
+    `after` is None for readers that begin at the group's position. `stream` names the checkpoint
+    that records the batch. With `skip`, messages below the range stay in the queue.
     """
 
     through: int

@@ -12,15 +12,12 @@ from __future__ import annotations
 import struct
 from collections import Counter, deque
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.incarnations import Incarnations
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.order import START, QueueRange
+from posthouse.engine.ledger.parts import Endings, PacketReads, Waiters
 from posthouse.engine.ledger.records import (
-    EXPIRED,
     FLAG_EXPRESS,
-    MOVED,
-    PURGED,
-    RECEIVED,
     TABLE_GROUP,
     TABLE_PURGED,
     Change,
@@ -29,15 +26,15 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.ledger.steps import SteppedWork
 from posthouse.engine.pipelines.claims import ClaimRange, check_stream, claimed_range
 from posthouse.engine.pipelines.group import (
-    Acknowledging,
     Elsewhere,
-    Group,
     GroupDefinition,
     Lag,
     decode_group,
     encode_group,
+    since,
 )
-from posthouse.engine.queues.queue import Queue, QueueRole
+from posthouse.engine.queues.collection import Queues
+from posthouse.engine.queues.queue import Acknowledging, Group, Queue, QueueRole
 from posthouse.model.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -51,7 +48,6 @@ from posthouse.model.group_names import OWNER_LENGTH_MAX, GroupMode, check_name
 COMMIT_BYTES_MAX = 8 << 20  # packets that one step of an acknowledgment receives
 COMMIT_MESSAGES_MAX = 5_000  # and messages: each may go to a journal and be acknowledged
 _COUNTED_MAX = 128  # this many messages are looked at for the bytes of a lag: renewals do, too
-_COLUMNS = (RECEIVED, EXPIRED, PURGED, MOVED)
 _QUEUE = struct.Struct("<I")
 _ID = struct.Struct("<Q")
 _NO_GROUPS = frozenset({QueueRole.OUTGOING, QueueRole.INTERNAL})
@@ -60,9 +56,18 @@ _NO_GROUPS = frozenset({QueueRole.OUTGOING, QueueRole.INTERNAL})
 class Groups:
     """The groups of all queues."""
 
-    def __init__(self, core: Core, incarnations: Incarnations) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        reading: PacketReads,
+        waiting: Waiters,
+        outcomes: Endings,
+        incarnations: Incarnations,
+    ) -> None:
         self.core = core
-        self._incarnations = incarnations
+        self._registry, self._reading, self._waiting = registry, reading, waiting
+        self._outcomes, self._incarnations = outcomes, incarnations
         self._unfinished: deque[Acknowledging] = deque()
         self.begun: list[SteppedWork] = []
         self._count = 0
@@ -70,7 +75,9 @@ class Groups:
         self._step_messages = min(core.settings.step_messages, COMMIT_MESSAGES_MAX)
 
     def load(self) -> None:
-        """At start: whoever had claims may be about to renew its lease, and has the time to."""
+        """Loads the groups at start; a reader that had claims gets one lease time to renew its
+        lease.
+        """
         for _, value in self.core.state.of_table(TABLE_GROUP):
             definition = decode_group(value)
             group = Group(definition, self.core.queues[definition.queue])
@@ -85,9 +92,7 @@ class Groups:
     def all(self) -> list[Group]:
         """Every group, in order of queues and names."""
         return [
-            queue.groups[name]
-            for queue in self.core.registry.all()
-            for name in sorted(queue.groups)
+            queue.groups[name] for queue in self._registry.all() for name in sorted(queue.groups)
         ]
 
     def is_leased(self, group: Group) -> bool:
@@ -126,8 +131,8 @@ class Groups:
         A crash sets the express line of the books back: of express messages it is an estimate.
         """
         definition, state = group.definition, group.queue.state
-        durable = _since(state.books, definition.began)
-        express = _since(state.express_books, definition.began_express)
+        durable = since(state.books, definition.began)
+        express = since(state.express_books, definition.began_express)
         if group.consumes:
             durable[0] -= definition.acknowledged - definition.acknowledged_express
             express[0] -= definition.acknowledged_express
@@ -140,7 +145,7 @@ class Groups:
         """
         if not queue.locked:
             return None
-        table, damaged = self.core.state.table, self.core.reading.damaged
+        table, damaged = self.core.state.table, self._reading.damaged
         rows = [table.get(number) for number in self.core.locks if number not in damaged]
         held = [r.lookup_id for r in rows if r and r.queue == queue.number and r.lookup_id > after]
         return min(held, default=None)
@@ -230,7 +235,7 @@ class Groups:
         self._created[group.definition.creator] += 1
 
     def _adopt(self, group: Group, user: bytes) -> None:
-        """One that is older than the limit for each user counts for whoever goes on with it."""
+        """A group from before the limit per user counts for the user that goes on with it."""
         if user and not group.definition.creator:
             self._uncount(group)
             group.definition.creator = user
@@ -307,14 +312,14 @@ class Groups:
         return self.core.now_ms + self.core.settings.limits.group_lease_s * 1000
 
     def _begin_lease(self, group: Group) -> None:
-        queue, core = group.queue, self.core
+        queue = group.queue
         group.lease_until_ms = self._lease_end()
         if not group.consumes:
             return
         queue.consumer = group
         error = group.violation("no other reader may receive")
         for order in [w.order for w in queue.waiters.values() if w.destructive]:
-            core.waiting.cancel(order, error)
+            self._waiting.cancel(order, error)
 
     def end_lease(self, group: Group, epoch: int) -> None:
         """A reader has ended: the lease ends at once. What it claimed stays so."""
@@ -358,10 +363,10 @@ class Groups:
     def acknowledge(
         self, group: Group, epoch: int | None, through: int, stream: str = ""
     ) -> Acknowledging:
-        """What is claimed up to an identifier is dealt with: a consuming group receives it.
+        """Acknowledges what is claimed up to a lookup id; a consuming group receives the messages.
 
-        In steps: whoever answers for it waits for what `take_begun` names. Without an epoch it is
-        an afterthought to a reader that has ended. Another stream's claim is refused.
+        It runs in steps: before you answer, wait for what `take_begun` returns. Without an epoch it
+        completes the work of a reader that has ended. The claim of another stream is refused.
         """
         self._check_epoch(group, epoch)
         work = Acknowledging(group, through)
@@ -433,17 +438,17 @@ class Groups:
     def _receive(self, queue: Queue, entries: list[tuple[int, int]], rows: list[Row]) -> None:
         """They end as any message does that was received ([MS-MQDMPR] 3.1.7.2.1)."""
         core, kinds = self.core, dict[int, tuple[list[int], list[Row]]]()
-        held, damaged = core.state.calendar.held, core.reading.damaged
+        held, damaged = core.state.calendar.held, self._reading.damaged
         for (_, number), row in zip(entries, rows, strict=True):
             if damaged:
-                core.reading.release(number)
+                self._reading.release(number)
             if held:
                 held.pop(number, None)
             numbers, alike = kinds.setdefault(row.priority, ([], []))
             numbers.append(number)
             alike.append(row)
         for numbers, alike in kinds.values():
-            core.outcomes.received(queue, numbers, alike)
+            self._outcomes.received(queue, numbers, alike)
 
     def _end(self, work: Acknowledging, error: QueueError | None = None) -> None:
         work.done, work.error = True, error
@@ -500,7 +505,7 @@ class Groups:
         """What is available again expires if it is due, or goes to a reader that waits for it."""
         core, calendar = self.core, self.core.state.calendar
         for number, second in list(calendar.held.items()):
-            row = core.reading.row(number)
+            row = self._reading.row(number)
             if row.queue == queue.number and freed.holds(row.lookup_id):
                 del calendar.held[number]
                 calendar.add(second, number)
@@ -523,12 +528,12 @@ class Groups:
         self._store(group)
 
     def delete(self, group: Group) -> None:
-        """The group is no more."""
+        """The group was deleted."""
         self._check_at_rest(group)
         queue, change = group.queue, Change()
         self._forget(group, change)
         self.core.commit(change)
-        self.core.registry.drop_empty_subqueue(queue)
+        self._registry.drop_empty_subqueue(queue)
 
     def _check_at_rest(self, group: Group) -> None:
         if self.is_leased(group):
@@ -575,11 +580,6 @@ class Groups:
         change = Change()
         self.core.define(TABLE_GROUP, group.key, encode_group(group.definition), change)
         self.core.effects.commit(change)
-
-
-def _since(line: list[int], began: list[int]) -> list[int]:
-    """How far the columns that count have gone."""
-    return [line[column] - (began[column] if began else 0) for column in _COLUMNS]
 
 
 def _express(rows: list[Row]) -> int:

@@ -57,7 +57,7 @@ class Stage(msgspec.Struct, array_like=True):
     """A stage as it is kept."""
 
     created: int  # UTC seconds
-    owner: bytes  # SID of whoever wrote it
+    owner: bytes  # SID of the user that wrote it
     messages: int
     size: int
     parts: list[StagePart]
@@ -121,7 +121,7 @@ class StageTarget(NamedTuple):
     queue: int
     format_name: str  # as packets carry it
     outgoing: bool
-    transactional: bool  # of an outgoing one nobody here knows
+    transactional: bool  # not known here for an outgoing queue
 
 
 class StagedRun(NamedTuple):

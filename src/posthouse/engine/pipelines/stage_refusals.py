@@ -1,4 +1,4 @@
-"""Why a batch is not published."""
+"""The errors for batches that cannot be published."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice, pairwise
 from math import inf
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting, OpenedQueues, OpenTransactions
 from posthouse.engine.ledger.records import (
     FLAG_FIRST,
     FLAG_LAST,
@@ -24,7 +25,8 @@ from posthouse.engine.ledger.records import (
     Publish,
     Row,
 )
-from posthouse.engine.messages.admission import Room, check_protection
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.messages.admission import Admission, Room, check_protection
 from posthouse.engine.messages.enqueue import destination_name
 from posthouse.engine.pipelines.stage import (
     ASKING,
@@ -63,8 +65,8 @@ from posthouse.model.errors import (
 )
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.security.access import Caller
-from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.glance import TRANSACTION
+from posthouse.wire.packet.batch import StagedBatch
+from posthouse.wire.packet.packet_fields import TRANSACTION
 
 QUERY_SIZE_MAX = 200
 BATCH_MAX = ATTEMPT_MAX = (1 << 63) - 1
@@ -93,8 +95,22 @@ class Stages:
     published_batches: int  # since the start
     published_messages: int
 
-    def __init__(self, core: Core, expand: Callable[[FormatName], FormatName]) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        admission: Admission,
+        opening: OpenedQueues,
+        sending: Accepting,
+        transfer: MachineTransfer,
+        transactions: OpenTransactions,
+        expand: Callable[[FormatName], FormatName],
+    ) -> None:
         self.core = core
+        self._admission = admission
+        self._opening = opening
+        self._sending = sending
+        self._transfer = transfer
+        self._transactions = transactions
         self._expand = expand
         self.stages: dict[StageKey, Stage] = {}
         self.queries: dict[str, Query] = {}
@@ -147,9 +163,9 @@ class Stages:
     def begin(
         self, key: StageKey, caller: Caller, signature: BatchSignature = UNSIGNED
     ) -> Upload | None:
-        """Somebody is going to write this stage; None: its batch is published already.
+        """Begins an upload of this stage; None if its batch is published already.
 
-        Where only its messages can tell whether it is, it is written, and `publish` decides.
+        If only the messages can show that, the stage is written, and `publish` decides.
         """
         check_key(key)
         self._check_owners(key.query, caller)
@@ -214,11 +230,11 @@ class Stages:
         parsed = parse_name(name)
         if not isinstance(parsed, PathName):
             parsed = self._expand(parsed)
-        descriptor = self.core.opening.open(
+        descriptor = self._opening.open(
             parsed, _SEND, QueueShareMode.DENY_NONE, upload.caller, upload
         )
         if descriptor.nested:
-            self.core.opening.close(descriptor)
+            self._opening.close(descriptor)
             raise UnsupportedFormatNameOperation("a row goes to one queue, not to a list")
         queue, definition = descriptor.target(), descriptor.target().definition
         upload.opened[queue.number] = descriptor
@@ -234,7 +250,7 @@ class Stages:
 
     def check_answers(self, upload: Upload, name: str) -> None:
         """A queue for acknowledgments, which the writer must be allowed to write to themselves."""
-        self.core.opening.check_answer_queue(parse_name(name), upload.caller)
+        self._opening.check_answer_queue(parse_name(name), upload.caller)
 
     def reserve(self, count: int) -> tuple[int, list[int]]:
         """The first of this many numbers in a row, and as many ordinals."""
@@ -248,12 +264,10 @@ class Stages:
         if upload.asking + asks > ASKING_MAX:
             raise TooManyAsk(ASKING_MAX)
         for run in runs:
-            queue = core.opening.check(upload.opened[run.queue], _SEND)
-            # What speaks against the first speaks against all of its run.
-            first = Batch.of(run.records[0][3])
-            first.size = run.size
-            transactional = bool(first.head.user_flags & TRANSACTION)
-            core.admission.admit(queue, first, 0, transactional, room)
+            queue = self._opening.check(upload.opened[run.queue], _SEND)
+            batch = StagedBatch([record[3] for record in run.records], run.size)
+            transactional = bool(batch.head.user_flags & TRANSACTION)
+            self._admission.admit(queue, batch, 0, transactional, room)
         upload.asking += asks
         for run in runs:
             count = len(run.records)
@@ -289,7 +303,7 @@ class Stages:
     def _close(self, upload: Upload) -> None:
         upload.ended = True
         self.uploads.discard(upload)
-        self.core.opening.close_of(upload)
+        self._opening.close_of(upload)
 
     def _check_open(self, upload: Upload) -> None:
         if upload.ended:
@@ -340,9 +354,10 @@ class Stages:
         return PublishResult(messages, False)
 
     def _check_again(self, query: str, known: Query, keys: list[StageKey]) -> None:
-        """A repeated batch of which only the messages can tell: as many have to be there.
+        """Checks a repeated batch that only its messages identify: it must have as many as the
+        first.
 
-        Without the stages it is the publish that is repeated: they went with the first one.
+        If the stages are gone, the publish itself is repeated: the first one removed them.
         """
         again = [self.stages[key].messages for key in keys if key in self.stages]
         messages = sum(again)
@@ -366,7 +381,7 @@ class Stages:
             queue = self.core.queues.get(number)
             if queue is None or queue.deleted:
                 raise QueueDeleted("a queue that messages of this batch go to was deleted")
-            self.core.opening.require(queue, caller, _SEND)
+            self._opening.require(queue, caller, _SEND)
         if sum(self._asking(part).count(1) for part in parts) > ASKING_MAX:
             raise TooManyAsk(ASKING_MAX)
         return stages
@@ -378,7 +393,7 @@ class Stages:
         """
         core, count = self.core, part.count
         queue, transactional = core.queues[part.queue], bool(part.kind & TRANSACTIONAL)
-        core.transactions.release(queue, part.size)
+        self._transactions.release(queue, part.size)
         cuts, asks = {0, int(first), count - int(last), count}, self._asking(part)
         for at in compress(range(count), asks):
             cuts.update((at, at + 1))
@@ -387,7 +402,7 @@ class Stages:
             flags |= FLAG_LAST if last and end == count else 0
             ids, place = core.lookup_ids.run(end - start), 0
             if transactional and queue.outgoing is not None:
-                sequences = core.transfer.sequences
+                sequences = self._transfer.sequences
                 place = sequences.number(queue, ids.start, end - start, change).number
             number = part.number + start
             run = Publish(number, end - start, ids.start, core.utc, place, flags)
@@ -409,7 +424,7 @@ class Stages:
             flags=old.flags | run.flags,
         )
         core.settle(run.number, row, KEPT, change)
-        core.sending.arrived(queue, range(run.number, run.number + 1), row, b"", change)
+        self._sending.arrived(queue, range(run.number, run.number + 1), row, b"", change)
 
     def _asking(self, part: StagePart) -> bytes:
         """A byte for each message: 1 where its arrival has consequences; empty: nowhere."""
@@ -468,10 +483,10 @@ class Stages:
     def _drop_parts(self, parts: Iterable[StagePart], change: Change) -> None:
         for part in parts:
             self.core.drop(part.number, part.count, change)
-            self.core.transactions.release(self.core.queues.get(part.queue), part.size)
+            self._transactions.release(self.core.queues.get(part.queue), part.size)
 
     def _forget(self, key: StageKey, change: Change) -> None:
-        """A stage is no more; what becomes of its messages is said elsewhere."""
+        """Removes a stage; the caller decides what happens to its messages."""
         stage = self.stages.pop(key)
         keys, owners = self._keys_of[key.query], self._owners_of[key.query]
         keys.discard(key)

@@ -1,4 +1,4 @@
-"""What is kept of a pull: the queue elsewhere that it reads, and which messages it has taken.
+"""Stored values of a pull: its source queue on another machine, and the messages already taken.
 
 A message is known by its lookup id there. Beside each identifier stands a digest of the
 message, by which a message that comes again is told from another one under the same identifier.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_left
 from collections.abc import Set as AbstractSet
+from heapq import merge
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
+from posthouse.engine.pulls.entries import PulledEntries, PullEntry
 from posthouse.model.errors import (
     InvalidParameter,
     OperationCancelled,
@@ -41,13 +43,8 @@ class PullDefinition(msgspec.Struct, array_like=True):
     begun: int = 0  # UTC seconds
     last: int = 0
     copied: bool = False  # of some messages a copy was taken, and the source still had them
-
-
-class PullEntry(NamedTuple):
-    """A message that was taken: its lookup id at the source, and its digest."""
-
-    lookup_id: int
-    digest: int
+    copying: bool = False  # the run that is going on ends nothing at the source
+    moved_pages: int = 0  # the pages before the first with copies; all, where there are none
 
 
 class OfferedMessage(NamedTuple):
@@ -102,58 +99,56 @@ decode_pull = msgspec.msgpack.Decoder(PullDefinition).decode
 
 
 class Pull:
-    """A pull at run time: 16 bytes for each message, in order of identifiers."""
+    """A pull at run time."""
 
     def __init__(self, definition: PullDefinition) -> None:
         self.definition = definition
         self.holder: object | None = None  # the session that runs it
         self.lease_until_ms = 0  # the same for one without a session
-        self.copies = False  # the run that is going on ends nothing at the source
-        self._ids = array("Q")
-        self._digests = array("Q")
-        self._digest_set: set[int] | None = None  # once it has been asked for
+        self._moved = PulledEntries()
+        self._copied = PulledEntries()  # no message is moved after one was copied
+        self._moved_digests: set[int] | None = None  # once it has been asked for
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return self._moved.count + self._copied.count
 
-    def load(self, pages: bytes) -> None:
+    @property
+    def copied_messages(self) -> int:
+        """How many were taken and left at the source."""
+        return self._copied.count
+
+    def load(self, pages: dict[int, bytes]) -> None:
         """Takes in all pages that the log kept."""
-        words = array("Q", pages)
-        entries = sorted(zip(words[0::2], words[1::2], strict=True))
-        self._ids = array("Q", [lookup_id for lookup_id, _ in entries])
-        self._digests = array("Q", [digest for _, digest in entries])
+        definition = self.definition
+        moved = definition.moved_pages if definition.copied else definition.pages
+        self._moved.load(b"".join(page for at, page in pages.items() if at < moved))
+        self._copied.load(b"".join(page for at, page in pages.items() if at >= moved))
 
     def add(self, entry: PullEntry) -> None:
-        """One more message; most come in order."""
-        ids = self._ids
-        if self._digest_set is not None:
-            self._digest_set.add(entry.digest)
-        if not ids or entry.lookup_id > ids[-1]:
-            ids.append(entry.lookup_id)
-            self._digests.append(entry.digest)
+        """One more message; they come in any order."""
+        if self.definition.copying:
+            self._copied.add(entry)
             return
-        at = bisect_left(ids, entry.lookup_id)
-        ids.insert(at, entry.lookup_id)
-        self._digests.insert(at, entry.digest)
+        if self._moved_digests is not None:
+            self._moved_digests.add(entry.digest)
+        self._moved.add(entry)
 
     def digest_of(self, lookup_id: int) -> int | None:
         """The digest of a message that was taken; None: it was not."""
-        at = bisect_left(self._ids, lookup_id)
-        if at < len(self._ids) and self._ids[at] == lookup_id:
-            return self._digests[at]
-        return None
+        found = self._moved.digest_of(lookup_id)
+        return self._copied.digest_of(lookup_id) if found is None else found
 
-    def digests(self) -> AbstractSet[int]:
-        """The digests of all messages that were taken; made once, and kept up to date."""
-        if self._digest_set is None:
-            self._digest_set = set(self._digests)
-        return self._digest_set
+    def moved_digests(self) -> AbstractSet[int]:
+        """The digests of all messages that were moved; made once, and kept up to date."""
+        if self._moved_digests is None:
+            self._moved_digests = set(self._moved.digests())
+        return self._moved_digests
 
-    def entries_after(self, lookup_id: int, count: int) -> list[PullEntry]:
-        """Up to `count` entries with greater identifiers, in order."""
-        at = bisect_left(self._ids, lookup_id + 1)
-        pairs = zip(self._ids[at : at + count], self._digests[at : at + count], strict=True)
-        return [PullEntry(*pair) for pair in pairs]
+    def entries_after(self, lookup_id: int, count: int) -> list[tuple[PullEntry, bool]]:
+        """Up to `count` entries with greater identifiers, in order; whether each is of a copy."""
+        moved = ((entry, False) for entry in self._moved.after(lookup_id, count))
+        copied = ((entry, True) for entry in self._copied.after(lookup_id, count))
+        return list(islice(merge(moved, copied), count))
 
     def check_epoch(self, epoch: int) -> None:
         """Refuses a run that another one has followed."""

@@ -1,4 +1,4 @@
-"""Pulls: messages of queues elsewhere become messages of queues here, each once.
+"""Pulls: takes messages of queues on other machines into queues here, each once.
 
 The reader of the source offers its messages with their lookup ids there. Those that are
 new become available, and a page of entries that names them is in the same CHANGE: after a crash
@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting
 from posthouse.engine.ledger.records import (
     FLAG_COPY,
     FLAG_EXPRESS,
@@ -29,12 +30,13 @@ from posthouse.engine.ledger.records import (
     Change,
 )
 from posthouse.engine.ledger.rows import TRANSACTION_HEADER, flags_of, row_of, wants_of
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.pulls.entries import PullEntry
 from posthouse.engine.pulls.pull import (
     OfferedMessage,
     OfferOutcome,
     Pull,
     PullDefinition,
-    PullEntry,
     RefusedMessage,
     decode_pull,
     encode_pull,
@@ -44,6 +46,7 @@ from posthouse.engine.pulls.pull import (
     page_of,
     pull_key,
 )
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import (
     InsufficientResources,
@@ -76,8 +79,13 @@ class Pulls:
     taken_messages: int  # since the start
     known_messages: int
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self, core: Ledger, registry: Queues, admission: Admission, sending: Accepting
+    ) -> None:
         self.core = core
+        self._registry = registry
+        self._admission = admission
+        self._sending = sending
         self._pulls: dict[int, Pull] = {}
         self._entries = 0
         self._last_number = 0  # numbers are not given again: late requests may name them
@@ -94,7 +102,7 @@ class Pulls:
             number, page = page_of(key)
             pages[number][page] = value
         for number, found in pages.items():
-            self._pulls[number].load(b"".join(found.values()))
+            self._pulls[number].load(found)
         self._entries = sum(map(len, self._pulls.values()))
 
     # -- looking
@@ -154,13 +162,8 @@ class Pulls:
             )
         definition = pull.definition
         if definition.copied and not keep:
-            raise PropertyNotAllowed(
-                f"messages of {source} were copied here before: they would be ended there, also if "
-                "their copies are gone",
-                "Delete the copies, forget the pull and pull again: posthouse migrate forget "
-                f"{definition.number}.",
-            )
-        pull.copies = keep
+            raise self._mixed(pull)
+        definition.copying = keep
         definition.target, definition.host = queue.number, host
         definition.epoch += 1
         self._hold(pull, holder, lease_ms)
@@ -169,8 +172,26 @@ class Pulls:
         self.core.commit(change)
         return pull
 
+    def _mixed(self, pull: Pull) -> PropertyNotAllowed:
+        """A move after a copy; what was moved before it must not be deleted with the copies."""
+        source, number = pull.definition.source, pull.definition.number
+        remedy = (
+            f"Delete the copies, forget the pull and pull again: posthouse migrate forget {number}."
+        )
+        moved = len(pull) - pull.copied_messages
+        if moved:
+            remedy = (
+                f"{moved:,} other messages were moved before and are nowhere else: do not purge "
+                f"the queue. Receive them, or move them to another queue here. {remedy}"
+            )
+        return PropertyNotAllowed(
+            f"{pull.copied_messages:,} messages of {source} were copied here before: they would be "
+            "ended there, also if their copies are gone",
+            remedy,
+        )
+
     def _target(self, name: PathName | FormatName) -> Queue:
-        queue = self.core.registry.find_local(name)
+        queue = self._registry.find_local(name)
         if queue is None or queue.deleted:
             raise QueueNotFound(
                 f"there is no queue {name} here", "Create it: posthouse migrate plan."
@@ -241,7 +262,15 @@ class Pulls:
         if queue is None:
             raise QueueDeleted("the queue that the messages go to was deleted")
         self._hold(pull, holder, lease_ms)
-        step = _Taking(self.core, pull, queue, self._moved_by_us(pull), self._room())
+        step = _Taking(
+            self.core,
+            self._admission,
+            self._sending,
+            pull,
+            queue,
+            self._moved_by_us(pull),
+            self._room(),
+        )
         result = step.run(offered)
         self._entries += len(step.entries)
         self.taken_messages += result.taken
@@ -257,22 +286,23 @@ class Pulls:
     def _moved_by_us(self, pull: Pull) -> AbstractSet[int]:
         """Of a journal: what pulls of its queue received there, and is here already.
 
-        Where some were only copied, another program may have received them: then nothing is left
+        Those that were only copied may have been received by another program: they are not left
         out of the journal.
         """
         source, ending = pull.definition.source, JOURNAL_ENDING
         if not source.endswith(ending):
             return frozenset()
         read = self._find(pull.definition.guid, source.removesuffix(ending))
-        return frozenset() if read is None or read.definition.copied else read.digests()
+        return frozenset() if read is None else read.moved_digests()
 
     def _keep(self, pull: Pull, step: _Taking) -> None:
         definition, key = pull.definition, page_key(pull.definition.number, pull.definition.pages)
         self.core.define(TABLE_PULLED, key, packed_entries(step.entries), step.change)
+        if definition.copying and not definition.copied:
+            definition.copied, definition.moved_pages = True, definition.pages
         definition.pages += 1
         definition.messages += len(step.entries)
         definition.size += step.size
-        definition.copied = definition.copied or pull.copies
         definition.last = self.core.utc
         self._define(pull, step.change)
 
@@ -313,9 +343,18 @@ class _Taking:
     """One offer: what is new of it becomes part of a change."""
 
     def __init__(
-        self, core: Core, pull: Pull, queue: Queue, moved: AbstractSet[int], room: int
+        self,
+        core: Ledger,
+        admission: Admission,
+        sending: Accepting,
+        pull: Pull,
+        queue: Queue,
+        moved: AbstractSet[int],
+        room: int,
     ) -> None:
         self._core = core
+        self._admission = admission
+        self._sending = sending
         self._pull = pull
         self._queue = queue
         self._moved = moved  # digests of messages that are here under other identifiers
@@ -378,19 +417,19 @@ class _Taking:
             seen,
             queue.number,
             min(message.arrived or core.utc, core.utc),
-            NEVER if copies else core.sending.expiry(queue, batch),
+            NEVER if copies else self._sending.expiry(queue, batch),
             flags & ~FLAG_EXPRESS | FLAG_REMOTE,
             wants,
             core.lookup_ids.next(),
         )._replace(message_class=message.message_class)
         numbers = core.arrive(row, batch, change=self.change)
-        core.sending.arrived(queue, numbers, row, message.packet, self.change)
+        self._sending.arrived(queue, numbers, row, message.packet, self.change)
 
     def _admitted(self, batch: Batch, copies: bool) -> int:
         """The flags of its row. A journal and a dead-letter queue have no conditions but room."""
-        core, queue = self._core, self._queue
+        queue = self._queue
         if not copies:
             in_transaction = bool(batch.head.user_flags & TRANSACTION_HEADER)
-            return core.admission.admit(queue, batch, 0, in_transaction)
-        core.admission.check_quotas(queue, batch.size, None)
+            return self._admission.admit(queue, batch, 0, in_transaction)
+        self._admission.check_quotas(queue, batch.size, None)
         return flags_of(batch.head, FLAG_COPY)

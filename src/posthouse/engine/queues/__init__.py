@@ -1,1 +1,1 @@
-"""Queues: created, opened, named, changed."""
+"""Queues: create, open, name, change, delete."""

@@ -68,7 +68,7 @@ _SETTABLE = {
     QueueRole.SYSTEM_JOURNAL: frozenset({"label", "quota_kib"}),
     QueueRole.CONNECTOR: frozenset({"label", "quota_kib"}),
 }
-# A subqueue has the descriptor of its parent, and nobody opens the internal queues.
+# A subqueue has the descriptor of its parent, and the internal queues cannot be opened.
 _SECURED = frozenset(
     {
         QueueRole.PLAIN,
@@ -87,13 +87,18 @@ class Queues(QueueNames):
         self,
         core: Ledger,
         public: PublicQueues,
+    ) -> None:
+        super().__init__(core, public)
+        self._guards: dict[int, Guard] = {}
+
+    def connect(
+        self,
         on_removal: Sequence[Callable[[Queue, Change], None]],
         on_idle: Callable[[Queue, Change], None],
     ) -> None:
-        super().__init__(core, public)
+        """What parts that are made after this one do when a queue goes."""
         self.on_removal = on_removal  # of any queue
         self.on_idle = on_idle  # of an outgoing queue that is forgotten
-        self._guards: dict[int, Guard] = {}
 
     # -- start
 

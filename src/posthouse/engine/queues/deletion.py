@@ -42,8 +42,8 @@ class QueueDeletion:
     def delete(self, queue: Queue, *, skip_directory: bool = False) -> None:
         """Delete Queue (3.1.7.1.4): the directory first, then queue, journal and subqueues.
 
-        Their messages go with them, a great many in further steps: from the first record on there
-        is no such queue, and a start ends what is left of it.
+        Their messages are deleted too, many of them in further steps. From the first record on the
+        queue does not exist, and the next start deletes what is left of it.
         """
         change = Change()
         if queue.definition.role is not QueueRole.PLAIN:

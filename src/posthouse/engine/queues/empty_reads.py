@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.parts import ClaimedMessages, FailedReads
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import IoTimeout
 
 
-def no_message(core: Core, queue: Queue, cause: str, *, destructive: bool) -> IoTimeout:
+def no_message(
+    groups: ClaimedMessages, poison: FailedReads, queue: Queue, cause: str, *, destructive: bool
+) -> IoTimeout:
     """The end of a read without a message; it names who has those that are in the queue."""
-    held = holders(core, queue) if destructive else ""
+    held = holders(groups, poison, queue) if destructive else ""
     if not held:
         return IoTimeout(cause)
     return IoTimeout(f"{cause}: of {queue.state.count:,} messages {held}", remedy(queue))
 
 
-def claimed(core: Core, queue: Queue) -> int:
+def claimed(groups: ClaimedMessages, queue: Queue) -> int:
     """How many messages of a queue a group has claimed, and only its readers get."""
-    return 0 if queue.consumer is None else core.groups.claimed_messages(queue.consumer)
+    return 0 if queue.consumer is None else groups.claimed_messages(queue.consumer)
 
 
-def holders(core: Core, queue: Queue) -> str:
+def holders(groups: ClaimedMessages, poison: FailedReads, queue: Queue) -> str:
     """Who holds messages of a queue, in words; empty: they are free, or there are none."""
     parts = []
-    if count := claimed(core, queue):
+    if count := claimed(groups, queue):
         assert queue.consumer is not None
         parts.append(f"{count:,} are claimed by the group {queue.consumer.name}")
-    waiting = core.poison.waiting_in(queue)
+    waiting = poison.waiting_in(queue)
     if locked := queue.locked - waiting:
         parts.append(f"{locked:,} are locked by transactions or readers that have not ended")
     if waiting:

@@ -1,4 +1,4 @@
-"""Queues, as doors see them: found, created, opened, changed ([MS-MQDMPR] 3.1.7.1.3-7)."""
+"""Queues as protocols use them: find, create, open, change ([MS-MQDMPR] 3.1.7.1.3-7)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from posthouse.engine.ledger.books import Books, lines_of
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import ClaimedMessages
 from posthouse.engine.ledger.state import QueueState
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.moving import Moving
@@ -84,11 +85,12 @@ class QueuesFacade:
 
     def __init__(
         self,
-        core: Core,
+        core: Ledger,
         machine: MachineFacade,
         collection: Queues,
         opening: Opening,
         deletion: QueueDeletion,
+        groups: ClaimedMessages,
         moving: Moving,
         poison: Poison,
         expand: Callable[[FormatName], FormatName],
@@ -98,6 +100,7 @@ class QueuesFacade:
         self.collection = collection
         self.opening = opening
         self.deletion = deletion
+        self._groups = groups
         self.moving = moving
         self.poison = poison
         self.expand = expand  # lists of queues
@@ -147,13 +150,15 @@ class QueuesFacade:
 
     def claimed_messages(self, queue: Queue) -> int:
         """How many messages of a queue a group has claimed, and only its readers get."""
-        return claimed(self.core, queue)
+        return claimed(self._groups, queue)
 
     def why_empty(self, queue: Queue) -> str:
         """Who has the messages of a queue that cannot be received; empty: there are none."""
-        if not holders(self.core, queue):
+        if not holders(self._groups, self.poison, queue):
             return ""
-        error = no_message(self.core, queue, f"no message in {queue.name}", destructive=True)
+        error = no_message(
+            self._groups, self.poison, queue, f"no message in {queue.name}", destructive=True
+        )
         return f"{error.cause}. {error.remedy}"
 
     # -- rights
@@ -240,9 +245,14 @@ class QueuesFacade:
         parsed = parse_name(name) if isinstance(name, str) else name
         return parsed if isinstance(parsed, PathName) else self.expand(parsed)
 
-    def close_queue(self, descriptor: OpenQueueDescriptor) -> None:
-        """Close Queue (3.1.7.1.6)."""
-        self.opening.close(descriptor)
+    def close_queue(self, descriptor: OpenQueueDescriptor, *, in_doubt: bool = False) -> None:
+        """Close Queue (3.1.7.1.6); in doubt: its reader may have had what it read."""
+        self.opening.close(descriptor, in_doubt=in_doubt)
+
+    def check_rights_of_now(self, descriptor: OpenQueueDescriptor, caller: Caller) -> None:
+        """The caller goes on with an open queue: their rights are those of this moment."""
+        descriptor.caller, descriptor.checked = caller, -1
+        self.opening.check(descriptor, descriptor.access)
 
     def purge_queue(self, descriptor: OpenQueueDescriptor) -> int:
         """Purge Queue (3.1.7.1.7). Returns how many messages it found."""

@@ -1,4 +1,4 @@
-"""Which queue a name means: one here, an outgoing one, or none ([MS-MQDMPR] 3.1.7.1.5)."""
+"""Finds the queue for a name: a local one, an outgoing one, or none ([MS-MQDMPR] 3.1.7.1.5)."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.owner_index import Owned
-from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.ledger.parts import ClaimedMessages, ForeignSystems, PacketReads, Waiters
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.naming import REFUSED_PROTOCOLS, is_service_queue
 from posthouse.engine.queues.open_queues import (
     ADMIN,
@@ -14,7 +15,7 @@ from posthouse.engine.queues.open_queues import (
     QueueAccessType,
     QueueShareMode,
 )
-from posthouse.engine.queues.queue import Queue, QueueRole
+from posthouse.engine.queues.queue import Cursor, Queue, QueueRole
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -67,13 +68,28 @@ _PERMITS = {
 class Opening:
     """OpenQueueDescriptorCollection: who has what open, and may do what with it."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        reading: PacketReads,
+        waiting: Waiters,
+        groups: ClaimedMessages,
+    ) -> None:
         self.core = core
+        self._registry = registry
+        self._reading = reading
+        self._waiting = waiting
+        self._groups = groups
         self._handles = 0
         self._open: dict[int, OpenQueueDescriptor] = {}
         self._owned: Owned[int, OpenQueueDescriptor] = Owned()  # by association
         self._cursors: dict[int, Cursor] = {}
         self._contexts: dict[int, OpenQueueDescriptor] = {}
+
+    def connect(self, connectors: ForeignSystems) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._connectors = connectors
 
     # -- open
 
@@ -115,9 +131,10 @@ class Opening:
             raise UnsupportedAccessMode("a list of queues cannot be opened exclusively")
         self._check_handles(1 + len(name.names))
         found = [self._find(element, access, share, caller) for element in name.names]
-        self.core.registry.check_room_for_outgoing(found.count(None))
+        self._registry.check_room_for_outgoing(found.count(None))
         descriptor = self._new(None, access, share, str(name), caller, association)
-        # The elements belong to the list, not to the session: nobody else can name or close them.
+        # The elements belong to the list, not to the session: they cannot be named or closed by
+        # themselves.
         descriptor.nested = tuple(
             self._new(
                 queue or self._make(element, access),
@@ -181,7 +198,7 @@ class Opening:
                 )
 
     def _find_for_sending(self, name: PathName | FormatName, caller: Caller) -> Queue | None:
-        queue = self.core.registry.find_target(name)
+        queue = self._registry.find_target(name)
         if queue is None:
             self._check_remote_sender(caller)
         return queue
@@ -200,7 +217,7 @@ class Opening:
 
     def _find_for_administration(self, name: PathName | FormatName, caller: Caller) -> Queue:
         self._check_administrator(caller)
-        registry = self.core.registry
+        registry = self._registry
         queue = registry.find_local(name) or registry.find_outgoing(name)
         if queue is None:
             raise QueueNotFound(f"there is no outgoing queue for {name}")
@@ -209,7 +226,7 @@ class Opening:
     def _find_for_reading(
         self, name: PathName | FormatName, access: QueueAccessType, caller: Caller
     ) -> Queue | None:
-        registry = self.core.registry
+        registry = self._registry
         queue = registry.find_local(name)
         if queue is not None:
             return queue
@@ -222,7 +239,7 @@ class Opening:
 
     def _make(self, name: PathName | FormatName, access: QueueAccessType) -> Queue:
         """The queue that was missing: of a sender an outgoing one, of a mover a subqueue."""
-        registry = self.core.registry
+        registry = self._registry
         if access is _SEND:
             return registry.sending_target(name)
         missing = registry.missing_subqueue(name)
@@ -246,7 +263,7 @@ class Opening:
         if not exclusive and (access is _SEND or not queue.exclusive):
             return  # however many have it open
         if exclusive:
-            self.core.groups.check_receiver(queue)
+            self._groups.check_receiver(queue)
         receiving = access in RECEIVING
         for other in queue.descriptors.values():
             denies = other.share is QueueShareMode.DENY_RECEIVE
@@ -293,18 +310,18 @@ class Opening:
         self._owned.discard(descriptor.association, descriptor.handle)
         for nested in descriptor.nested:
             self.close(nested)
-        self.core.waiting.cancel_of(descriptor, OperationCancelled("the queue was closed"))
+        self._waiting.cancel_of(descriptor, OperationCancelled("the queue was closed"))
         for cursor in list(descriptor.cursors.values()):
             self.close_cursor(cursor)
-        self.core.reading.return_all(descriptor, in_doubt=in_doubt)
+        self._reading.return_all(descriptor, in_doubt=in_doubt)
         queue = descriptor.queue
         if queue is not None:
             queue.descriptors.pop(descriptor.handle, None)
             queue.exclusive -= descriptor.share is QueueShareMode.DENY_RECEIVE
             descriptor.queue = None
-            self.core.registry.drop_empty_subqueue(queue)
+            self._registry.drop_empty_subqueue(queue)
             if queue.definition.role is QueueRole.CONNECTOR:
-                self.core.connectors.tidy(queue)
+                self._connectors.tidy(queue)
 
     def close_of(self, association: object) -> None:
         """A session that ends closes what it had open."""
@@ -349,7 +366,7 @@ class Opening:
         """Close Cursor (3.1.7.1.2)."""
         if self._cursors.pop(cursor.handle, None) is None:
             raise InvalidHandle("the cursor is closed already")
-        self.core.waiting.close_cursor(cursor)
+        self._waiting.close_cursor(cursor)
 
     def cursor(self, handle: int, association: object) -> Cursor:
         """3.2: found by its handle whichever front end opened it, for its own association."""
@@ -364,6 +381,7 @@ class Opening:
         """The one access check (decision 5) for reading and sending."""
         if caller.origin in self.core.stale_origins:
             raise AccessDenied(f"the account {caller.name} has changed; log in again")
+        caller.check_masks(queue.name, _RIGHTS[access])
         role = queue.definition.role
         if role is QueueRole.OUTGOING:
             caller.check_limit(_RIGHTS[access])
@@ -372,14 +390,14 @@ class Opening:
             if access is _SEND:
                 self._check_remote_sender(caller)
             return
-        self.core.registry.guard(queue).require(caller, _RIGHTS[access])
+        self._registry.guard(queue).require(caller, _RIGHTS[access])
 
     def check_answer_queue(self, name: PathName | FormatName, caller: Caller) -> None:
         """A queue that a message names for its acknowledgments or as its dead-letter queue.
 
         What we write there in its name its sender must be allowed to write themselves.
         """
-        queue = self.core.registry.find_local(name)
+        queue = self._registry.find_local(name)
         if queue is not None and queue.definition.role is QueueRole.PLAIN:
             self.require(queue, caller, _SEND)
 

@@ -1,24 +1,31 @@
-"""A queue: what is stored of it, and what lives only while the process does."""
+"""A queue: its stored definition, and its state in memory.
+
+That is who has it open, which reads wait in it, cursors and groups. They lead to each other.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from posthouse.engine.ledger.order import QueuePosition, QueueRange
+from posthouse.engine.ledger.order import START, QueuePosition, QueueRange
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.state import QueueState
+from posthouse.engine.ledger.steps import SteppedWork
+from posthouse.engine.messages.cursor import CURSOR_STATES, CursorEvent, CursorState
+from posthouse.engine.pipelines.group import GroupDefinition, group_key
+from posthouse.engine.transactions.transaction import Transaction
+from posthouse.model.errors import IllegalCursorAction, QueueNotAvailable, SharingViolation
+from posthouse.model.group_names import GroupMode
 from posthouse.model.names import PathName
-from posthouse.model.properties import UNLIMITED, QueueProperties
+from posthouse.model.properties import UNLIMITED, QueueAccessType, QueueProperties, QueueShareMode
 from posthouse.model.properties import OutgoingQueueState as OutgoingQueueState
 from posthouse.model.properties import QueueType as QueueType
-
-if TYPE_CHECKING:
-    from posthouse.engine.pipelines.group import Group
-    from posthouse.engine.queues.open_queues import OpenQueueDescriptor, WaitingMessageReadOperation
+from posthouse.security.access import Caller
 
 # Numbers of the queues every queue manager has. 4 is fixed by [MS-MQQB] 2.2.4.
 DEADLETTER = 1
@@ -273,3 +280,211 @@ class Queue:
         lane = self.state.order.lane(priority)
         if lookup_id < lane.floor:
             lane.floor = lookup_id
+
+
+class OpenQueueDescriptor:
+    """A queue opened by somebody for something. `queue` is None once the queue is deleted."""
+
+    __slots__ = (
+        "access",
+        "association",
+        "caller",
+        "checked",
+        "context",
+        "cursors",
+        "format_name",
+        "handle",
+        "held",
+        "nested",
+        "queue",
+        "share",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        handle: int,
+        context: int,
+        queue: Queue | None,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        format_name: str,
+        caller: Caller,
+        association: object,
+    ) -> None:
+        self.handle = handle
+        self.context = context  # unguessable: the move context of remote readers
+        self.queue = queue
+        self.access = access
+        self.share = share
+        self.format_name = format_name
+        self.caller = caller
+        self.association = association
+        self.nested: tuple[OpenQueueDescriptor, ...] = ()
+        self.cursors: dict[int, Cursor] = {}
+        self.waiting: dict[int, WaitingMessageReadOperation] = {}
+        self.held: set[int] = set()  # messages it has read and not ended
+        self.checked = -1  # the rights version it was last checked for
+
+    def target(self) -> Queue:
+        """The queue, or MQ_ERROR_QUEUE_NOT_AVAILABLE once it is gone."""
+        if self.queue is None:
+            raise QueueNotAvailable(
+                f"the queue {self.format_name} has been deleted or closed",
+                "Open the queue again, if it still exists.",
+            )
+        return self.queue
+
+
+class WaitingMessageReadOperation:
+    """[MS-MQDMPR] 3.1.1.10: a read that waits for a message."""
+
+    __slots__ = (
+        "count",
+        "cursor",
+        "deadline_ms",
+        "descriptor",
+        "destructive",
+        "order",
+        "queue",
+        "tag",
+        "token",
+        "transaction",
+        "two_phase",
+    )
+
+    def __init__(
+        self,
+        order: int,
+        queue: Queue,
+        descriptor: OpenQueueDescriptor,
+        *,
+        destructive: bool,
+        token: object,
+        tag: Hashable,
+        deadline_ms: int | None,
+        cursor: Cursor | None,
+        transaction: Transaction | None,
+        two_phase: bool,
+        count: int = 1,
+    ) -> None:
+        self.count = count  # this many messages at most, of those that are there when it is served
+        self.order = order
+        self.queue = queue
+        self.descriptor = descriptor
+        self.destructive = destructive
+        self.token = token
+        self.tag = tag
+        self.deadline_ms = deadline_ms
+        self.cursor = cursor
+        self.transaction = transaction
+        self.two_phase = two_phase
+
+    @property
+    def access(self) -> QueueAccessType:
+        """What the read needs of its descriptor."""
+        return QueueAccessType.RECEIVE if self.destructive else QueueAccessType.PEEK
+
+
+class Cursor:
+    """A place in a queue that one reader moves forward."""
+
+    __slots__ = ("closed", "descriptor", "handle", "place", "state")
+
+    def __init__(self, handle: int, descriptor: OpenQueueDescriptor) -> None:
+        """Initialize (3.2.7.1): before the first message, unread."""
+        self.handle = handle
+        self.descriptor = descriptor
+        self.place: QueuePosition = START
+        self.state = CURSOR_STATES.first
+        self.closed = False
+
+    @property
+    def waiting(self) -> bool:
+        """An operation waits on it: nothing else may use it meanwhile."""
+        return self.state in (CursorState.WAIT_PEEK, CursorState.WAIT_RECEIVE)
+
+    def require(self, *allowed: CursorState) -> None:
+        """MQ_ERROR_ILLEGAL_CURSOR_ACTION unless the cursor is in one of these states."""
+        if self.closed or self.state not in allowed:
+            state = "closed" if self.closed else self.state.value
+            raise IllegalCursorAction(f"the cursor is {state}, which does not allow this")
+
+    def advance(self, event: CursorEvent, place: QueuePosition | None = None) -> None:
+        """One transition of the table, to a new place where the event has one."""
+        if not CURSOR_STATES.allows(self.state, event):
+            raise IllegalCursorAction(f"{event.value} is not possible while {self.state.value}")
+        self.state = CURSOR_STATES.after(self.state, event)
+        if place is not None:
+            self.place = place
+
+
+class Group:
+    """A group at run time."""
+
+    __slots__ = ("acknowledging", "definition", "lease_until_ms", "queue")
+
+    def __init__(self, definition: GroupDefinition, queue: Queue) -> None:
+        self.definition = definition
+        self.queue = queue
+        self.lease_until_ms = 0  # on the monotonic clock; 0: there is no lease
+        self.acknowledging: Acknowledging | None = None  # an acknowledgment that is not done
+
+    @property
+    def name(self) -> str:
+        """What it is called, in its queue."""
+        return self.definition.name
+
+    @property
+    def consumes(self) -> bool:
+        """Whether its acknowledgments receive messages."""
+        return self.definition.mode is GroupMode.CONSUME
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether it keeps messages from everybody else, lease or no lease."""
+        return self.definition.claimed > self.begin
+
+    @property
+    def begin(self) -> int:
+        """Where its claim begins; messages between its position and here are anybody's."""
+        return max(self.definition.position, self.definition.claim_after)
+
+    @property
+    def claim(self) -> QueueRange:
+        """What it keeps from everybody else."""
+        return QueueRange(self.begin, self.definition.claimed)
+
+    def unclaim(self) -> None:
+        """It keeps nothing."""
+        definition = self.definition
+        definition.claimed, definition.claim_after, definition.stream = definition.position, 0, ""
+
+    @property
+    def key(self) -> bytes:
+        """Of its definition."""
+        return group_key(self.queue.number, self.name)
+
+    def violation(self, what: str) -> SharingViolation:
+        """The refusal of a call that comes between the group and its queue."""
+        return SharingViolation(
+            f"{what}: the group {self.name} reads {self.queue.name}",
+            f"Wait until its reader has ended, or if that is lost for good end it: {self.freeing}",
+        )
+
+    @property
+    def freeing(self) -> str:
+        """The command that ends its lease and its claims."""
+        return f"posthouse group release '{self.queue.name}' {self.name}"
+
+
+class Acknowledging(SteppedWork):
+    """Claimed messages are received, in lookup-identifier order, in as many steps as it takes."""
+
+    __slots__ = ("group", "received", "through")
+
+    def __init__(self, group: Group, through: int) -> None:
+        super().__init__()
+        self.group = group
+        self.through = through
+        self.received = 0  # so far

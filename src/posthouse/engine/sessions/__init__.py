@@ -1,1 +1,1 @@
-"""What client sessions ask of the engine, and what is kept to resume them."""
+"""Engine calls of client sessions, and results kept to resume a session."""

@@ -1,14 +1,16 @@
-"""What client sessions ask of the engine beside the events of the document."""
+"""Engine calls of client sessions that the documents do not define."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.enqueue import destination_name
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
+from posthouse.engine.sessions.resumable import SENT, NamedSession, runs_of
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import InvalidParameter
 from posthouse.wire.packet.message import deserialize
@@ -59,7 +61,7 @@ def receive_several(
     token: object,
     tag: Hashable,
     room: int | None = None,
-) -> list[Read] | None:
+) -> Sequence[Read] | None:
     """Messages that are there, several if there are. None: it waits for the first that comes."""
     reads = manager.messages.dequeue_messages(
         descriptor, count, transaction, two_phase=two_phase, room=room
@@ -79,6 +81,72 @@ def receive_several(
         count=count,
     )
     return None
+
+
+def send_as_transaction(
+    manager: QueueManager,
+    named: NamedSession | None,
+    request_id: int,
+    count: int,
+    owner: object,
+    send: Callable[[Transaction], list[int]],
+    asked: bytes = b"",
+) -> list[int]:
+    """Messages that are a transaction of their own, once for each request id of a named session.
+
+    What they came to is kept in the step that commits them. Returns their ordinals.
+    """
+    kept = None if named is None else named.kept(request_id, SENT, asked)
+    if kept is not None:
+        if kept.count != count:
+            raise InvalidParameter(f"request {request_id} was a send of {kept.count} messages")
+        return kept.ordinals
+    transactions = manager.transactions
+    transaction = transactions.create_transaction(manager.machine.new_guid(), owner)
+    try:
+        ordinals = send(transaction)
+    except BaseException:
+        transactions.transaction_abort(transaction.identifier)
+        raise
+    if named is None:
+        transactions.transaction_commit(transaction.identifier)
+    else:
+        commit = partial(transactions.transaction_commit, transaction.identifier)
+        runs = runs_of([sends.numbers for sends in transaction.sends()], ordinals)
+        manager.sessions.now(named, request_id, SENT, count, commit, runs, asked)
+    return ordinals
+
+
+class SeriesNumber(NamedTuple):
+    """What a caller without a session names a message by, so that it is sent once."""
+
+    series: bytes
+    number: int
+    account: bytes
+    asked: bytes  # a digest of the request
+
+
+def send_numbered(
+    manager: QueueManager,
+    once: SeriesNumber,
+    send: Callable[[Transaction | None], int],
+    *,
+    transactional: bool,
+) -> int:
+    """Sends a message unless it was sent under this number before. Returns its ordinal.
+
+    A series is a named session that no client has: its last numbers are kept like the requests of
+    one, and as long.
+    """
+    sessions, number, asked = manager.sessions, once.number, once.asked
+    with sessions.taken_up(once.series, once.account) as named:
+        if transactional:
+            ordinals = send_as_transaction(
+                manager, named, number, 1, None, lambda within: [send(within)], asked
+            )
+        else:
+            ordinals = sessions.send_once(named, number, [b""], lambda _: [send(None)], asked)
+    return ordinals[0]
 
 
 def send_to_list(

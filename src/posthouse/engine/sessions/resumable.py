@@ -1,9 +1,10 @@
-"""What client sessions that can be taken up again did last (design, section 5).
+"""Results of the last requests of client sessions, so that a session can resume (design, 5).
 
 A client that lost an answer asks again with the same request id and gets what was decided the first
 time; nothing is done twice. So the result of a request is kept in the step that it belongs to:
 
-- A commit and the end of received messages are one CHANGE record, and the result is part of it.
+- A commit, a send that is a transaction of its own and the end of received messages are one CHANGE
+  record, and the result is part of it.
 - A batch of messages is a record for each. The result stands in front of them and names their
   numbers; after a crash it is cut to those that the log has, and asked again the rest is sent.
 
@@ -13,7 +14,8 @@ Results of express messages are kept in memory only: a crash takes both. A clean
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -40,13 +42,14 @@ Send = Callable[[list[bytes]], list[int]]
 
 
 class Result(msgspec.Struct, array_like=True):
-    """What a request came to, as it is kept."""
+    """The stored result of a request."""
 
     request_id: int
     kind: int
     used: int  # UTC seconds
     count: int  # of messages asked for
     runs: list[Run] = []  # of a send: what was taken in, all of it unless a crash cut it
+    asked: bytes = b""  # a digest of the request, where its caller may change it
 
     @property
     def ordinals(self) -> list[int]:
@@ -55,7 +58,7 @@ class Result(msgspec.Struct, array_like=True):
 
 
 class SessionOwner(msgspec.Struct, array_like=True):
-    """Whose a name is."""
+    """The owner of a session name."""
 
     account: bytes
 
@@ -75,10 +78,10 @@ class NamedSession:
         self.account = account
         self.used = used
         self.holder: object = None
-        self.stored = False  # the log knows the name
+        self.stored = False  # the log has the name
         self.results: dict[int, Result] = {}  # by slot
 
-    def kept(self, request_id: int, kind: int) -> Result | None:
+    def kept(self, request_id: int, kind: int, asked: bytes = b"") -> Result | None:
         """What the request came to before; None if it is new."""
         kept = self.results.get(request_id % UNANSWERED_MAX)
         if kept is None or kept.request_id < request_id:
@@ -87,6 +90,11 @@ class NamedSession:
             raise InvalidParameter(f"the result of request {request_id} is no longer kept")
         if kept.kind != kind:
             raise InvalidParameter(f"request {request_id} was {_WORDS[kept.kind]}")
+        if kept.asked != asked:
+            raise InvalidParameter(
+                f"number {request_id} of this series was another request",
+                "Count on with each message.",
+            )
         return kept
 
     def key(self, request_id: int) -> bytes:
@@ -100,7 +108,8 @@ class ClientSessions:
     def __init__(self, core: Ledger) -> None:
         self.core = core
         self._names: dict[bytes, NamedSession] = {}
-        self._idle: OrderedDict[bytes, NamedSession] = OrderedDict()  # nobody's, the oldest first
+        # Without a connection, the oldest first.
+        self._idle: OrderedDict[bytes, NamedSession] = OrderedDict()
         self._idle_of: dict[bytes, dict[bytes, NamedSession]] = {}  # the same by account
         self._count_of: Counter[bytes] = Counter()  # names of each account
 
@@ -190,6 +199,19 @@ class ClientSessions:
             if not session.results:
                 self._forget(session)
 
+    @contextmanager
+    def taken_up(self, name: bytes, account: bytes) -> Iterator[NamedSession]:
+        """A name for the length of a call, by callers who have no session."""
+        held = self._names.get(name)
+        if held is not None and held.account == account and held.holder is not None:
+            raise InvalidParameter("a client session has this name", "Draw another one.")
+        holder = object()
+        session, _ = self.attach(name, account, holder)
+        try:
+            yield session
+        finally:
+            self.detach(session, holder)
+
     def _forget_old(self) -> None:
         """Names that were not used for a day."""
         limit = self.core.utc - KEPT_S
@@ -214,7 +236,9 @@ class ClientSessions:
                 del self._idle_of[session.account]
 
     def _make_room(self, account: bytes) -> None:
-        """The account with the most names gives way: nobody pushes out those of who has fewer."""
+        """Drops an idle name of the account with the most: an account never displaces a smaller
+        one.
+        """
         if len(self._names) < NAMES_MAX:
             return
         count_of = self._count_of
@@ -253,7 +277,14 @@ class ClientSessions:
         return count
 
     def now(
-        self, session: NamedSession, request_id: int, kind: int, count: int, act: Callable[[], None]
+        self,
+        session: NamedSession,
+        request_id: int,
+        kind: int,
+        count: int,
+        act: Callable[[], None],
+        runs: list[Run] | None = None,
+        asked: bytes = b"",
     ) -> None:
         """Does something that was new when it was asked for, whatever its client did meanwhile.
 
@@ -263,7 +294,7 @@ class ClientSessions:
             effects = self.core.effects
             at = len(effects.records)
             act()
-            result = Result(request_id, kind, self.core.utc, count)
+            result = Result(request_id, kind, self.core.utc, count, runs or [], asked)
             later = session.results.get(request_id % UNANSWERED_MAX)
             if later is not None and later.request_id >= request_id:
                 return
@@ -273,10 +304,15 @@ class ClientSessions:
                 self._remember(session, result)
 
     def send_once(
-        self, session: NamedSession, request_id: int, packets: list[bytes], send: Send
+        self,
+        session: NamedSession,
+        request_id: int,
+        packets: list[bytes],
+        send: Send,
+        asked: bytes = b"",
     ) -> list[int]:
         """Sends what of a batch was not sent before. Returns the ordinals of all of it."""
-        kept, count = session.kept(request_id, SENT), len(packets)
+        kept, count = session.kept(request_id, SENT, asked), len(packets)
         before: list[int] = []
         earlier: list[Run] = []
         if kept is not None:
@@ -290,7 +326,7 @@ class ClientSessions:
         at = len(effects.records)
         ordinals = send(packets[len(before) :] if before else packets)
         runs, durable = self._runs(at, ordinals)
-        result = Result(request_id, SENT, self.core.utc, count, earlier + runs)
+        result = Result(request_id, SENT, self.core.utc, count, earlier + runs, asked)
         if durable:
             change = Change()
             self._keep(session, result, change)
@@ -339,6 +375,21 @@ class ClientSessions:
 
     def _remember(self, session: NamedSession, result: Result) -> None:
         session.results[result.request_id % UNANSWERED_MAX] = result
+
+
+def runs_of(numbers: Iterable[range], ordinals: Sequence[int]) -> list[Run]:
+    """Messages by their numbers, with the ordinals that they have in this order."""
+    runs: list[Run] = []
+    at = 0
+    for some in numbers:
+        its = ordinals[at : at + len(some)]
+        at += len(some)
+        if its[-1] - its[0] == len(some) - 1:
+            runs.append((some.start, its[0], len(some)))
+        else:
+            for number, ordinal in zip(some, its, strict=True):
+                _add_run(runs, number, ordinal)
+    return runs
 
 
 def _add_run(runs: list[Run], number: int, ordinal: int) -> None:

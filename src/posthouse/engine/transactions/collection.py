@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import Lock
+from posthouse.engine.ledger.ledger import Ledger, Lock
 from posthouse.engine.ledger.owner_index import Owned
+from posthouse.engine.ledger.parts import (
+    Accepting,
+    Endings,
+    FailedReads,
+    PacketReads,
+    Relocating,
+    StagedRuns,
+    Waiters,
+)
 from posthouse.engine.ledger.records import (
     FLAG_FIRST,
     FLAG_LAST,
@@ -22,10 +30,13 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.engine.transactions.recovery import recovered
 from posthouse.engine.transactions.transaction import (
+    Also,
     EnqueuedBatch,
     OperationType,
     Step,
@@ -49,20 +60,42 @@ from posthouse.model.properties import ABORTS_MAX
 from posthouse.wire.packet.batch import Batch
 
 TRANSACTION_NUMBER_MASK = 0xFFFFF  # [MS-MQMQ] 2.2.20.5: 20 bits
-Also = Callable[[Change], None]  # adds to the record that ends a transaction
 
 
 class Transactions:
     """TransactionCollection and its events."""
 
-    on_end: Callable[[Transaction], None]  # tells those who share transactions between machines
+    on_end: Callable[[Transaction], None]  # for transactions that are shared between machines
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        reading: PacketReads,
+        waiting: Waiters,
+        outcomes: Endings,
+        sending: Accepting,
+        transfer: MachineTransfer,
+        moving: Relocating,
+        poison: FailedReads,
+    ) -> None:
         self.core = core
+        self._registry = registry
+        self._reading = reading
+        self._waiting = waiting
+        self._outcomes = outcomes
+        self._sending = sending
+        self._transfer = transfer
+        self._moving = moving
+        self._poison = poison
         self.open: dict[bytes, Transaction] = {}
         self._by_use: OrderedDict[bytes, Transaction] = OrderedDict()  # active, idlest first
         self._owned: Owned[bytes, Transaction] = Owned()  # active, by owner
         self._numbers = 0
+
+    def connect(self, stages: StagedRuns) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._stages = stages
 
     # -- life
 
@@ -165,14 +198,14 @@ class Transactions:
         """A move: locked in the source, seen in the target after the commit, its room reserved."""
         self.use(transaction)
         self.core.lock(queue, number, Lock(transaction))
-        target.reserved += self.core.reading.row(number).size
+        target.reserved += self._reading.row(number).size
         transaction.add(TransactionalOperation(OperationType.MOVE, target.number, number))
 
     def remove_dequeue(self, transaction: Transaction, queue: Queue, number: int) -> None:
         """A transactional read was refused by its reader: it is not part of the transaction now."""
         transaction.remove(self._dequeue_of(transaction, number).number)
         self._ended(transaction, number)
-        self.core.reading.give_back(queue, number)
+        self._reading.give_back(queue, number)
 
     def reason_of(self, transaction: Transaction, number: int, reason: int) -> None:
         """Sets the class with which a dequeued message will end."""
@@ -290,7 +323,7 @@ class Transactions:
         self._finish(transaction)
         self.core.commit(change)
         for queue in subqueues:
-            self.core.registry.drop_empty_subqueue(queue)
+            self._registry.drop_empty_subqueue(queue)
 
     def _commit(self, step: Step, change: Change) -> None:
         if isinstance(step, EnqueuedBatch):
@@ -307,7 +340,7 @@ class Transactions:
         if queue is None or queue.deleted:
             self._append_pending(sends)
             for number, row in self._pending(sends):
-                core.outcomes.undeliverable(number, row, NACK_QUEUE_DELETED, change)
+                self._outcomes.undeliverable(number, row, NACK_QUEUE_DELETED, change)
         elif sends.batch is None:
             self._commit_pending(queue, sends, change)
         else:  # what expires at once has consequences before the next one comes
@@ -321,10 +354,10 @@ class Transactions:
         for number, row in self._pending(sends):
             row = row._replace(lookup_id=core.lookup_ids.next(), arrived=utc)
             if queue.outgoing is not None:
-                begin = core.transfer.sequences.number(queue, row.lookup_id, 1, change)
+                begin = self._transfer.sequences.number(queue, row.lookup_id, 1, change)
                 row = row._replace(last_move=begin.number)
             core.settle(number, row, KEPT, change, sends.extra)
-            core.sending.arrived(queue, range(number, number + 1), row, b"", change)
+            self._sending.arrived(queue, range(number, number + 1), row, b"", change)
 
     def _commit_batch(self, queue: Queue, sends: EnqueuedBatch, change: Change) -> None:
         """Sends that are in memory come in; in the log they are pending until the change."""
@@ -333,7 +366,7 @@ class Transactions:
         count, first, last = len(numbers), sends.first, sends.last
         lookup_id = core.lookup_ids.run(count).start
         if queue.outgoing is not None:
-            begin = core.transfer.sequences.number(queue, lookup_id, count, change)
+            begin = self._transfer.sequences.number(queue, lookup_id, count, change)
             place, batch = begin.number, batch.placed(*begin, first, last)
         row, marks = sends.row, first | last if count == 1 else 0
         row = row._replace(
@@ -346,14 +379,16 @@ class Transactions:
             first=first,
             last=last,
         )
-        core.sending.arrived(queue, numbers, row, batch.packets[0], change)
+        self._sending.arrived(queue, numbers, row, batch.packets[0], change)
 
     def _commit_dequeue(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
         queue, row = core.queues[operation.queue], core.state.table.get(operation.number)
         assert row is not None
-        core.unlock(queue, operation.number)
-        core.outcomes.delete(queue, operation.number, row, operation.reason, change)
+        holder = core.unlock(queue, operation.number).holder
+        core.departures.reader = "" if holder is None else holder.caller.name
+        self._outcomes.delete(queue, operation.number, row, operation.reason, change)
+        core.departures.reader = ""
 
     def _commit_move(self, operation: TransactionalOperation, change: Change) -> None:
         core = self.core
@@ -365,9 +400,9 @@ class Transactions:
             target.reserved -= row.size
         expired = lock.expired or row.expires <= core.utc  # it is over where it was
         if target is None or target.deleted or expired:
-            core.reading.returned(source, operation.number, row, lock, change)
+            self._reading.returned(source, operation.number, row, lock, change)
         else:
-            core.moving.relocate(source, operation.number, row, target, MOVED, change)
+            self._moving.relocate(source, operation.number, row, target, MOVED, change)
 
     # -- abort
 
@@ -382,8 +417,8 @@ class Transactions:
                 self._abort_sends(step, change)
             else:
                 reads.append(step)
-        # In queue order, as whoever waits for them is served in it.
-        for operation in sorted(reads, key=lambda o: self.core.reading.queue_order(o.number)):
+        # In queue order, since waiting readers are served in that order.
+        for operation in sorted(reads, key=lambda o: self._reading.queue_order(o.number)):
             self._abort_read(operation, change)
         if transaction.state is TransactionState.PREPARED:
             self.core.define(TABLE_TRANSACTION, identifier, None, change)
@@ -392,7 +427,7 @@ class Transactions:
         self._finish(transaction)
         self.core.commit(change)
         for queue in subqueues:
-            self.core.registry.drop_empty_subqueue(queue)
+            self._registry.drop_empty_subqueue(queue)
 
     def _abort_sends(self, sends: EnqueuedBatch, change: Change) -> None:
         self.release(self.core.queues.get(sends.queue), sends.size)
@@ -409,10 +444,10 @@ class Transactions:
         if not lock.purged:
             row = row._replace(aborts=min(row.aborts + 1, ABORTS_MAX))
             received = operation.kind is OperationType.DEQUEUE
-            if received and core.poison.aborted(queue, operation.number, row, lock, change):
+            if received and self._poison.aborted(queue, operation.number, row, lock, change):
                 return
             core.settle(operation.number, row, KEPT, change)
-        core.reading.returned(queue, operation.number, row, lock, change)
+        self._reading.returned(queue, operation.number, row, lock, change)
         target = core.queues.get(operation.queue)
         if operation.kind is OperationType.MOVE and target is not None:
             target.reserved -= row.size
@@ -420,7 +455,7 @@ class Transactions:
     # -- shared
 
     def release(self, queue: Queue | None, size: int) -> None:
-        """Uncommitted sends of this many bytes are no more."""
+        """Releases the space that uncommitted sends of this size had reserved."""
         self.core.reserved -= size
         if queue is not None:
             queue.reserved -= size
@@ -433,7 +468,7 @@ class Transactions:
                 continue
             numbers.add(step.queue)
             if step.kind is OperationType.MOVE:
-                numbers.add(self.core.reading.row(step.number).queue)
+                numbers.add(self._reading.row(step.number).queue)
         queues = [self.core.queues[number] for number in numbers if number in self.core.queues]
         return [queue for queue in queues if queue.definition.role is QueueRole.SUBQUEUE]
 
@@ -457,7 +492,7 @@ class Transactions:
     def _cancel_waiting(self, transaction: Transaction) -> None:
         error: QueueError = OperationCancelled("the transaction of this read has ended")
         for order in list(transaction.waiting):
-            self.core.waiting.cancel(order, error)
+            self._waiting.cancel(order, error)
         transaction.waiting.clear()
 
     def ordinals(self) -> Iterator[int]:
@@ -514,7 +549,7 @@ class Transactions:
             self.core.reserved += transaction.size
             self._numbers = max(self._numbers, transaction.number)
             core.event("transaction_in_doubt", id=format_guid(identifier))
-        for number, count in core.stages.runs():
+        for number, count in self._stages.runs():
             lost.discard_run(number, count)
         change = Change()
         for number, count in lost.runs():

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Wake
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import OpenTransactions
 from posthouse.engine.ledger.records import TABLE_DECISION, Change
 from posthouse.engine.transactions.distributed import (
     Branch,
@@ -61,11 +62,14 @@ class TransactionOutcomes(NamedTuple):
 class Coordinator:
     """The transactions of this queue manager that others take part in."""
 
-    def __init__(self, core: Core, peers: Peers, asks: PeerAsks) -> None:
+    def __init__(
+        self, core: Ledger, transactions: OpenTransactions, peers: Peers, asks: PeerAsks
+    ) -> None:
         self.core = core
+        self._transactions = transactions
         self.peers = peers
         self.asks = asks
-        self.url = ""  # where peers call this queue manager; set by whoever listens there
+        self.url = ""  # where peers call this queue manager; set by the server that listens there
         self.joints: dict[bytes, Joint] = {}
         self._preparing: dict[bytes, int] = {}  # until when votes count, the earliest first
 
@@ -100,7 +104,7 @@ class Coordinator:
     def _token(self, transaction: Transaction, guid: bytes) -> bytes:
         core, peer = self.core, self.peers.of(guid)
         assert peer is not None
-        core.transactions.use(transaction, 0)
+        self._transactions.use(transaction, 0)
         if transaction.coordinator:
             raise TransactionEnlist("only the coordinator of a transaction adds participants")
         if not self.url:
@@ -133,13 +137,13 @@ class Coordinator:
         within: Within = at_once,
     ) -> bool:
         """Commits for a client. True: it is decided. False: `waiter` gets a Wake."""
-        transaction = self.core.transactions.find(identifier)
+        transaction = self._transactions.find(identifier)
         self._check_branches(branches)
         if self.peers.of(transaction.coordinator) is not None:
             raise TransactionSequence("only the coordinator of this transaction may commit it")
         joint = self.joints.get(identifier)
         if joint is None and not branches:
-            within(lambda: self.core.transactions.commit(identifier))
+            within(lambda: self._transactions.commit(identifier))
             return True
         if joint is not None and joint.members and transaction.state is not TransactionState.ACTIVE:
             raise TransactionSequence(f"the transaction is {transaction.state.value} already")
@@ -162,7 +166,7 @@ class Coordinator:
 
     def _prepare(self, joint: Joint, transaction: Transaction, waiter: object) -> None:
         core = self.core
-        core.transactions.close(transaction)
+        self._transactions.close(transaction)
         joint.state, joint.waiter = JointState.PREPARING, waiter
         until_ms = core.now_ms + core.settings.transactions.prepare_s * 1000
         self._preparing[joint.identifier] = until_ms
@@ -175,7 +179,7 @@ class Coordinator:
         self._preparing.pop(identifier, None)
         joint.state, joint.decided_at = JointState.COMMITTED, core.utc
         joint.within(
-            lambda: core.transactions.commit(identifier, also=lambda c: self._store(joint, c))
+            lambda: self._transactions.commit(identifier, also=lambda c: self._store(joint, c))
         )
         joint.within = at_once
         self._tell(joint, Verb.COMMIT)
@@ -197,7 +201,7 @@ class Coordinator:
 
     def _fail(self, joint: Joint, why: str) -> None:
         joint.why = why
-        self.core.transactions.abort(joint.identifier)
+        self._transactions.abort(joint.identifier)
 
     def ended(self, transaction: Transaction) -> None:
         """Our own part has ended. Undecided, that aborts the others' parts too."""
@@ -310,7 +314,7 @@ class Coordinator:
         joint = self.joints.get(identifier)
         if joint is not None and joint.state is JointState.COMMITTED:
             return COMMITTED
-        return UNDECIDED if identifier in self.core.transactions.open else UNKNOWN
+        return UNDECIDED if identifier in self._transactions.open else UNKNOWN
 
     # -- operators
 

@@ -1,4 +1,4 @@
-"""Transactions with participants elsewhere: what they are, and how a decision is kept.
+"""Values of transactions with participants elsewhere, and how a decision is kept.
 
 Presumed abort (design, section 6): only a decision to commit is kept, until every participant has
 confirmed it. Whatever is asked about and not found was aborted.
@@ -59,7 +59,7 @@ class Joint:
         self.members: set[bytes] = set()  # peers; of a decided one those that have not confirmed
         self.voted: set[bytes] = set()
         self.branches: dict[str, str] = {}  # databases by branch, likewise
-        self.account = b""  # the SID of whoever committed it
+        self.account = b""  # the SID of the user that committed it
         self.decided_at = 0
         self.waiter: object = None  # who asked for the commit
         self.within: Within = at_once

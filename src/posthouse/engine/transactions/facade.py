@@ -1,11 +1,11 @@
-"""Transactions, as doors see them: begun, committed, prepared, shared (design, section 6)."""
+"""Transactions as protocols use them: begin, commit, prepare, share (design, section 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import PeerRequest
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.transactions.collection import Transactions
 from posthouse.engine.transactions.coordinator import Coordinator, TransactionOutcomes
@@ -31,15 +31,15 @@ from posthouse.security.peers import Peer
 class TransactionsFacade:
     """Every event of transactions, those that several machines share included."""
 
-    def __init__(self, core: Core, machine: MachineFacade, collection: Transactions) -> None:
+    def __init__(self, core: Ledger, machine: MachineFacade, collection: Transactions) -> None:
         self.core = core
         self.machine = machine
         self.collection = collection
         collection.on_end = self.ended
         self.peers = Peers(core)
         self.asks = PeerAsks(core, self.peers)
-        self.coordinator = Coordinator(core, self.peers, self.asks)
-        self.participant = Participant(core, self.peers, self.asks)
+        self.coordinator = Coordinator(core, collection, self.peers, self.asks)
+        self.participant = Participant(core, collection, self.peers, self.asks)
 
     def load(self) -> None:
         """Everything the store kept; prepared transactions are known already."""

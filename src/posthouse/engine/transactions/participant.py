@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import OpenTransactions
 from posthouse.engine.ledger.records import TABLE_HEURISTIC, Change
 from posthouse.engine.transactions.distributed import (
     StoredHeuristic,
@@ -36,8 +37,11 @@ ENLISTMENT_MAX_S: Final = 86_400  # a token that claims more is not a token of o
 class Participant:
     """Parts of transactions that are decided elsewhere."""
 
-    def __init__(self, core: Core, peers: Peers, asks: PeerAsks) -> None:
+    def __init__(
+        self, core: Ledger, transactions: OpenTransactions, peers: Peers, asks: PeerAsks
+    ) -> None:
         self.core = core
+        self._transactions = transactions
         self.peers = peers
         self.asks = asks
         self.heuristics: dict[bytes, StoredHeuristic] = {}
@@ -48,7 +52,7 @@ class Participant:
         for identifier, value in self.core.state.of_table(TABLE_HEURISTIC):
             heuristic = self.heuristics[identifier] = unpack_heuristic(value)
             self._wonder(heuristic.coordinator, identifier)
-        for transaction in self.core.transactions.prepared():
+        for transaction in self._transactions.prepared():
             if self.peers.of(transaction.coordinator) is not None:
                 self._wonder(transaction.coordinator, transaction.identifier)
 
@@ -59,14 +63,14 @@ class Participant:
         token = self._believed(data)
         if identifier and identifier != token.transaction:
             raise TransactionEnlist("the transaction token is of another transaction")
-        known = self.core.transactions.open.get(token.transaction)
+        known = self._transactions.open.get(token.transaction)
         if known is not None and known.owner is owner and known.coordinator == token.coordinator:
             return known
         self._forget_seen()
         if token.transaction in self._seen:
             # What was done here before is gone: a new part would make half of it look whole.
             raise TransactionEnlist("the transaction has ended here, or was joined already")
-        transaction = self.core.transactions.create(token.transaction, owner)
+        transaction = self._transactions.create(token.transaction, owner)
         transaction.coordinator = token.coordinator
         self._seen[token.transaction] = token.expires_s
         return transaction
@@ -104,10 +108,10 @@ class Participant:
         if transaction is None:
             return Reply.ABORTED
         try:
-            vote = self.core.transactions.prepare_for(coordinator, identifier)
+            vote = self._transactions.prepare_for(coordinator, identifier)
         except QueueError as error:
             self.core.event("transaction_not_prepared", id=format_guid(identifier), why=str(error))
-            self.core.transactions.abort(identifier)
+            self._transactions.abort(identifier)
             return Reply.ABORTED
         assert vote is Vote.PREPARED
         self._wonder(coordinator, identifier, self.core.settings.transactions.in_doubt_s)
@@ -121,7 +125,7 @@ class Participant:
         elif transaction.state is not TransactionState.PREPARED:
             raise TransactionSequence("the transaction was not prepared")
         else:
-            self.core.transactions.commit(identifier)
+            self._transactions.commit(identifier)
         return Reply.DONE
 
     def abort(self, coordinator: bytes, identifier: bytes) -> Reply:
@@ -129,12 +133,12 @@ class Participant:
         if self._of(coordinator, identifier) is None:
             self._compare(identifier, committed=False)
         else:
-            self.core.transactions.abort(identifier)
+            self._transactions.abort(identifier)
         return Reply.DONE
 
     def _of(self, coordinator: bytes, identifier: bytes) -> Transaction | None:
         """The part here, if there is one; it is its coordinator's only."""
-        transaction = self.core.transactions.open.get(identifier)
+        transaction = self._transactions.open.get(identifier)
         if transaction is not None and transaction.coordinator != coordinator:
             raise AccessDenied("the transaction belongs to another coordinator")
         return transaction
@@ -149,11 +153,11 @@ class Participant:
         if reply not in (Reply.COMMITTED, Reply.UNKNOWN):
             return
         committed = reply is Reply.COMMITTED
-        transaction = self.core.transactions.open.get(identifier)
+        transaction = self._transactions.open.get(identifier)
         if transaction is None:
             self._compare(identifier, committed=committed)
         elif transaction.coordinator == coordinator:
-            transactions = self.core.transactions
+            transactions = self._transactions
             (transactions.commit if committed else transactions.abort)(identifier)
         self.asks.drop(AskKey(coordinator, Verb.OUTCOME, identifier))
 
@@ -167,7 +171,7 @@ class Participant:
 
     def end_by_hand(self, transaction: Transaction, *, commit: bool) -> None:
         """An operator decides for the coordinator; its decision is compared once it arrives."""
-        identifier, transactions = transaction.identifier, self.core.transactions
+        identifier, transactions = transaction.identifier, self._transactions
         heuristic = StoredHeuristic(transaction.coordinator, commit, self.core.utc)
         self.heuristics[identifier] = heuristic
 

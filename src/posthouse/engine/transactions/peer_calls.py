@@ -1,4 +1,4 @@
-"""Calls on other queue managers about shared transactions, asked again until they are answered."""
+"""Calls to other queue managers about shared transactions, repeated until they are answered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKS_OF_A_TURN_MAX: Final = 256
 
 
 class AskKey(NamedTuple):
-    """What is asked of whom."""
+    """The key of a call: its kind, transaction and peer."""
 
     peer: bytes
     verb: Verb
@@ -31,7 +31,7 @@ class AskKey(NamedTuple):
 
 
 class PeerAsks:
-    """What waits for answers of peers, and when it is asked again."""
+    """Calls that wait for answers of peers, with the time of their next attempt."""
 
     def __init__(self, core: Ledger, peers: Peers) -> None:
         self.core = core

@@ -57,8 +57,7 @@ def _find_again(core: Ledger, transaction: Transaction, stored: StoredOperation,
             EnqueuedBatch(stored.queue, numbers, row, None, row.size, extra=extra)
         )
     else:
-        lock = Lock(transaction)
-        lock.purged = class_of_doom(row.doomed)
+        lock = Lock(transaction, purged=class_of_doom(row.doomed))
         core.lock(core.queues[row.queue], number, lock)
         operation = TransactionalOperation(stored.kind, stored.queue, number, stored.reason)
         transaction.add(operation)

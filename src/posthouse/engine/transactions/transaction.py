@@ -1,14 +1,16 @@
-"""What a transaction is: its captured operations ([MS-MQDMPR] 3.1.1.13-14), and how it is kept."""
+"""A transaction: its captured operations ([MS-MQDMPR] 3.1.1.13-14), and its stored form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 import msgspec
 
-from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.records import Change, Row
 from posthouse.wire.packet.batch import Batch
+
+Also = Callable[[Change], None]  # adds to the record that ends a transaction
 
 
 class OperationType(Enum):

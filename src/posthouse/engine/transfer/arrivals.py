@@ -1,27 +1,34 @@
-"""One batch of received messages, and one message of it ([MS-MQQB] 3.1.5.8.1, 3.1.5.8.6)."""
+"""A batch of received messages, and one message of it ([MS-MQQB] 3.1.5.8.1, 3.1.5.8.6)."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Change
 from posthouse.engine.ledger.rows import DELIVERY, FINAL_ACK
+from posthouse.engine.ledger.transfer_parts import MachineTransfer, SequenceOrigins
 from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.message_history import OTHER, MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.sequence_origins import SequenceClaim, Standing, last_of, places_key
+from posthouse.engine.transfer.sequence_origins import last_of, places_key
+from posthouse.engine.transfer.sequence_values import (
+    IncomingTransactionalTransferInfo,
+    SequenceClaim,
+    Standing,
+)
+from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import CLASS_BITS
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest
-from posthouse.wire.packet.glance import Glance, names_of
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import PacketSummary, names_of
 from posthouse.wire.packet.sequence_places import place_seen
-from posthouse.wire.packet.tail import USER_TAIL
+from posthouse.wire.packet.trailing_headers import USER_TAIL
 
 RELAYED = b"!"  # after the source of refused messages that came from routers or from itself
 Notes = dict[bytes, dict[int, bytes]]  # for the history, by source and ordinal: digests
@@ -48,7 +55,7 @@ class ReceivedBatch:
         self.places: dict[str, Notes] = {}  # by host: what was accepted in sequences
         self.sequences: dict[tuple[int, bytes], None] = {}  # queue, source: an order ack is due
 
-    def note(self, source: bytes, seen: Glance, digest: bytes) -> None:
+    def note(self, source: bytes, seen: PacketSummary, digest: bytes) -> None:
         """One more message for the history."""
         recoverable = bool(seen.user_flags & DELIVERY)
         self.note_one(source, seen.ordinal, digest, recoverable=recoverable)
@@ -79,14 +86,21 @@ class Arriving:
 
     __slots__ = ("digest", "flags", "is_muted", "may_enter", "packet", "seen", "signed")
 
-    def __init__(self, packet: bytes, seen: Glance, digest: bytes = b"") -> None:
+    def __init__(self, packet: bytes, seen: PacketSummary, digest: bytes = b"") -> None:
         self.packet = packet
         self.seen = seen
         self.digest = digest  # of its content, as it was sent
         self.is_muted = False  # it asks for answers that are not allowed
         self.may_enter = False  # its sender has the right to send to the queue
         self.signed = b""  # the digest of what is signed, if that proves a sender
-        self.flags = 0  # of its row, as far as our own verification knows them
+        self.flags = 0  # those flags of its row that our own verification sets
+
+    @property
+    def destination(self) -> str:
+        """The name that the message was sent to; empty where it cannot be read."""
+        with suppress(QueueError):
+            return Packet(self.packet, self.seen).destination_text
+        return ""
 
 
 class SequencePlace:
@@ -94,16 +108,25 @@ class SequencePlace:
 
     Sequences are known by source and queue, whatever session they come on (state-machines 4.2 h);
     by the name of the queue, for each has a sequence of its own at its sender; and by the host that
-    they come from (`lineages.py`), which is empty where the directory vouches for it.
+    they come from (`sequence_origins.py`), which is empty where the directory vouches for it.
     """
 
-    __slots__ = ("_judgment", "address", "claim", "core")
+    __slots__ = ("_judgment", "_transfer", "address", "claim", "core")
 
-    def __init__(self, core: Core, peer: Peer, host: str, queue: Queue, arrival: Arriving) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        transfer: MachineTransfer,
+        peer: Peer,
+        host: str,
+        queue: Queue,
+        arrival: Arriving,
+    ) -> None:
         self.core = core
+        self._transfer = transfer
         self.address = peer.address
         self.claim = claim_of(queue, host, arrival)
-        self._judgment = core.transfer.lineages.judge(self.claim)
+        self._judgment = self._transfer.lineages.judge(self.claim)
 
     @property
     def is_old(self) -> bool:
@@ -126,7 +149,7 @@ class SequencePlace:
         batch.sequences[self.key] = None
 
     def _move_on(self, batch: ReceivedBatch) -> IncomingTransactionalTransferInfo:
-        claim, transfer = self.claim, self.core.transfer
+        claim, transfer = self.claim, self._transfer
         info = transfer.accept(
             *(claim.queue, claim.source, claim.format_name, *claim.place),
             batch.change,
@@ -152,7 +175,7 @@ class SequencePlace:
         if self._judgment.standing is Standing.AGREED:
             own = self._move_on(batch)
         if own is not None:
-            transfer, queue = self.core.transfer, self.claim.queue
+            transfer, queue = self._transfer, self.claim.queue
             transfer.count_reject(queue, own, batch.change, self.address)
             batch.sequences[self.key] = None
 
@@ -203,7 +226,7 @@ class ArrivalRun:
         self.numbers: list[int] = []
 
     def digests(self) -> list[bytes]:
-        """What each of them says."""
+        """The digest of each message's content."""
         return list(map(content_digest, self.packets, self.looks))
 
     def is_new(self, history: MessageHistory) -> bool:
@@ -215,17 +238,17 @@ class ArrivalRun:
         return len(set(ordinals)) == len(ordinals) and known.keys().isdisjoint(ordinals)
 
     def was_refused(self, history: MessageHistory, peer: Peer) -> bool:
-        """Whether any of them came before and was refused; or somebody says so who may not."""
+        """Whether any of them was refused before, or came before over an unproven relay."""
         source = self.looks[0].source_guid
         refused = [history.known_of(key) for key in (refused_of(source, peer), source + RELAYED)]
         return not all(known.keys().isdisjoint(self.ordinals) for known in refused)
 
-    def follows(self, core: Core) -> bool:
+    def follows(self, lineages: SequenceOrigins) -> bool:
         """Whether each is the next one of the same sequence, and all want the same.
 
         Where others have sent in the sequence too, none of these may be theirs.
         """
-        first, lineages = self.looks[0], core.transfer.lineages
+        first = self.looks[0]
         name = self.name = str(Packet(self.packets[0], first).destination_queue)
         final = first.transaction_flags & FINAL_ACK
         begun = self.sequence_id = place_seen(self.packets[0], first)[0]
@@ -253,18 +276,18 @@ class ArrivalRun:
         return dict(zip(self.numbers, self.digests(), strict=True))
 
 
-def is_late(seen: Glance, utc: int) -> bool:
+def is_late(seen: PacketSummary, utc: int) -> bool:
     """Whether its time to reach the queue was over when it came (state-machines 4.1 c)."""
     return late_by(seen, utc) > 0
 
 
-def late_by(seen: Glance, utc: int) -> int:
+def late_by(seen: PacketSummary, utc: int) -> int:
     """For how many seconds its time to reach the queue is over; 0 or less: it is not."""
     reach = seen.time_to_reach_queue
     return 0 if reach == INFINITE else utc - seen.sent_time - reach
 
 
-def out_of_range(seen: Glance) -> str:
+def out_of_range(seen: PacketSummary) -> str:
     """What no queue manager sends, or nothing: a hop count above the maximum, a class of bits that
     classes do not have ([MS-MQMQ] 2.2.19.2, 2.2.18.1.6)."""
     hops, message_class = seen.user_flags & HOPS, seen.message_class
@@ -275,7 +298,7 @@ def out_of_range(seen: Glance) -> str:
     return ""
 
 
-def source_of(packet: bytes, seen: Glance) -> bytes:
+def source_of(packet: bytes, seen: PacketSummary) -> bytes:
     """The source of an identifier in the history.
 
     The copies of a message to a list of queues share its identifier, and each is for another queue:

@@ -1,4 +1,4 @@
-"""Which names from other machines may make us connect somewhere (decision 9).
+"""Which names in messages of other machines may make us open connections (decision 9).
 
 Administration and trace queues are names that a stranger writes into a message and that we send to.
 Such a name counts if it is a queue here, or on the peer itself, on a machine of the directory, or
@@ -16,7 +16,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from posthouse.directory import objects
 from posthouse.directory.base import Kind, equals
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.bounded_tables import Bounded
@@ -43,8 +44,9 @@ class Targets:
 
     is_forbidden: Callable[[str, int | None], bool]  # hosts and ports that nothing is sent to
 
-    def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
+    def __init__(self, core: Ledger, registry: Queues, directory: DirectoryOfQueues) -> None:
         self.core = core
+        self._registry = registry
         self.directory = directory
         self._networks: list[IPv4Network | IPv6Network] = []
         self._hosts: set[str] = set()
@@ -91,13 +93,13 @@ class Targets:
         """Whether the peer is a router, in its own place, and the source a known machine."""
         try:
             return self.knows_machine(source) and peer.may_pass_on(source)
-        except RemoteProtocolError:  # nobody can tell now where the peer's place is
+        except RemoteProtocolError:  # the peer's place cannot be looked up now
             return False
 
     def may_be_peer(self, name: FormatName | None) -> bool:
-        """A computer name that nobody here knows: it may be the sender's own, and only they know.
+        """Whether a computer name is unknown here, and may therefore be the sender's own.
 
-        Answers to it go to the sender, on a session with them (decision 40), and nowhere else.
+        Answers to it go only to the sender, on a session with it (decision 40).
         """
         return (
             isinstance(name, DirectName)
@@ -110,7 +112,7 @@ class Targets:
         )
 
     def _allows_direct(self, peer: Peer, name: DirectName, counted: str) -> bool:
-        if self.core.registry.is_own(name.host, name.port):
+        if self._registry.is_own(name.host, name.port):
             return True
         host = host_key(name.host)
         if host == peer.host and name.port is None:
@@ -125,11 +127,11 @@ class Targets:
         """Where receipts to a URL in a message of the peer's may go; None: nowhere.
 
         As for other answers (decision 9), but a URL may have a port: the peer's own one, the same
-        in all its messages (decision 83). A computer name that nobody here knows is taken for the
-        peer's own, and led to the address that it came from. A peer may name this many queues: each
-        of them is an outgoing queue here.
+        in all its messages (decision 83). An unknown computer name is taken for the peer's own, and
+        leads to the address that the peer came from. The number of queues that a peer may name is
+        limited: each is an outgoing queue here.
         """
-        if self.core.registry.is_own(name.host, name.port):
+        if self._registry.is_own(name.host, name.port):
             return name
         allowed = self._receipt_name(peer, source, name)
         if allowed is None or not self._count(peer.address, allowed.key, OWN_NAMES):
@@ -145,7 +147,7 @@ class Targets:
         entered it for this sender, or where the directory has it as the machine whose stream it is,
         at this address or at none.
         """
-        if self.core.registry.is_own(name.host, name.port):
+        if self._registry.is_own(name.host, name.port):
             return name
         allowed = self._led_to_sender(peer, source, name)
         if allowed is None or not self._count(peer.address, allowed.key, OWN_NAMES):
@@ -208,7 +210,7 @@ class Targets:
 
     def _is_here(self, host: str) -> bool:
         """Whether a host is this computer, where another queue manager may listen too."""
-        return self.core.registry.is_own(host, None) or _is_loopback(host)
+        return self._registry.is_own(host, None) or _is_loopback(host)
 
     def _is_allowed(self, host: str, port: int | None) -> bool:
         """What the operator set; a port has to be in the list too, unless anything is allowed."""

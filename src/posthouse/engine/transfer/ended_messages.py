@@ -1,4 +1,4 @@
-"""How messages of incoming sequences have ended, for hosts that send them again later.
+"""How messages of incoming sequences ended, for senders that repeat them later.
 
 A final answer goes to all hosts that have sent a message by the time when it ends. Somebody who has
 captured a message can be faster than its machine, and the message may be received before its

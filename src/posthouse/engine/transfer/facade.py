@@ -1,4 +1,4 @@
-"""Transfer, as protocols between queue managers see it: what they send, bring and report."""
+"""Transfer as protocols between queue managers use it: send, receive, report."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Callable, Mapping
 from posthouse.engine.machine.facade import MachineFacade
 from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
-from posthouse.engine.transfer.incoming_sequences import IncomingTransactionalTransferInfo
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_queues import Transfer
 from posthouse.engine.transfer.outgoing_sequences import (
     OutgoingTransferInfo,
     OutgoingTransferReport,
-    SequenceInfo,
 )
 from posthouse.engine.transfer.peer_clocks import ClockDifference, Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.sequence_origins import TurnedAway
+from posthouse.engine.transfer.sequence_values import (
+    IncomingTransactionalTransferInfo,
+    SequenceInfo,
+)
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.engine.transfer.srmp.state import Srmp
 from posthouse.model.names import FormatName
-from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 LineageKey = tuple[int, bytes, str, str]
 
@@ -49,10 +51,12 @@ class TransferFacade:
 
     # -- what comes in
 
-    def receive_packets(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
+    def receive_packets(
+        self, peer: Peer, packets: list[bytes], looks: list[PacketSummary]
+    ) -> Verdict:
         """Receiving UserMessage packets ([MS-MQQB] 3.1.5.8), a batch of one session.
 
-        `looks` are what `glance_all` saw of them.
+        `looks` are what `summarize_all` saw of them.
         """
         self.machine.require_ready()
         return self.receiving.receive(peer, packets, looks)

@@ -1,4 +1,4 @@
-"""Who gets a FinalAck for a transactional message that comes in and is not taken (decisions 8, 80).
+"""Which senders get a FinalAck for a transactional message that is refused (decisions 8, 80).
 
 A negative one shows whether a queue exists, of which kind it is and who may send to it. The sender
 of a sequence that is bound to the queue needs it, or it waits for the end of the message's time; a
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import AckSender
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import Arriving, ReceivedBatch
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -33,8 +35,17 @@ Find = Callable[[SingleName | None], Queue | None]
 class FinalAnswers:
     """Final acknowledgments for messages that are not taken, for those who may have them."""
 
-    def __init__(self, core: Core, speakers: Speakers, find: Find) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        transfer: MachineTransfer,
+        acks: AckSender,
+        speakers: Speakers,
+        find: Find,
+    ) -> None:
         self.core = core
+        self._transfer = transfer
+        self._acks = acks
         self.speakers = speakers
         self._find = find
 
@@ -53,10 +64,11 @@ class FinalAnswers:
         return True
 
     def may_be_sent(self, peer: Peer, arrival: Arriving) -> bool:
-        """To senders that sign, whose sequence is bound, or that the directory has there.
+        """Whether a final acknowledgment may go to this sender: it signs, its sequence is bound, or
+        the directory has it at that address.
 
-        Who may send to the queue learns nothing from a refusal that an accepted message would not
-        have shown: a full queue is no secret then.
+        A sender with the right to send learns nothing from a refusal that an accepted message would
+        not show: from that sender, a full queue need not be kept secret.
         """
         source = arrival.seen.source_guid
         return (
@@ -71,11 +83,11 @@ class FinalAnswers:
 
         `host` is its lineage.
         """
-        acks, packet, seen = self.core.acks, arrival.packet, arrival.seen
+        acks, packet, seen = self._acks, arrival.packet, arrival.seen
         source, name = seen.source_guid, str(Packet(packet, seen).destination_queue)
         sequence_id, number, _ = place_seen(packet, seen)
         place, digest = (sequence_id, number), arrival.digest
-        message_class = self.core.transfer.end_of(source, name, host, place, digest)
+        message_class = self._transfer.end_of(source, name, host, place, digest)
         if message_class and not acks.is_enough(source, host):
             acks.final(packet, message_class, batch.peer.address, batch.change, host)
 
@@ -84,6 +96,6 @@ class FinalAnswers:
         name = Packet(arrival.packet, arrival.seen).destination_queue
         queue = self._find(name)
         number = 0 if queue is None else queue.number
-        source, known = arrival.seen.source_guid, self.core.transfer.incoming_at
+        source, known = arrival.seen.source_guid, self._transfer.incoming_at
         found = [known(number, source, str(name), host) for host in (peer.host, "")]
         return any(info is not None and info.sequence_number for info in found)

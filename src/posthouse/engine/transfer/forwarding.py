@@ -1,4 +1,4 @@
-"""Passing messages on: what a routing server does with those for other machines.
+"""Forwarding: how a routing server passes on messages for other machines.
 
 [MS-MQQB] 3.1.5.8.2, 3.1.5.8.5: one more hop, stored, and on to its next hop, unopened.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import Counter, deque
 
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import Lock
+from posthouse.engine.ledger.ledger import Ledger, Lock
+from posthouse.engine.ledger.parts import Accepting, PacketReads, TraceReports
 from posthouse.engine.ledger.records import FLAG_REMOTE
 from posthouse.engine.ledger.rows import POSITIVE_JOURNAL, restamped
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import (
     Arriving,
@@ -20,6 +23,7 @@ from posthouse.engine.transfer.arrivals import (
     is_late,
     late_by,
 )
+from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.model.bounded_tables import Bounded
 from posthouse.model.errors import InsufficientResources, MachineQuotaExceeded, QueueError
 from posthouse.model.guids import format_guid
@@ -34,9 +38,9 @@ from posthouse.model.names import DirectName, SingleName
 from posthouse.model.text import excerpt
 from posthouse.wire.binary.order_acks import ack_class
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import PacketSummary
 from posthouse.wire.packet.patch import patch, stamp
 from posthouse.wire.packet.sequence_places import place_seen
 
@@ -49,10 +53,26 @@ _FORGOTTEN = HOPS | POSITIVE_JOURNAL  # of the flags of a message that is passed
 class Forwarding:
     """Messages for other machines."""
 
-    def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        clocks: Clocks,
+        admission: Admission,
+        sending: Accepting,
+        tracing: TraceReports,
+        transfer: MachineTransfer,
+        reading: PacketReads,
+        directory: DirectoryOfQueues,
+    ) -> None:
         self.core = core
-        self.resting = Resting(core, directory)
-        self._waiting = WaitingForwards(core)
+        self._registry = registry
+        self._clocks = clocks
+        self._admission = admission
+        self._sending = sending
+        self._tracing = tracing
+        self.resting = Resting(core, reading, directory)
+        self._waiting = WaitingForwards(core, transfer)
 
     def forward(self, batch: ReceivedBatch, arrival: Arriving) -> None:
         """On to its next hop, unopened; only as routing server (decision 15).
@@ -61,7 +81,7 @@ class Forwarding:
         """
         core, seen = self.core, arrival.seen
         if is_late(seen, core.utc):
-            core.clocks.late(batch.peer.address, late_by(seen, core.utc))
+            self._clocks.late(batch.peer.address, late_by(seen, core.utc))
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if not core.settings.queue_manager.routing_server:
             raise Refusal(NACK_BAD_DEST_QUEUE)
@@ -81,18 +101,19 @@ class Forwarding:
             core.refusals["resend_still_waiting"] += 1
             return
         one = Batch.of(packet, seen)
-        flags = core.admission.admit(queue, one, FLAG_REMOTE, False)
-        number = core.sending.accept(queue, one, flags, None, b"", "", batch.change)
+        flags = self._admission.admit(queue, one, FLAG_REMOTE, False)
+        number = self._sending.accept(queue, one, flags, None, b"", "", batch.change)
         if seen.transaction_at:
             self._waiting.add(queue, number, packet, seen)
         if rests:
             self.resting.add(queue, number)
-        core.tracing.received(packet, seen, batch.change)
+        self._tracing.received(packet, seen, batch.change)
 
     def _said_anew(self, arrival: Arriving) -> Arriving:
-        """A final acknowledgment that has gone round, as one of ours: nobody else says it again.
+        """A final acknowledgment that went round a circle, sent again as one of our own.
 
-        Under its old identifier those who have had it on its first round would drop it.
+        No other machine repeats it, and with its old message id the machines of the first round
+        would drop it as a duplicate.
         """
         core, ordinal = self.core, self.core.ordinals.next()
         packet = stamp(
@@ -107,14 +128,13 @@ class Forwarding:
     def _next_queue(self, name: SingleName | None, batch: ReceivedBatch) -> Queue:
         """The outgoing queue towards a destination (3.1.5.8.5).
 
-        A direct name has the host to connect to: who uses one does so (decision 9).
-        What we know of the directory may be older than what the sender knows: a public queue that
-        we have not heard of is waited for.
+        A direct name contains the host to connect to, so it is not passed on (decision 9). Our copy
+        of the directory may be older than the sender's: messages for an unknown public queue wait.
         """
         if name is None or isinstance(name, DirectName):
             raise Refusal(NACK_BAD_DEST_QUEUE)
         try:
-            queue = self.core.registry.passing_target(name, batch.change)
+            queue = self._registry.passing_target(name, batch.change)
         except NO_ROOM:
             raise
         except QueueError:
@@ -140,13 +160,14 @@ class Forwarding:
 class Resting:
     """Final acknowledgments that went round in a circle until their hops were used up.
 
-    Dropped, as the document has it, they would leave the message that they speak of waiting with
-    its sender for ever: nobody says them twice. So they rest here, and then set out again; each
-    round of a circle costs a rest.
+    If they were dropped, as the document has it, their message would wait at its sender for ever: a
+    final acknowledgment is sent only once. So they wait here for a while and are then sent again;
+    each round of a circle costs one such wait.
     """
 
-    def __init__(self, core: Core, directory: DirectoryOfQueues) -> None:
+    def __init__(self, core: Ledger, reading: PacketReads, directory: DirectoryOfQueues) -> None:
         self._core = core
+        self._reading = reading
         self._directory = directory
         self._version = 0  # of the directory, when the last one came
         self._until: deque[tuple[int, int, int, Lock]] = deque()  # milliseconds, queue, number
@@ -178,8 +199,9 @@ class Resting:
         while self._until and (all_of_them or self._until[0][0] <= core.now_ms):
             _, queue, number, lock = self._until.popleft()
             self._held[queue] -= 1
-            if core.locks.get(number) is lock:
-                core.reading.give_back(core.queues[queue], number)
+            now = core.locks.get(number)
+            if now is not None and now.began_as(lock):
+                self._reading.give_back(core.queues[queue], number)
                 core.effects.active.add(queue)
 
     def reason_of(self, queue: Queue) -> str:
@@ -198,19 +220,20 @@ class WaitingForwards:
 
     Their sender sends them again until they are acknowledged, and each of those copies would be
     stored. One is dropped if it is the same, byte by byte, as one that waits here unsent, and
-    nothing that precedes it in its sequence was stored after that: then it would say nothing that
-    the one here does not say as well, and earlier. What is known is in memory only. A copy too many
-    costs its room, no more.
+    nothing that precedes it in its sequence was stored after that: then the copy adds nothing to
+    the one that is here. This table is in memory only. An extra copy costs its space and nothing
+    else.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, transfer: MachineTransfer) -> None:
         self._core = core
+        self._transfer = transfer
         # By source and ordinal, the oldest first: the number that a message has here.
         self._numbers: Bounded[tuple[bytes, int], int] = Bounded(WAITING_MAX)
         # Of the copies of a sequence: the last place stored, and where the run up to it began.
         self._runs: Bounded[tuple[int, bytes, int], tuple[int, int]] = Bounded(WAITING_MAX)
 
-    def add(self, queue: Queue, number: int, packet: bytes, seen: Glance) -> None:
+    def add(self, queue: Queue, number: int, packet: bytes, seen: PacketSummary) -> None:
         """A message was stored."""
         sequence_id, place, _ = place_seen(packet, seen)
         key = queue.number, seen.source_guid, sequence_id
@@ -219,7 +242,7 @@ class WaitingForwards:
         self._numbers.pop((seen.source_guid, seen.ordinal), None)  # the latest comes last
         self._numbers[seen.source_guid, seen.ordinal] = number
 
-    def has(self, queue: Queue, packet: bytes, seen: Glance) -> bool:
+    def has(self, queue: Queue, packet: bytes, seen: PacketSummary) -> bool:
         """Whether the same message waits here, and a copy of it would be of no use."""
         core, source = self._core, seen.source_guid
         number = self._numbers.get((source, seen.ordinal), 0)
@@ -231,6 +254,6 @@ class WaitingForwards:
         return (
             number >= begun
             and number not in core.locks
-            and not core.transfer.is_in_flight(queue, number, row)
+            and not self._transfer.is_in_flight(queue, number, row)
             and core.packet(number) == packet
         )

@@ -1,4 +1,4 @@
-"""Incoming sequences: what is known of each, and of which host ([MS-MQDMPR] 3.1.1.5)."""
+"""The state of each incoming sequence, by source and host ([MS-MQDMPR] 3.1.1.5)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from functools import lru_cache
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import MachineTargets
 from posthouse.engine.ledger.records import TABLE_INCOMING, Change
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.ended_messages import EndedMessages, message_key
 from posthouse.engine.transfer.sequence_origins import Lineages, places_key, rank
+from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo
 from posthouse.model.address_prefixes import source_of
 from posthouse.model.bounded_tables import Shared
 from posthouse.model.errors import QueueError
@@ -26,38 +28,6 @@ HEIRS_MAX = 16  # hosts that are told what became of one message
 _U32 = struct.Struct("<I")
 
 
-class IncomingTransactionalTransferInfo(msgspec.Struct, omit_defaults=True):
-    """[MS-MQDMPR] 3.1.1.5: one per source queue manager and destination queue."""
-
-    source: bytes
-    format_name: str
-    sequence_id: int = 0
-    sequence_number: int = 0
-    last_access_time: int = 0
-    reject_count: int = 0  # rejections before the last acceptance, or so far
-    rejected: int = 0  # since the last acceptance
-    address: str = ""  # where the source's session came from the last time
-    # Of a stream of SRMP ([MC-MQSRM] 3.1.1.1.6) only: the host it came from, its name as sent, ...
-    via: str = ""
-    stream_id: str = ""
-    receipts_to: str = ""  # ... SendReceiptsTo as a format name, empty where none may be sent
-    acknowledged: int = 0  # LastAcknowledgedStreamMessage
-    receipts_as: str = ""  # the name in receipts, where a sender that has moved gets them elsewhere
-    host: str = ""  # of other sequences: whose it is; empty: of the directory, or of version 0.1
-    # The lineage that it has gone on from, and at which place (`lineages.py`).
-    origin: str | None = None
-    shared_id: int = 0
-    shared_number: int = 0
-    began: int = 0  # numbers of its sequence up to there are not its own
-    accepted: int = 0  # messages; 0: none since version 0.1
-    anew: bool = False  # an operator has reset it: the next message is taken, whatever its place
-
-    @property
-    def lineage(self) -> str:
-        """The host that it belongs to."""
-        return self.via or self.host
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode_incoming = msgspec.msgpack.Decoder(IncomingTransactionalTransferInfo).decode
 
@@ -68,10 +38,10 @@ def _key(queue: int, source: bytes, name: str) -> bytes:
 
 @lru_cache(1024)
 def _identity(format_name: str, host: str = "") -> str:
-    """What tells one name from another, as its sender tells them.
+    """A key for a destination name: equal for names that the sender treats as the same.
 
-    A sequence belongs to the host that it came from: GUIDs can be made up, and nobody may take a
-    stranger's for that of the machine they pretend to be (decision 65, `lineages.py`).
+    A sequence belongs to the host that it came from: a GUID can be forged, and a forged sequence
+    must not mix with that of the real machine (decision 65, `sequence_origins.py`).
     """
     try:
         name = parse_format_name(format_name).key
@@ -144,9 +114,10 @@ class _Left(dict[tuple[bytes, str], int]):
 class IncomingSequences:
     """Every sequence that comes in, by queue, source, name of the queue, and host."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, targets: MachineTargets) -> None:
         self.core = core
-        self.lineages = Lineages(core)
+        self._targets = targets
+        self.lineages = Lineages(core, self)
         self.ended = EndedMessages(core)
         # By queue and source, then by the name of the queue that the sequence is for.
         self._incoming: dict[int, dict[bytes, dict[str, IncomingTransactionalTransferInfo]]] = {}
@@ -278,7 +249,7 @@ class IncomingSequences:
         digest = known.pop(host, None)
         if digest is None or not known:
             return [host]
-        vouched = self.core.targets.knows_machine(source)
+        vouched = self._targets.knows_machine(source)
         same = [i for i in near if known.get(i.lineage) == digest and (i.lineage or vouched)]
         same.sort(key=lambda info: (not info.lineage, rank(info)), reverse=True)
         return [host, *(info.lineage for info in same)]
@@ -441,11 +412,11 @@ class IncomingSequences:
     def _forget_surplus(
         self, queue: int, info: IncomingTransactionalTransferInfo, change: Change | None
     ) -> None:
-        """Where a redirection leads any name to a queue, names of it can be made up; and one who
-        has a network of IPv6 can send from any number of hosts.
+        """Bounds the sequences of one source and network: names can be forged, and so can hosts.
 
-        Who does so gives up sequences of that network, those with the fewest messages first but
-        not the latest, and nobody else's under the same GUID.
+        A redirection may lead any name to a queue, and an IPv6 network has any number of hosts. A
+        sender that exceeds the limit loses sequences of its own network, those with the fewest
+        messages first but not the latest; other networks with the same GUID lose none.
         """
         found, share = self._incoming[queue][info.source], source_of(info.lineage)
         its_own = [name for name, other in found.items() if source_of(other.lineage) == share]
@@ -499,7 +470,7 @@ class IncomingSequences:
         self.core.commit(change)
         return found
 
-    # -- what deleted queues leave behind
+    # -- sequences of deleted queues
 
     def queue_deleted(self, queue: Queue, change: Change) -> None:
         """The sequences of a deleted queue are still known.

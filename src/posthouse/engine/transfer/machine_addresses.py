@@ -34,9 +34,9 @@ class Machines:
     ) -> None:
         """Notes an address, and the port if it is known; only changes are logged.
 
-        A session that came in tells no port at which its machine listens: at the same address
-        the one that was known stays. A GUID that is only `claimed` by who answers to another name
-        does not lead away from where its machine answers.
+        An incoming session does not show the port at which its machine listens: at the same address
+        the known port stays. A GUID that is only `claimed`, by a machine that was reached by
+        another name, does not replace the address where the GUID's machine answers.
         """
         known = self._addresses.get(guid)
         if claimed and self._answers_elsewhere(guid, address):

@@ -1,12 +1,12 @@
-"""MessageIDHistoryTable: which messages came in already ([MS-MQQB] 3.1.1.3, 3.1.5.8.1-2, 3.1.6.7).
+"""The duplicate history: which messages came in already ([MS-MQQB] 3.1.1.3, 3.1.5.8.1-2, 3.1.6.7).
 
 An entry is a source, an ordinal and the digest of the message: anybody can send under the name of
 another, so an identifier that comes again with another content is another message. Entries of one
-batch and source lie in one run; an entry that is seen again moves to the newest run, and what the
-older one says of it no longer counts. What a batch brought of recoverable messages is one
-definition in the log, in the same step as the messages: a message that was taken in is known after
-a crash, and no other. A full table gives up entries of the address that has brought most of them,
-so that a flood from one address leaves those of the others alone.
+batch and source lie in one run; an entry that is seen again moves to the newest run, and its entry
+in the older run no longer counts. What a batch brought of recoverable messages is one definition in
+the log, in the same step as the messages: a message that was taken in is known after a crash, and
+no other. A full table gives up entries of the address that has brought most of them, so that a
+flood from one address leaves those of the others alone.
 """
 
 from __future__ import annotations

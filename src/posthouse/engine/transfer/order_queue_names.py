@@ -1,4 +1,4 @@
-"""How acknowledgments name the order queue of a sender that is known by its address only.
+"""Names for the order queue of a sender of which only the address is known.
 
 The document names it by the address that the sender is seen at ([MS-MQQB] 3.1.7.17). After a NAT
 that address belongs to the gateway, and MSMQ refuses a name that is not its own: the sender sends

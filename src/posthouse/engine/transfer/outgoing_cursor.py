@@ -1,4 +1,4 @@
-"""What a session sends of an outgoing queue ([MS-MQQB] 3.1.1.3.1.2, 3.1.5.5, 3.1.7.1).
+"""Reads an outgoing queue for the session that sends it ([MS-MQQB] 3.1.1.3.1.2, 3.1.5.5, 3.1.7.1).
 
 The document has a table with an entry and five marks for each message. Here the queue itself is the
 table, and a session remembers of it how far it has come in each priority: what lies in front of
@@ -8,11 +8,13 @@ messages cost a session as much as ten.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
-from posthouse.engine.ledger.core import Core
 from posthouse.engine.ledger.effects import Unreadable
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.order import PRIORITIES
+from posthouse.engine.ledger.parts import Endings, MachineTargets, PacketReads, TraceReports
 from posthouse.engine.ledger.records import (
     FLAG_ARRIVED,
     FLAG_EXPRESS,
@@ -20,19 +22,22 @@ from posthouse.engine.ledger.records import (
     FLAG_TRANSACTIONAL,
     Row,
 )
+from posthouse.engine.ledger.spans import DELIVER
 from posthouse.engine.queues.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
-from posthouse.engine.transfer.outgoing_sequences import Sequences, is_numbered
+from posthouse.engine.transfer.outgoing_sequences import (
+    OutgoingTransferInfo,
+    Sequences,
+    is_numbered,
+)
 from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import NACK_COULD_NOT_ENCRYPT
 from posthouse.model.properties import ConnectionStatus
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import patch
 from posthouse.wire.packet.sequence_places import Finder, placed
 
-if TYPE_CHECKING:
-    from posthouse.engine.transfer.outgoing_queues import Transfer
-
+Seal = Callable[[bytes, PacketSummary, int], bytes]  # of a packet that leaves, now
 _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
 _ADDRESS = slice(32, 48)  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
 _SEQUENCED = 0  # the priority of transactional messages
@@ -63,6 +68,29 @@ class PositionRange:
         return self.sequence_id, self.number, previous
 
 
+class CursorOwner(Protocol):
+    """The outgoing queues, as their cursors need them."""
+
+    connection_active: bool
+    sequences: Sequences
+
+    @property
+    def seal(self) -> Seal:
+        """Protects a packet that leaves."""
+
+    def connection_attempted(self, queue: Queue, attempt: ConnectionAttempt) -> None:
+        """Adds an entry to ConnectionHistory."""
+
+    def resend_planned(self, queue: Queue, count: int, interval_s: int, time: int) -> None:
+        """A protocol's report: how often, how far apart and when next it sends again."""
+
+    def info(self, queue: Queue) -> OutgoingTransferInfo:
+        """OutgoingTransferInfo of an outgoing queue: exactly one each."""
+
+    def sender_ended(self, sender: OutgoingCursor) -> None:
+        """What a session had sent of a queue waits again."""
+
+
 class OutgoingCursor:
     """The messages of one outgoing queue on their way through one session.
 
@@ -75,14 +103,31 @@ class OutgoingCursor:
         "_again_end",
         "_core",
         "_marks",
+        "_outcomes",
         "_passed_over",
+        "_reading",
+        "_targets",
+        "_tracing",
         "live",
         "queue",
         "transfer",
     )
 
-    def __init__(self, core: Core, transfer: Transfer, queue: Queue) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        targets: MachineTargets,
+        reading: PacketReads,
+        outcomes: Endings,
+        tracing: TraceReports,
+        transfer: CursorOwner,
+        queue: Queue,
+    ) -> None:
         self._core = core
+        self._targets = targets
+        self._reading = reading
+        self._outcomes = outcomes
+        self._tracing = tracing
         self.transfer = transfer
         self.queue = queue
         self.live = True
@@ -195,7 +240,7 @@ class OutgoingCursor:
             number in self._core.locks
             and is_numbered(row.flags)
             and not row.flags & FLAG_ARRIVED
-            and number not in self._core.reading.damaged
+            and number not in self._reading.damaged
         )
 
     def _settle(self, mark: int, row: Row) -> None:
@@ -204,7 +249,7 @@ class OutgoingCursor:
             self._outgoing.settled = row.lookup_id
 
     def _offer(self, number: int, row: Row, choice: _Choice) -> None:
-        if row.flags & FLAG_ARRIVED or number in self._core.reading.damaged:
+        if row.flags & FLAG_ARRIVED or number in self._reading.damaged:
             return
         if number in self._core.locks:
             self._passed_over[number] = row.priority
@@ -215,7 +260,7 @@ class OutgoingCursor:
         """Checking for Message Expiration (3.1.7.1.2)."""
         if row.expires > self._core.utc:
             return False
-        self._core.outcomes.expire(self.queue, number, row)
+        self._outcomes.expire(self.queue, number, row)
         return True
 
     # -- as it goes on the wire
@@ -224,9 +269,11 @@ class OutgoingCursor:
         """The packets; a damaged one stays, locked until the next start."""
         core = self._core
         try:
-            core.reading.fetch_many(choice.numbers)
+            self._reading.fetch_many(choice.numbers)
         except Unreadable:
-            choice.keep(set(core.reading.fetch_sound(choice.numbers)[0]))
+            choice.keep(set(self._reading.fetch_sound(choice.numbers)[0]))
+        if core.spans is not None:
+            core.spans.begins(DELIVER, self.queue, choice.numbers, choice.rows)
         packets, new, finder = core.effects.packets, tuple.__new__, Finder()
         outbound: list[Outbound] = []
         places = PositionRange(self.transfer.sequences, self.queue)
@@ -249,17 +296,17 @@ class OutgoingCursor:
         return outbound
 
     def _owner(self) -> bytes:
-        """Whose queue a public name means: who passes its messages on goes by QueueManagerAddress.
+        """The machine that owns a public queue: routing servers forward by QueueManagerAddress.
 
-        The name of any other queue shows it. Whoever sent the message did not have to know,
-        and the queue may have moved since.
+        Other names contain their machine. The sender need not have known it, and the queue may have
+        moved since.
         """
         name = self.queue.definition.format_name
-        return self._core.targets.owner_of(name) if name.startswith("PUBLIC=") else b""
+        return self._targets.owner_of(name) if name.startswith("PUBLIC=") else b""
 
     def _cared_for(self, number: int, row: Row, packet: bytes) -> bytes:
         """A packet that is secret or traced; empty if it must not go out."""
-        core, seen, clear = self._core, glance(packet), packet
+        core, seen, clear = self._core, summarize(packet), packet
         if not row.flags & FLAG_REMOTE:
             try:
                 packet = self.transfer.seal(packet, seen, core.now_ms)
@@ -267,13 +314,13 @@ class OutgoingCursor:
                 self._not_encrypted(number, row, error)
                 return b""
         hop = self._outgoing.next_hops[0] if self._outgoing.next_hops else ""
-        core.tracing.sent(clear, seen, hop.rpartition("=")[2], None)  # it may be `IP=` an address
+        self._tracing.sent(clear, seen, hop.rpartition("=")[2], None)  # it may be `IP=` an address
         return packet
 
     def _not_encrypted(self, number: int, row: Row, error: QueueError) -> None:
         """Handling Encryption Errors (3.1.7.1.5.1), in the way of expiry (decision 78)."""
         core, outgoing = self._core, self._outgoing
-        core.outcomes.delete(self.queue, number, row, NACK_COULD_NOT_ENCRYPT)
+        self._outcomes.delete(self.queue, number, row, NACK_COULD_NOT_ENCRYPT)
         status = ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
         attempt = ConnectionAttempt(status, core.utc, error.code, outgoing.next_hops)
         self.transfer.connection_attempted(self.queue, attempt)
@@ -297,7 +344,7 @@ class OutgoingCursor:
                 found.append(number)
                 rows.append(row)
         if found:
-            self._core.outcomes.transferred_all(self.queue, found, rows)
+            self._outcomes.transferred_all(self.queue, found, rows)
 
     def resend(self) -> None:
         """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""
@@ -313,7 +360,7 @@ class OutgoingCursor:
         """
         sequences, core = self.transfer.sequences, self._core
         found = sequences.last_arrived(self.queue) if self._may_send() else None
-        if found is None or found[0] in core.reading.damaged:
+        if found is None or found[0] in self._reading.damaged:
             return []
         number, row = found
         place = sequences.sequence_at(self.queue, row.lookup_id), row.last_move

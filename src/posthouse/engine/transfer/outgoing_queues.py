@@ -1,8 +1,9 @@
-"""Outgoing queues as the engine sees them: states, senders, acknowledgments of other machines.
+"""Outgoing queues: states, senders, acknowledgments of other machines.
 
-[MS-MQDMPR] 3.1.1.3-5, 3.1.4.12-15, 3.1.7.2.3-4, [MS-MQQB] 3.1.5.5-7, 3.1.7.12-14. Sessions are the
-protocols'; what they take and what they report goes through here. In which order messages leave is
-written in `outgoing.py` for one queue, and in `protocols/binary/sending.py` for those of a session.
+[MS-MQDMPR] 3.1.1.3-5, 3.1.4.12-15, 3.1.7.2.3-4, [MS-MQQB] 3.1.5.5-7, 3.1.7.12-14. Protocols own the
+sessions, and take messages and report results through this module. The order in which messages
+leave is in `outgoing_cursor.py` for one queue, and in `protocols/binary/sending.py` for those of a
+session.
 """
 
 from __future__ import annotations
@@ -11,8 +12,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import (
+    AckSender,
+    Endings,
+    MachineTargets,
+    PacketReads,
+    TraceReports,
+)
 from posthouse.engine.ledger.records import FLAG_ARRIVED, TABLE_OUTGOING, Change, Row
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import (
     HELD,
     ConnectionAttempt,
@@ -22,25 +31,23 @@ from posthouse.engine.queues.queue import (
 )
 from posthouse.engine.transfer.incoming_sequences import IncomingSequences
 from posthouse.engine.transfer.machine_addresses import Machines
-from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
+from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor, Seal
 from posthouse.engine.transfer.outgoing_sequences import (
     SEQUENCE_NUMBER_MAX,
     OutgoingTransferInfo,
     OutgoingTransferReport,
-    SequenceInfo,
     Sequences,
     is_numbered,
 )
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.sequence_values import SequenceInfo
 from posthouse.model.errors import (
     MessageNotFound,
     QueueNotFound,
     UnsupportedOperation,
 )
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE
-from posthouse.wire.packet.glance import Glance
 
-Seal = Callable[[bytes, Glance, int], bytes]
 # States in which a protocol has a session, or works on one.
 _ENGAGED = frozenset(
     {
@@ -54,14 +61,31 @@ _ENGAGED = frozenset(
 class Transfer(IncomingSequences):
     """The engine's side of sending."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core)
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        targets: MachineTargets,
+        reading: PacketReads,
+        outcomes: Endings,
+        tracing: TraceReports,
+    ) -> None:
+        super().__init__(core, targets)
+        self._registry = registry
+        self._reading = reading
+        self._outcomes = outcomes
+        self._tracing = tracing
         self.connection_active = True
         self.seal: Seal = lambda packet, seen, now_ms: packet  # [MS-MQQB] 3.1.7.1.5
-        # Which queue managers have a session with us now; all of them where no protocol can tell.
+        # Which queue managers have a session with us now; all of them if no protocol reports
+        # sessions.
         self.is_connected: Callable[[bytes], bool] = lambda guid: True
-        self.sequences = Sequences(core)
+        self.sequences = Sequences(core, reading, outcomes)
         self.machines = Machines(core)
+
+    def connect(self, acks: AckSender) -> None:
+        """Parts that are made after this one, since they need it."""
+        self._acks = acks
 
     def load(self, time_stamp: int) -> None:
         """Everything the store kept; `time_stamp` is that of new sequences."""
@@ -107,9 +131,9 @@ class Transfer(IncomingSequences):
     # -- sending
 
     def begin_sending(self, queue_number: int, peer: bytes = b"") -> OutgoingCursor:
-        """A session is there for an outgoing queue; one that was there before is not any more.
+        """Begins sending an outgoing queue on a session, and ends the cursor of an earlier session.
 
-        `peer` is the queue manager that it leads to, which may acknowledge what is sent.
+        `peer` is the queue manager at its other end, which may acknowledge what is sent.
         """
         queue = self.core.queues.get(queue_number)
         if queue is None:
@@ -118,7 +142,9 @@ class Transfer(IncomingSequences):
         if outgoing.sender is not None:
             outgoing.sender.end()
         self.sequences.led_to(queue, peer)
-        outgoing.sender = sender = OutgoingCursor(self.core, self, queue)
+        outgoing.sender = sender = OutgoingCursor(
+            self.core, self._targets, self._reading, self._outcomes, self._tracing, self, queue
+        )
         outgoing.last_error, outgoing.retry_time = "", 0
         self.set_state(queue, OutgoingQueueState.CONNECTED)
         return sender
@@ -190,7 +216,7 @@ class Transfer(IncomingSequences):
 
         `host` is the one that it came from; None: each of them.
         """
-        return self.core.acks.order(queue_number, source, host)
+        return self._acks.order(queue_number, source, host)
 
     # -- where other machines are (decision 40)
 
@@ -215,7 +241,7 @@ class Transfer(IncomingSequences):
         """Pause Queue (3.1.4.14, 3.1.7.2.3); a restart does not end it."""
         outgoing = self._outgoing_of(queue)
         if not queue.definition.on_hold:
-            self.core.registry.change_definition(queue, on_hold=True)
+            self._registry.change_definition(queue, on_hold=True)
         if outgoing.state is not OutgoingQueueState.LOCKED:
             outgoing.state = OutgoingQueueState.ON_HOLD
         self.core.effects.active.add(queue.number)
@@ -227,7 +253,7 @@ class Transfer(IncomingSequences):
         """
         outgoing = self._outgoing_of(queue)
         if queue.definition.on_hold:
-            self.core.registry.change_definition(queue, on_hold=False)
+            self._registry.change_definition(queue, on_hold=False)
         if outgoing.state is OutgoingQueueState.ON_HOLD:
             outgoing.engaged = outgoing.sender is not None
             outgoing.state = (
@@ -272,7 +298,7 @@ class Transfer(IncomingSequences):
         self._tell_all()
 
     def _tell_all(self) -> None:
-        self.core.effects.active.update(q.number for q in self.core.registry.outgoing_queues())
+        self.core.effects.active.update(q.number for q in self._registry.outgoing_queues())
 
     # -- how messages end
 
@@ -291,9 +317,9 @@ class Transfer(IncomingSequences):
         if queue is None or row is None or row.queue != queue_number or row.flags & FLAG_ARRIVED:
             return
         row, change = self._taken(queue, number), Change()
-        self.core.reading.release(number)
-        self.core.acks.ended(number, row, NACK_BAD_DEST_QUEUE, change)
-        self.core.outcomes.refused(queue, number, row, NACK_BAD_DEST_QUEUE, change)
+        self._reading.release(number)
+        self._acks.ended(number, row, NACK_BAD_DEST_QUEUE, change)
+        self._outcomes.refused(queue, number, row, NACK_BAD_DEST_QUEUE, change)
         if is_numbered(row.flags):
             self.sequences.begin_behind(queue, row, change)
         self.core.commit(change)
@@ -301,11 +327,11 @@ class Transfer(IncomingSequences):
     def refused(self, queue: Queue, number: int, message_class: int) -> None:
         """A protocol's report: the destination said why it does not want the message."""
         row, change = self._taken(queue, number), Change()
-        self.core.outcomes.refused(queue, number, row, message_class, change)
+        self._outcomes.refused(queue, number, row, message_class, change)
         self.core.commit(change)
 
     def _taken(self, queue: Queue, number: int) -> Row:
-        """The row of a message that leaves now, whoever is just looking at it."""
+        """The row of a message that leaves now, even while a reader has it locked."""
         self._outgoing_of(queue)
         row = self._row(queue, number)
         if number in self.core.locks:

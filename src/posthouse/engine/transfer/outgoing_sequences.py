@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
-from posthouse.engine.ledger.ledger import ReservedCounter
+from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
+from posthouse.engine.ledger.parts import Endings, PacketReads
 from posthouse.engine.ledger.records import (
     FLAG_ARRIVED,
     FLAG_REMOTE,
@@ -27,6 +27,7 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.sequence_values import SequenceInfo
 
 if TYPE_CHECKING:
     pass
@@ -63,14 +64,6 @@ class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
     peer: bytes = b""  # the queue manager that the messages were sent to
 
 
-class SequenceInfo(NamedTuple):
-    """SEQUENCE_INFO, [MS-MQMQ] 2.2.5."""
-
-    sequence_id: int
-    number: int
-    previous_number: int
-
-
 class OutgoingTransferReport(NamedTuple):
     """OutgoingTransferInfo as administrators see it ([MS-MQDMPR] 3.1.1.4)."""
 
@@ -94,8 +87,10 @@ _decode = msgspec.msgpack.Decoder(OutgoingTransferInfo).decode
 class Sequences:
     """The outgoing sequences of all queues."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, reading: PacketReads, outcomes: Endings) -> None:
         self.core = core
+        self._reading = reading
+        self._outcomes = outcomes
         self._infos: dict[int, OutgoingTransferInfo] = {}
         # Of each queue: first lookup ids and identifiers of its sequences, in order.
         self._starts: dict[int, tuple[list[int], list[int]]] = {}
@@ -243,9 +238,11 @@ class Sequences:
         return place
 
     def _is_over(self, queue: Queue, info: OutgoingTransferInfo) -> bool:
-        """State-machines 3: with the last of its messages a sequence ends, however that went.
+        """Whether the last message of a sequence has ended, however it ended: then the sequence
+        ends too (state-machines 3).
 
-        A queue that was made again knows nothing of it, and would wait for its beginning for ever.
+        A destination queue that was deleted and created again does not have the sequence, and would
+        wait for its beginning for ever.
         """
         if not info.sequence_id:
             return True
@@ -299,7 +296,7 @@ class Sequences:
         """
         core = self.core
         for lookup_id, number in queue.state.order.lane(SEQUENCED).before(row.lookup_id):
-            if number in core.reading.damaged:
+            if number in self._reading.damaged:
                 continue  # it is not sent
             (earlier,) = core.state.table.rows((number,))
             if earlier.flags & FLAG_ARRIVED:
@@ -404,7 +401,7 @@ class Sequences:
                     leaving_rows.append(row)
                 mark = row.lookup_id
             if leaving:
-                self.core.outcomes.arrived_all(queue, leaving, leaving_rows)
+                self._outcomes.arrived_all(queue, leaving, leaving_rows)
         self._passed[queue.number] = mark
 
     def _first_unfinished(self, queue: Queue) -> tuple[int, Row] | None:
@@ -432,8 +429,8 @@ class Sequences:
         if row.ordinal != ordinal or not was_sent:
             return False
         core, change = self.core, Change()
-        core.outcomes.take_back(queue, message)
-        core.outcomes.answered_finally(queue, message, row, message_class, change)
+        self._outcomes.take_back(queue, message)
+        self._outcomes.answered_finally(queue, message, row, message_class, change)
         core.commit(change)
         outgoing = queue.outgoing
         if not arrived and outgoing is not None and outgoing.sender is not None:

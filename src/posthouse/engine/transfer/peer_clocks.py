@@ -1,4 +1,4 @@
-"""Clocks of other machines that differ from ours, as far as messages and answers show it.
+"""Differences between our clock and those of other machines, as messages show them.
 
 A sender gives up a message whose time to reach its queue is over. So one that still comes, long
 after its time by our clock, was in time by the clock of its sender, which is slower than ours. And
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.model.bounded_tables import Bounded
 
-SLACK_S: Final = 60  # for the way, and for clocks that nobody has to care about
+SLACK_S: Final = 60  # allowed for transit, and for differences too small to report
 SHOWN_S: Final = 24 * 3600  # a difference that was not seen again is forgotten after it
 MACHINES_MAX: Final = 1_000
 
@@ -21,7 +21,7 @@ class ClockDifference(NamedTuple):
     """What is known of the clock at an address."""
 
     address: str
-    behind_s: int  # by at least so much it is behind ours; negative: ours is behind it
+    behind_s: int  # the least number of seconds that its clock is slow; negative: fast
     messages: int  # that were dropped here as too late because of it
     seen_utc: int  # the last time that it showed
 

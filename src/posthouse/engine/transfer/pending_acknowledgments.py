@@ -1,4 +1,4 @@
-"""To whom order and final acknowledgments are owed, and for how many strangers they are kept.
+"""Order and final acknowledgments that wait to be sent, with a limit for unknown machines.
 
 The source of a message is a GUID that anybody can make up. An answer to one that neither the
 directory nor a connection of ours has led to, and that has no session with us now, could only wait
@@ -11,7 +11,10 @@ a sender that sends again gets another, while a final acknowledgment is sent onc
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import MachineTargets, Relocating
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import ORDER_QUEUE
 from posthouse.model.bounded_tables import Shared
 from posthouse.model.guids import format_guid
@@ -24,15 +27,26 @@ LOOKED_AT = 64  # machines of the address that has most, when there are too many
 class OwedAnswers:
     """The machines outside the directory that answers wait for, those away longest first."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        transfer: MachineTransfer,
+        targets: MachineTargets,
+        moving: Relocating,
+    ) -> None:
         self._core = core
+        self._registry = registry
+        self._transfer = transfer
+        self._targets = targets
+        self._moving = moving
         # By the name of the outgoing queue: a machine that has moved, or somebody who pretends to
         # be it, has one for each host.
         self._at: Shared[PrivateName, str] = Shared(lambda name, address: address)
 
     def load(self) -> None:
         """At start: every machine that answers wait for."""
-        for queue in self._core.registry.outgoing_queues():
+        for queue in self._registry.outgoing_queues():
             name = parse_format_name(queue.definition.format_name)
             if isinstance(name, PrivateName) and name.number == ORDER_QUEUE and queue.state.count:
                 self.note(name, queue.definition.answers_at)
@@ -41,9 +55,9 @@ class OwedAnswers:
         """Whether an answer to this machine has anywhere to go; if not, none is made."""
         core = self._core
         found = (
-            core.transfer.is_connected(source)
-            or core.transfer.address_of(source) is not None
-            or core.targets.knows_machine(source)
+            self._transfer.is_connected(source)
+            or self._transfer.address_of(source) is not None
+            or self._targets.knows_machine(source)
         )
         if not found:
             core.refusals["answer_to_unknown_machine"] += 1
@@ -53,17 +67,17 @@ class OwedAnswers:
         """An answer waits for this machine, whose messages came from an address."""
         if name in self._at or self._is_vouched_for(name):
             return
-        known, _ = self._core.transfer.address_of(name.guid) or ("", None)
+        known, _ = self._transfer.address_of(name.guid) or ("", None)
         self._at[name] = name.address or address or known
         if len(self._at) > self._core.settings.binary.absent_senders_max:
             self._make_room()
 
     def _is_vouched_for(self, name: PrivateName) -> bool:
-        """Whether others than its own sessions say that there is such a machine."""
+        """Whether a source other than the machine's own sessions confirms that it exists."""
         if name.address:
             return False
-        _, port = self._core.transfer.address_of(name.guid) or ("", None)
-        return port is not None or self._core.targets.knows_machine(name.guid)
+        _, port = self._transfer.address_of(name.guid) or ("", None)
+        return port is not None or self._targets.knows_machine(name.guid)
 
     def _make_room(self) -> None:
         """Those that have nothing to wait for go, else one of those that are away.
@@ -74,7 +88,7 @@ class OwedAnswers:
         for name in self._at.oldest_of_most(LOOKED_AT):
             if not self._waiting(name) or self._is_vouched_for(name):
                 del self._at[name]
-            elif self._core.transfer.is_connected(name.guid):
+            elif self._transfer.is_connected(name.guid):
                 self._at[name] = self._at[name]
             else:
                 away.append(name)
@@ -83,25 +97,25 @@ class OwedAnswers:
 
     def _can_ask_again(self, name: PrivateName) -> bool:
         """Whether only order acknowledgments wait for it."""
-        queue = self._core.registry.find_outgoing(name)
+        queue = self._registry.find_outgoing(name)
         if queue is None or queue.state.count > LOOKED_AT:
             return False
         rows = self._core.state.table.rows([number for _, number in queue.state.order.forward()])
         return all(row.message_class == ORDER_ACK for row in rows)
 
     def _waiting(self, name: PrivateName) -> int:
-        queue = self._core.registry.find_outgoing(name)
+        queue = self._registry.find_outgoing(name)
         return 0 if queue is None else queue.state.count
 
     def _drop(self, name: PrivateName) -> None:
         """Its answers are given up: what it sends again is answered when it does."""
         core, address = self._core, self._at[name]
         del self._at[name]
-        queue = core.registry.find_outgoing(name)
+        queue = self._registry.find_outgoing(name)
         if queue is not None:
             count = queue.state.count
             core.refusals["answers_given_up"] += count
             core.event(
                 "answers_given_up", source=format_guid(name.guid), address=address, answers=count
             )
-            core.moving.purge(queue)
+            self._moving.purge(queue)

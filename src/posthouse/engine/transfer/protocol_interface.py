@@ -1,4 +1,4 @@
-"""What the engine and a protocol between queue managers exchange."""
+"""The interface between the engine and a protocol between queue managers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Peer:
         may_acknowledge: Callable[[int], bool | None] = lambda queue: True,
         may_pass_on: Callable[[bytes], bool] = lambda source: True,
     ) -> None:
-        self.guid = guid  # as it says
+        self.guid = guid  # as the peer claims it
         self.address = address  # an IPv4 or IPv6 address without port
         # The address in one spelling, an IPv4 address as such, without the zone of a link.
         self.host = host_key(address.partition("%")[0])

@@ -1,9 +1,8 @@
 """Receiving a UserMessage packet: how messages of other machines come in ([MS-MQQB] 3.1.5.8).
 
 In the order of state-machines 4.1 a: parse, duplicate, expiry, destination, security, store,
-insert, acknowledge. Counting and SessionHeaders are the session's. Everything recoverable of a
-batch is one atomic step: messages, their place in the duplicate history and in their sequences,
-and what is answered.
+insert, acknowledge. The session counts packets and reads SessionHeaders. Everything recoverable of
+a batch is one atomic step: messages, their entries in history and sequences, and their answers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,14 @@ from __future__ import annotations
 from posthouse.engine.accounts.certificates import Certificates
 from posthouse.engine.directory.change_notices import Notices
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import (
+    Accepting,
+    AckSender,
+    ForeignSystems,
+    PacketReads,
+    TraceReports,
+)
 from posthouse.engine.ledger.records import (
     FLAG_AUTHENTICATED,
     FLAG_REMOTE,
@@ -25,7 +31,9 @@ from posthouse.engine.ledger.rows import (
     row_of,
     wants_of,
 )
-from posthouse.engine.messages.admission import INFINITE
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.messages.admission import INFINITE, Admission
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.acknowledgment_targets import AllowedAnswers
 from posthouse.engine.transfer.arrivals import (
@@ -42,6 +50,7 @@ from posthouse.engine.transfer.arrivals import (
     source_of,
 )
 from posthouse.engine.transfer.connect_targets import Targets
+from posthouse.engine.transfer.destinations import Destinations
 from posthouse.engine.transfer.final_acknowledgments import FinalAnswers
 from posthouse.engine.transfer.forwarding import NO_ROOM, Forwarding
 from posthouse.engine.transfer.message_history import MessageHistory
@@ -59,7 +68,7 @@ from posthouse.model.errors import (
     RemoteProtocolError,
     TimedOutInTransit,
 )
-from posthouse.model.guids import NULL_GUID
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
     NACK_BAD_DEST_QUEUE,
@@ -74,23 +83,23 @@ from posthouse.model.message_classes import (
     ORDER_ACK,
     class_name,
 )
-from posthouse.model.names import DirectName, PrivateName, PublicName, SingleName
+from posthouse.model.names import PublicName, SingleName
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.binary.order_acks import ack_class, read_final_ack, read_order_ack
 from posthouse.wire.packet.batch import Batch, from_one_source
 from posthouse.wire.packet.digest import content_digest, passing_digest
-from posthouse.wire.packet.glance import SESSION, Glance, glance
 from posthouse.wire.packet.headers import HOPS, OVER_HTTP
 from posthouse.wire.packet.packet import Packet, is_encrypted
+from posthouse.wire.packet.packet_fields import SESSION, PacketSummary, summarize
 from posthouse.wire.packet.patch import drop_session_header
 from posthouse.wire.packet.sequence_places import place_seen
-from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
+from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL
 
 _ANYBODY = Caller.anonymous()
 
-# What a queue's door refuses, as the class that tells the sender. MessageNotAuthenticated and the
-# privacy level have no class of their own: these two are what Windows answers.
+# The message class that is sent for each reason to refuse a message. MessageNotAuthenticated and
+# the privacy level have no class of their own: these two are what Windows answers.
 _CLASSES: dict[type[QueueError], int] = {
     AccessDenied: NACK_ACCESS_DENIED,
     QueueQuotaExceeded: NACK_QUEUE_EXCEED_QUOTA,
@@ -99,32 +108,56 @@ _CLASSES: dict[type[QueueError], int] = {
     IllegalPropertyValue: NACK_BAD_ENCRYPTION,
 }
 STEP_MESSAGES = 64  # that differ from each other, of one call; the rest is handed in again
-_NAMES_MAX = 1024
 _KEPT = frozenset({NACK_QUEUE_EXCEED_QUOTA, NACK_HOP_COUNT_EXCEEDED})  # as dead letters here
 
 
 class Receiving:
-    """How messages of other machines come in."""
+    """Accepts or refuses messages of other machines."""
 
     def __init__(
-        self, core: Core, directory: DirectoryOfQueues, certificates: Certificates, notices: Notices
+        self,
+        core: Ledger,
+        registry: Queues,
+        targets: Targets,
+        clocks: Clocks,
+        admission: Admission,
+        sending: Accepting,
+        tracing: TraceReports,
+        transfer: MachineTransfer,
+        acks: AckSender,
+        connectors: ForeignSystems,
+        reading: PacketReads,
+        history: MessageHistory,
+        directory: DirectoryOfQueues,
+        certificates: Certificates,
+        notices: Notices,
     ) -> None:
         self.core = core
+        self._registry = registry
+        self._admission = admission
+        self._sending = sending
+        self._tracing = tracing
+        self._transfer = transfer
+        self._acks = acks
+        self._connectors = connectors
         self.notices = notices
         self.certificates = certificates
-        self.history = MessageHistory(core)
+        self.history = history
         self.signed = SignedHistory(core)
-        self.targets = core.targets = Targets(core, directory)
-        self.clocks = core.clocks = Clocks(core)
+        self.targets = self._targets = targets
+        self.clocks = self._clocks = clocks
+        self.destinations = Destinations(core, registry)
         self.speakers = Speakers(core, self.targets)
-        self.answers = AllowedAnswers(core, self.targets)
-        self.forwarding = Forwarding(core, directory)
-        self.final_answers = FinalAnswers(core, self.speakers, self._own_queue)
-        self._names: dict[str, Queue] = {}  # direct ones, by their key
-        self._names_version = -1
+        self.answers = AllowedAnswers(core, acks, targets)
+        self.forwarding = Forwarding(
+            core, registry, clocks, admission, sending, tracing, transfer, reading, directory
+        )
+        self.final_answers = FinalAnswers(
+            core, transfer, acks, self.speakers, self.destinations.own_queue
+        )
         self._guards: dict[int, tuple[tuple[bytes, bool], Guard]] = {}  # of the directory's word
 
-    def receive(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> Verdict:
+    def receive(self, peer: Peer, packets: list[bytes], looks: list[PacketSummary]) -> Verdict:
         """A batch of packets of one session, in their order.
 
         The first that is malformed, or finds no room in the machine, ends it: those in front of it
@@ -147,7 +180,7 @@ class Receiving:
         self._commit(batch)
         return Verdict(dealt_with, tuple(batch.sequences), why)
 
-    def _sound(self, packets: list[bytes], looks: list[Glance]) -> tuple[int, str]:
+    def _sound(self, packets: list[bytes], looks: list[PacketSummary]) -> tuple[int, str]:
         """How many packets can be read in every part, and what is wrong with the next."""
         for at, (packet, seen) in enumerate(zip(packets, looks, strict=True)):
             try:
@@ -166,23 +199,23 @@ class Receiving:
         if batch.recoverable or batch.express:
             self.history.add(batch.recoverable, batch.express, batch.change, batch.peer.host)
         for host, notes in batch.places.items():
-            self.core.transfer.lineages.places.add(notes, {}, batch.change, host)
+            self._transfer.lineages.places.add(notes, {}, batch.change, host)
         self.core.commit(batch.change)
 
-    def _is_here(self, seen: Glance) -> bool:
+    def _is_here(self, seen: PacketSummary) -> bool:
         """Decision 20: a message without an address is for this machine."""
         return seen.address_guid in (NULL_GUID, self.core.guid)
 
-    def _stays(self, seen: Glance) -> bool:
+    def _stays(self, seen: PacketSummary) -> bool:
         """Whether it goes no further: it is for this machine, or for a connector queue of it."""
-        return self._is_here(seen) or self.core.connectors.takes(seen.address_guid)
+        return self._is_here(seen) or self._connectors.takes(seen.address_guid)
 
     # -- one message
 
-    def _take(self, batch: ReceivedBatch, packet: bytes, seen: Glance) -> None:
+    def _take(self, batch: ReceivedBatch, packet: bytes, seen: PacketSummary) -> None:
         if seen.base_flags & SESSION:  # it belongs to the hop, and its session has read it
             packet = drop_session_header(packet)
-            seen = glance(packet)
+            seen = summarize(packet)
         code = ack_class(packet, seen.base_flags, seen.user_flags)
         if code and self._is_here(seen):
             self._acknowledged(batch.peer, code, packet, seen)
@@ -191,7 +224,7 @@ class Receiving:
             self.core.refusals["acknowledgment_not_passed_on"] += 1
             return
         digest = self._digest(packet, seen)
-        if seen.transaction_at:  # 3.1.5.8.1: its sequence tells, not the history
+        if seen.transaction_at:  # 3.1.5.8.1: its sequence finds repeats, not the history
             if seen.source_guid != self.core.guid or self._came_around(batch.peer, packet, seen):
                 self._take_new(batch, packet, seen, digest)
             else:
@@ -207,8 +240,8 @@ class Receiving:
         elif self._take_new(batch, packet, seen, digest):
             batch.note(source, seen, digest)
 
-    def _digest(self, packet: bytes, seen: Glance) -> bytes:
-        """What a message says; one that is encrypted for us says it in other bytes each time."""
+    def _digest(self, packet: bytes, seen: PacketSummary) -> bytes:
+        """The digest of a message's content, decrypted first: each encryption gives other bytes."""
         if not self._stays(seen):
             return passing_digest(packet, seen)
         if is_encrypted(packet, seen):
@@ -217,7 +250,7 @@ class Receiving:
                 return content_digest(opened.packet, opened.seen)
         return content_digest(packet, seen)
 
-    def _source(self, packet: bytes, seen: Glance) -> bytes:
+    def _source(self, packet: bytes, seen: PacketSummary) -> bytes:
         """The source of an identifier in the history.
 
         What only passes through may come around in a circle, some hops later. Taken for a
@@ -226,14 +259,14 @@ class Receiving:
         source = source_of(packet, seen)
         return source if self._stays(seen) else source + bytes([seen.user_flags & HOPS])
 
-    def _came_around(self, peer: Peer, packet: bytes, seen: Glance) -> bool:
+    def _came_around(self, peer: Peer, packet: bytes, seen: PacketSummary) -> bool:
         """Whether a message in our own name can have come back here on a way around.
 
         What becomes of it here is what the outgoing one waits for, so this is an acknowledgment,
         and counts from where acknowledgments do (decision 24).
         """
         (sequence_id, _, _) = place_seen(packet, seen)
-        queue = self.core.transfer.sequences.queue_of(sequence_id)
+        queue = self._transfer.sequences.queue_of(sequence_id)
         return queue is not None and bool(peer.may_acknowledge(queue.number))
 
     def _was_refused(
@@ -246,7 +279,7 @@ class Receiving:
         return known and self.speakers.is_relayed(batch.peer, source)
 
     def _note_refusal(
-        self, batch: ReceivedBatch, source: bytes, seen: Glance, digest: bytes
+        self, batch: ReceivedBatch, source: bytes, seen: PacketSummary, digest: bytes
     ) -> None:
         batch.note(refused_of(source, batch.peer), seen, digest)
         if self.speakers.is_relayed(batch.peer, source):
@@ -255,9 +288,9 @@ class Receiving:
     def _is_known(self, batch: ReceivedBatch, source: bytes, ordinal: int, digest: bytes) -> bool:
         return self.history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
 
-    def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: Glance) -> None:
+    def _acknowledged(self, peer: Peer, code: int, packet: bytes, seen: PacketSummary) -> None:
         """OrderAck (3.1.5.6) and FinalAck (3.1.5.7) are for the sequences, not for a queue."""
-        transfer = self.core.transfer
+        transfer = self._transfer
         if code == ORDER_ACK:
             order = read_order_ack(packet, seen)
             place = order.sequence_id, order.sequence_number
@@ -270,7 +303,9 @@ class Receiving:
         if counts:
             self.clocks.told(peer.address, seen.sent_time)
 
-    def _take_new(self, batch: ReceivedBatch, packet: bytes, seen: Glance, digest: bytes) -> bool:
+    def _take_new(
+        self, batch: ReceivedBatch, packet: bytes, seen: PacketSummary, digest: bytes
+    ) -> bool:
         """Takes a message in, or does nothing with it, or refuses it: then False."""
         allowed = self.answers.allowed(batch.peer, packet, seen)
         arrival = Arriving(packet, allowed, digest)
@@ -297,16 +332,20 @@ class Receiving:
         """A message for a queue of this machine."""
         core, seen = self.core, arrival.seen
         view = Packet(arrival.packet, seen)
-        name = self._own_name(view.destination_queue)
+        name = self.destinations.own_name(view.destination_queue)
         if self.notices.take(name) and self._is_here(seen):
             self.notices.heard(view.body, seen.source_guid)
             return
-        queue = self.local_queue(name) if self._is_here(seen) else self._connector(name, seen)
+        queue = (
+            self.destinations.local_queue(name)
+            if self._is_here(seen)
+            else self._connector(name, seen)
+        )
         place = None if queue is None else self._place(batch, queue, arrival)
         if place is not None and place.is_old:
             if place.is_of_another:
                 self.final_answers.came_again(batch, arrival, place.claim.host)
-            core.acks.names.came_again(place.claim.source, place.claim.host, place.claim.place)
+            self._acks.names.came_again(place.claim.source, place.claim.host, place.claim.place)
             place.reject(batch)
             self.answers.came_again(batch, arrival.packet, seen, arrival.digest)
             return
@@ -316,7 +355,7 @@ class Receiving:
             self.clocks.late(batch.peer.address, late_by(seen, core.utc))
             raise Refusal(NACK_REACH_QUEUE_TIMEOUT)
         if queue is None:
-            self._look_at_name(batch.peer, name)
+            self.destinations.note_foreign_name(batch.peer.address, name)
             raise Refusal(NACK_BAD_DEST_QUEUE)
         self._check_kind(queue, seen)
         caller = self._open(arrival)
@@ -327,19 +366,19 @@ class Receiving:
             place.reject(batch)
             return
         one = Batch.of(arrival.packet, arrival.seen)
-        flags = core.admission.admit(queue, one, FLAG_REMOTE | arrival.flags, False)
+        flags = self._admission.admit(queue, one, FLAG_REMOTE | arrival.flags, False)
         sender = caller.sid if caller.authenticated else b""
         copy = self._copy(batch, queue, arrival)
         if copy is Copy.REPLAYED:
             raise Refusal(NACK_BAD_SIGNATURE)
         if copy is Copy.NONE:
             host = "" if place is None else place.claim.host
-            number = core.sending.accept(queue, one, flags, None, sender, "", batch.change, host)
+            number = self._sending.accept(queue, one, flags, None, sender, "", batch.change, host)
             if arrival.is_muted:
                 self.answers.note((seen.source_guid, seen.ordinal, arrival.digest), number)
         if place is not None:
             place.accept(batch)
-        core.tracing.received(arrival.packet, arrival.seen, batch.change)
+        self._tracing.received(arrival.packet, arrival.seen, batch.change)
 
     def _copy(self, batch: ReceivedBatch, queue: Queue, arrival: Arriving) -> Copy:
         """Whether a signed message came into an authenticated queue before."""
@@ -352,9 +391,9 @@ class Receiving:
             queue, message, batch.peer, settings, batch.change, is_vouched_for=vouched
         )
 
-    def _connector(self, name: SingleName | None, seen: Glance) -> Queue | None:
+    def _connector(self, name: SingleName | None, seen: PacketSummary) -> Queue | None:
         """The connector queue for a message to a queue of a foreign system."""
-        connectors, transactional = self.core.connectors, bool(seen.transaction_at)
+        connectors, transactional = self._connectors, bool(seen.transaction_at)
         refused = connectors.refusal(name, transactional=transactional)
         if refused != NORMAL:
             raise Refusal(refused)
@@ -374,7 +413,7 @@ class Receiving:
         if not arrival.seen.transaction_at or not queue.definition.transactional:
             return None
         host = self.speakers.lineage(batch.peer, arrival.seen.source_guid)
-        return SequencePlace(self.core, batch.peer, host, queue, arrival)
+        return SequencePlace(self.core, self._transfer, batch.peer, host, queue, arrival)
 
     def _was_accepted(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """Whether it came into a queue of the name before that was deleted.
@@ -386,7 +425,7 @@ class Receiving:
         sequence_id, place, _ = place_seen(arrival.packet, seen)
         source, at = seen.source_guid, (sequence_id, place)
         host = self.speakers.lineage(batch.peer, source)
-        number = self.core.transfer.left_behind(source, name, at, host, arrival.digest)
+        number = self._transfer.left_behind(source, name, at, host, arrival.digest)
         if number:
             batch.sequences[number, source] = None
             self.final_answers.came_again(batch, arrival, host)
@@ -414,7 +453,7 @@ class Receiving:
             found = self.targets.find_queue(definition.identifier)
             if found is not None and found.security not in (b"", definition.security):
                 return self._guard_of(queue, found.security)
-        return self.core.registry.guard(queue)
+        return self._registry.guard(queue)
 
     def _guard_of(self, queue: Queue, security: bytes) -> Guard:
         known = self._guards.get(queue.number)
@@ -424,44 +463,7 @@ class Receiving:
             self._guards[queue.number] = known
         return known[1]
 
-    def local_queue(self, name: SingleName | None) -> Queue | None:
-        """The queue of this machine with that name, if anybody may send there.
-
-        What a direct name means is remembered until any queue changes.
-        """
-        if not isinstance(name, DirectName):
-            return self._find_queue(name)
-        if self._names_version != self.core.rights_version or len(self._names) >= _NAMES_MAX:
-            self._names.clear()
-            self._names_version = self.core.rights_version
-        queue = self._names.get(name.key)
-        if queue is None:
-            queue = self._find_queue(name)
-            if queue is not None:
-                self._names[name.key] = queue
-        return queue
-
-    def _own_queue(self, name: SingleName | None) -> Queue | None:
-        return self.local_queue(self._own_name(name))
-
-    def _find_queue(self, name: SingleName | None) -> Queue | None:
-        registry = self.core.registry
-        queue = None if name is None else registry.find_local(registry.own.addressed(name))
-        return queue if queue is not None and queue.definition.role is QueueRole.PLAIN else None
-
-    def _look_at_name(self, peer: Peer, name: SingleName | None) -> None:
-        """A message without a queue: the operator should see a name that is not ours."""
-        registry = self.core.registry
-        if isinstance(name, DirectName) and not registry.is_own(name.host, None):
-            registry.own.not_ours(name.host, peer.address)
-
-    def _own_name(self, name: SingleName | None) -> SingleName | None:
-        """Decision 20: no address means this machine, in the name of a private queue too."""
-        if isinstance(name, PrivateName) and name.guid == NULL_GUID:
-            return PrivateName(self.core.guid, name.number, name.suffix)
-        return name
-
-    def _check_kind(self, queue: Queue, seen: Glance) -> None:
+    def _check_kind(self, queue: Queue, seen: PacketSummary) -> None:
         """Transactional messages go to transactional queues, and no others do (3.1.5.8.2)."""
         if queue.definition.transactional and not seen.transaction_at:
             raise Refusal(NACK_NOT_TRANSACTIONAL_MESSAGE)
@@ -474,19 +476,26 @@ class Receiving:
         """The message is dropped; those who asked for it learn why."""
         core, seen, change = self.core, arrival.seen, batch.change
         core.refusals[class_name(message_class)] += 1
+        core.event(
+            "message_refused",
+            queue=arrival.destination,
+            why=class_name(message_class),
+            address=batch.peer.address,
+            source=format_guid(seen.source_guid),
+        )
         if seen.transaction_at and self.final_answers.withholds(batch.peer, arrival, message_class):
             return  # its sender sends it again: it may be taken then
         flags = flags_of(seen, FLAG_REMOTE | arrival.flags)
         row = row_of(seen, 0, core.utc, NEVER, flags, wants_of(seen))
         row = row._replace(message_class=message_class)
         if self._is_first_refusal(batch, arrival):
-            core.acks.refused(arrival.packet, row, message_class, change)
+            self._acks.refused(arrival.packet, row, message_class, change)
         if seen.transaction_at:
             host = self.speakers.lineage(batch.peer, seen.source_guid)
-            if not core.acks.is_enough(seen.source_guid, host):
-                core.acks.final(arrival.packet, message_class, batch.peer.address, change, host)
+            if not self._acks.is_enough(seen.source_guid, host):
+                self._acks.final(arrival.packet, message_class, batch.peer.address, change, host)
         elif message_class in _KEPT and row.wants & WANT_DEAD_LETTER:
-            core.sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
+            self._sending.copy(core.queues[DEADLETTER], row, arrival.packet, change)
 
     def _is_first_refusal(self, batch: ReceivedBatch, arrival: Arriving) -> bool:
         """A message may come again until its sender has heard; its acknowledgment does not.
@@ -512,7 +521,9 @@ class Receiving:
 
     # -- many messages at once
 
-    def _run(self, peer: Peer, packets: list[bytes], looks: list[Glance]) -> ArrivalRun | None:
+    def _run(
+        self, peer: Peer, packets: list[bytes], looks: list[PacketSummary]
+    ) -> ArrivalRun | None:
         """All of these as one run, if nothing distinguishes them and nothing speaks against any.
 
         They go to one queue of this machine, come from one source, ask for no answers, and are
@@ -527,10 +538,14 @@ class Receiving:
         head, (queue, flags) = batch.head, found
         host = self.speakers.lineage(peer, head.source_guid) if head.transaction_at else ""
         run = ArrivalRun(queue, host, batch, flags)
-        new = run.follows(self.core) if head.transaction_at else run.is_new(self.history)
+        new = (
+            run.follows(self._transfer.lineages)
+            if head.transaction_at
+            else run.is_new(self.history)
+        )
         return run if new and not run.was_refused(self.history, peer) else None
 
-    def _asks_nothing(self, head: Glance) -> bool:
+    def _asks_nothing(self, head: PacketSummary) -> bool:
         """Whether messages are for this machine and nothing but their queue is asked for."""
         return not (
             out_of_range(head)
@@ -549,18 +564,18 @@ class Receiving:
         """
         head = batch.head
         try:
-            queue = self._own_queue(Packet(batch.packets[0], head).destination_queue)
+            queue = self.destinations.own_queue(Packet(batch.packets[0], head).destination_queue)
             if queue is None or not self.guard(queue).allows(_ANYBODY, WRITE_MESSAGE):
                 return None
             self._check_kind(queue, head)
-            return queue, self.core.admission.admit(queue, batch, FLAG_REMOTE, False)
+            return queue, self._admission.admit(queue, batch, FLAG_REMOTE, False)
         except (RemoteProtocolError, QueueError, Refusal):
             return None
 
     def _take_run(self, peer: Peer, run: ArrivalRun) -> Verdict:
         """Take all messages of a run in one step; the result is that of `_take` for each."""
         core, queue, seen, change = self.core, run.queue, run.looks[0], Change()
-        core.sending.accept(queue, run.batch, run.flags, None, b"", "", change, run.host)
+        self._sending.accept(queue, run.batch, run.flags, None, b"", "", change, run.host)
         sequences: tuple[tuple[int, bytes], ...] = ()
         if seen.transaction_at:
             self._move_on(peer, run, change)
@@ -574,7 +589,7 @@ class Receiving:
 
     def _move_on(self, peer: Peer, run: ArrivalRun, change: Change) -> None:
         """The sequence of a run is where its last message is."""
-        transfer, source, host = self.core.transfer, run.looks[0].source_guid, run.host
+        transfer, source, host = self._transfer, run.looks[0].source_guid, run.host
         sequence_id, numbers = run.sequence_id, run.numbers
         info = transfer.accept(
             *(run.queue, source, run.name, sequence_id, numbers[-1], change, peer.address, host),

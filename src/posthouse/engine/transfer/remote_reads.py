@@ -1,9 +1,9 @@
-"""What remote readers ([MS-MQRR]) ask of the engine beside the events of [MS-MQDMPR].
+"""Engine calls of remote readers ([MS-MQRR]) that [MS-MQDMPR] does not define.
 
 Their calls name things by numbers: a transaction by its XACTUOW, a move's target by its context, a
-message by its lookup id. Each function here finds them, in the order of checks that its
-method has, and then raises the event. An association is whatever object stands for a client there;
-what one association opened or began is no other's (decision 6).
+message by its lookup id. Each function here finds them, in the order of checks that its method has,
+and then raises the event. An association is the object that stands for a client there; no other
+association can use what it opened or began (decision 6).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Particulars(NamedTuple):
     target_subqueue: str = ""  # where an open transaction moves it
     dead_letter: str = ""  # path name of the dead-letter queue its sender chose
     dead_letter_invalid: bool = False
-    source_address: str = ""  # where it came from; empty: not known any more
+    source_address: str = ""  # where it came from; empty: no longer known
 
 
 _USUAL = Particulars(source_address=_LOOPBACK)
@@ -89,7 +89,7 @@ def _dead_letter(manager: QueueManager, number: int) -> tuple[str, bool]:
     if row is None or not row.wants & WANT_APPLICATION_DEAD_LETTER:
         return "", False
     name = core.extra(number).dead_letter
-    queue = core.outcomes.application_queue(name)
+    queue = manager.messages.outcomes.application_queue(name)
     return (name, True) if queue is None else (queue.name, False)
 
 
@@ -157,10 +157,10 @@ def end_read(
 def return_message(
     manager: QueueManager, descriptor: OpenQueueDescriptor, lookup_id: int, *, in_doubt: bool
 ) -> None:
-    """What was read and not ended goes back as after a negative end: [MS-MQRR] 3.1.5.1, 3.1.6.2.
+    """Returns a message that was read and not ended to its queue: [MS-MQRR] 3.1.5.1, 3.1.6.2.
 
-    `in_doubt`: its reader may have used it, so that it is marked. It takes no right, and one
-    that is no longer there, or in nobody's hands, needs nothing.
+    With `in_doubt` it is marked, since its reader may have used it. No right is needed. Nothing
+    happens if the message is gone or not locked.
     """
     queue = descriptor.queue
     number = queue.current_number(lookup_id) if queue is not None else 0

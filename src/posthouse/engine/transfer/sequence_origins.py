@@ -1,4 +1,4 @@
-"""Whose place in a sequence is whose, where several hosts speak for one source.
+"""Keeps the sequences of one source apart by the host that they come from.
 
 The protocols have no login for senders: anybody can send in the sequence of another machine. So
 what is known of a sequence belongs to the host that it came from, its lineage, and hosts share it
@@ -11,9 +11,9 @@ only where what they send agrees:
   Version 0.1 kept no contents: what it accepted in the same sequence counts as the same.
 - A host that is new begins where another lineage ends, if its message follows that: a machine that
   has moved goes on. If it was a stranger, the other lineage is still where it was.
-- Where another lineage was at that place before and what it accepted is forgotten, nobody can tell.
-  The message is held: a machine that has moved sends on, up to what is remembered, and that agrees.
-  If it insists, some time later, it is another sender.
+- Where another lineage passed that place and what it accepted is forgotten, the two cannot be
+  compared. The message is held: a machine that has moved sends on, up to what is remembered, and
+  that agrees. If it insists, some time later, it is another sender.
 
 Each lineage is acknowledged to its own host. Messages that come from their machine itself or over
 routers, each in the place that the directory has for it, are one lineage, without a host.
@@ -21,21 +21,24 @@ routers, each in the place that the directory has for it, are one lineage, witho
 
 from __future__ import annotations
 
-from enum import Enum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import TABLE_PLACES
+from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.message_history import MessageHistory
+from posthouse.engine.transfer.sequence_values import (
+    IncomingTransactionalTransferInfo as Incoming,
+)
+from posthouse.engine.transfer.sequence_values import (
+    Judgment,
+    Place,
+    SequenceClaim,
+    Standing,
+)
 from posthouse.model.bounded_tables import Bounded, Shared
 from posthouse.model.guids import format_guid
-
-if TYPE_CHECKING:
-    from posthouse.engine.queues.queue import Queue
-    from posthouse.engine.transfer.incoming_sequences import (
-        IncomingTransactionalTransferInfo as Incoming,
-    )
 
 PLACES_MAX = 50_000  # contents that are remembered, of all sequences
 INSISTS_MS = 20_000  # below the shortest resend interval of [MS-MQQB] 3.1.3.1
@@ -43,43 +46,7 @@ HELD_MAX = 10_000
 LASTING_S = 300  # by then a sender has sent again several times
 TOLD_MAX = 1000  # conflicts that are in the log, each once
 
-Place = tuple[int, int]  # sequence identifier and number
 _Key = tuple[int, bytes, str, str]  # queue, source, name of the queue, host
-
-
-class Standing(Enum):
-    """How a message stands to what came before it."""
-
-    NEXT = "next"
-    OLD = "old"  # its own lineage is further
-    AGREED = "agreed"  # another lineage has it
-    HELD = "held"
-    GAP = "gap"  # something in front of it is missing
-
-
-class SequenceClaim(NamedTuple):
-    """The place in a sequence that a message has."""
-
-    queue: Queue
-    source: bytes
-    format_name: str
-    host: str  # its lineage; empty: that of the directory
-    place: Place
-    previous: int
-    begins: bool  # nothing is in front of it in its sequence
-    digest: bytes
-
-
-class Judgment(NamedTuple):
-    """How it stands, what is known of its own lineage, and which one it goes on from.
-
-    Where that is not certain, `like` is one that it may have gone on from.
-    """
-
-    standing: Standing
-    own: Incoming | None
-    origin: Incoming | None = None
-    like: Incoming | None = None
 
 
 class TurnedAway(NamedTuple):
@@ -102,7 +69,7 @@ class SequenceContents(MessageHistory):
 
     TABLE = TABLE_PLACES
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger) -> None:
         super().__init__(core)
         self.entries_max = PLACES_MAX
 
@@ -121,11 +88,29 @@ def places_key(source: bytes, name: str, sequence_id: int) -> bytes:
     return blake2b(text, digest_size=16).digest()
 
 
-class Lineages:
-    """What decides on the places of messages that come in."""
+class KnownSequences(Protocol):
+    """The sequences that have come in so far."""
 
-    def __init__(self, core: Core) -> None:
+    def own_lineage(
+        self, queue: Queue, source: bytes, format_name: str, host: str, sequence_id: int
+    ) -> Incoming | None:
+        """What is known of a sequence as a host has sent it."""
+
+    def other_lineages(
+        self, queue: Queue, source: bytes, format_name: str, own: Incoming | None
+    ) -> list[Incoming]:
+        """What other hosts have sent of that sequence."""
+
+    def name_of(self, info: Incoming) -> str:
+        """What a lineage is known by, beside its source."""
+
+
+class Lineages:
+    """Decides whether a message is next in its sequence, a duplicate, or to be held."""
+
+    def __init__(self, core: Ledger, sequences: KnownSequences) -> None:
         self.core = core
+        self._sequences = sequences
         self.places = SequenceContents(core)
         self._held: Shared[_Key, tuple[Place, int]] = Shared(_host, HELD_MAX)
         # By queue, source, and the two hosts: when two contents claimed one place the last time.
@@ -204,9 +189,8 @@ class Lineages:
         self, queue: Queue, source: bytes, format_name: str, host: str, sequence_id: int
     ) -> tuple[Incoming | None, list[Incoming]]:
         """What is known of the lineage of a host, and the others of that sequence."""
-        transfer = self.core.transfer
-        own = transfer.own_lineage(queue, source, format_name, host, sequence_id)
-        return own, transfer.other_lineages(queue, source, format_name, own)
+        own = self._sequences.own_lineage(queue, source, format_name, host, sequence_id)
+        return own, self._sequences.other_lineages(queue, source, format_name, own)
 
     def numbers(self, source: bytes, name: str, sequence_id: int) -> list[int]:
         """What is remembered of the sequence of a lineage."""
@@ -218,7 +202,7 @@ class Lineages:
         return all(places.keys().isdisjoint(numbers) for places in known)
 
     def _key_of(self, lineage: Incoming, sequence_id: int) -> bytes:
-        name = self.core.transfer.name_of(lineage)
+        name = self._sequences.name_of(lineage)
         return places_key(lineage.source, name, sequence_id)
 
     def content(self, lineage: Incoming, place: Place) -> bytes | None:

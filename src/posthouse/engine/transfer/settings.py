@@ -1,4 +1,4 @@
-"""Sections that the engine has in common with protocols: parts of `[binary]` and `[srmp]`."""
+"""Settings that the engine shares with protocols: parts of `[binary]` and `[srmp]`."""
 
 from __future__ import annotations
 

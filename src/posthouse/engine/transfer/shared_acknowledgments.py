@@ -1,4 +1,4 @@
-"""Answers that wait for a host which its machine may have left.
+"""Acknowledgments for a machine that may have moved to another host: copied to each host.
 
 Order and final acknowledgments go to the host that the messages came from, since anybody can send
 in the name of a machine. A machine that has moved, and has nothing to send, is known by its GUID
@@ -13,8 +13,10 @@ copied again, one host of a network gets them at a time, and a limited number of
 
 from __future__ import annotations
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import AckSender, Relocating
 from posthouse.engine.ledger.records import KEPT, NEVER, Change
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.address_prefixes import source_of
 from posthouse.model.bounded_tables import Bounded
@@ -22,10 +24,10 @@ from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import PrivateName, parse_format_name
 from posthouse.wire.binary.order_acks import Origin, final_ack, order_queue_at
 from posthouse.wire.binary.order_acks import read_final_ack as read
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 
 QUIET_MS = 60_000  # a machine that has come has sent by then what it has
-AWAY_S = 16 * 3600  # whoever claims its GUID meanwhile: a machine may be off for a night
+AWAY_S = 16 * 3600  # whatever host claims its GUID meanwhile: a machine may be off for a night
 COPIES_MAX = 1000  # at once
 COPIED_MAX = 10_000
 HOSTS_MAX = 16  # of one machine that copies are made for, and kept for
@@ -33,17 +35,20 @@ COPIED = 1  # `Row.moves` of a copy
 
 
 class SharedAnswers:
-    """What was copied for whom."""
+    """The copies of acknowledgments, by machine and host."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, registry: Queues, moving: Relocating, acks: AckSender) -> None:
         self.core = core
+        self._registry = registry
+        self._moving = moving
+        self._acks = acks
         self._bound: dict[bytes, dict[int, None]] = {}  # by source: outgoing queues
         # By queue and host: the last message that was copied.
         self._copied: Bounded[tuple[int, str], int] = Bounded(COPIED_MAX)
 
     def load(self) -> None:
         """At start: the queues for answers that are for one host."""
-        for queue in self.core.registry.outgoing_queues():
+        for queue in self._registry.outgoing_queues():
             if queue.definition.answers_at:
                 name = parse_format_name(queue.definition.format_name)
                 assert isinstance(name, PrivateName)
@@ -93,7 +98,7 @@ class SharedAnswers:
         numbers = numbers[: max(at_most, 0)]
         for number in numbers:
             packet, (row,) = core.packet(number), core.state.table.rows((number,))
-            seen = glance(packet)
+            seen = summarize(packet)
             last = max(last, number)
             if row.moves == COPIED:
                 continue
@@ -101,7 +106,7 @@ class SharedAnswers:
                 origin = Origin(core.guid, core.ordinals.next(), core.utc)
                 name = order_queue_at(host)
                 answer = final_ack(read(packet, seen), seen.message_class, name, origin)
-                self._mark(core.acks.send(source, host, answer, host, change), change)
+                self._mark(self._acks.send(source, host, answer, host, change), change)
             if row.expires == NEVER:
                 core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
         if numbers:
@@ -116,13 +121,13 @@ class SharedAnswers:
             self.core.settle(number, row._replace(moves=COPIED), KEPT, change)
 
     def _give_up(self, others: list[Queue]) -> None:
-        """Copies for hosts that nobody has come back to, the oldest, where there are many."""
+        """Drops the oldest copies for hosts that have not come back, if there are many."""
         table = self.core.state.table
         for queue in others[: max(len(others) - HOSTS_MAX, 0)]:
             numbers = [number for _, number in queue.state.order.forward()]
             if all(row.moves == COPIED for row in table.rows(numbers)):
                 self.core.refusals["answers_given_up"] += queue.state.count
-                self.core.moving.purge(queue)
+                self._moving.purge(queue)
                 for key in [key for key in self._copied if key[1] == queue.definition.answers_at]:
                     del self._copied[key]  # its machine may come back
 

@@ -1,4 +1,4 @@
-"""Which signed messages came into authenticated queues: a copy of one proves nothing new.
+"""Signed messages that came into authenticated queues: finds copies of them.
 
 A signature covers neither the identifier nor the time of a message, so a stranger who has seen a
 signed message can send it again under another number. What was signed is remembered as a digest,
@@ -30,7 +30,7 @@ from posthouse.security.settings import SAME_ADDRESS, MessageSecuritySettings
 DIGEST_SIZE = 16
 _QUEUE = struct.Struct("<I")
 _KNOWN = struct.Struct("<I8s8s")  # when, UTC seconds; under which identifier; from which host
-_NOBODY = bytes(8)  # behind these: which machine, where the directory vouched for it; or nothing
+_NOBODY = bytes(8)  # followed by the machine that the directory vouched for, or by nothing
 
 
 class Copy(Enum):

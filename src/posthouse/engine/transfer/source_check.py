@@ -1,4 +1,4 @@
-"""Who speaks for whom: whether a message comes from where its machine is (decision 24)."""
+"""Whether a message comes from the address of the machine that it claims (decision 24)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from posthouse.engine.transfer.connect_targets import Targets
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
-from posthouse.wire.packet.glance import Glance
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 
 class Speakers:
-    """What the directory has of the peers that bring messages."""
+    """Checks peers that bring messages against the directory."""
 
     def __init__(self, core: Ledger, targets: Targets) -> None:
         self.core = core
@@ -22,14 +22,14 @@ class Speakers:
         machine = source[: len(NULL_GUID)]
         try:
             return self.targets.knows_machine(machine) and peer.may_pass_on(machine)
-        except RemoteProtocolError:  # nobody can tell now
+        except RemoteProtocolError:  # cannot be looked up now
             return False
 
     def lineage(self, peer: Peer, source: bytes) -> str:
         """The host that a sequence of a source is of; none where the directory vouches for it."""
         return "" if self.is_relayed(peer, source) else peer.host
 
-    def may_speak(self, peer: Peer, seen: Glance) -> bool:
+    def may_speak(self, peer: Peer, seen: PacketSummary) -> bool:
         """Whether we pass on a message: one of a sequence only for a machine of the directory.
 
         Those that we pass it to see our address, and take all that we bring of a source for one

@@ -1,4 +1,4 @@
-"""Which objects of .NET's own classes are shown as what they hold: numbers, dates, lists."""
+"""Shows objects of well-known .NET classes as plain values: numbers, dates, lists."""
 
 from __future__ import annotations
 

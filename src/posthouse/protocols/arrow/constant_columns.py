@@ -1,9 +1,10 @@
-"""Record batches without the columns that are the same in every row: those are told once.
+"""Record batches that carry columns with the same value in every row only once.
 
-Most of what a message says is what the one before it said, and half of a row's bytes would repeat
-it. So the answer is several IPC streams after each other. The schema of each has the columns that
-differ; its metadata list which columns there are, and bring one row with those that do not. Where
-something changes a new stream begins; the last one, which has no rows, states that it is the last.
+Most properties of a message equal those of the one before it, and would be half of each row's
+bytes. So the answer is several IPC streams after each other. The schema of each has the columns
+that differ; its metadata list which columns there are, and bring one row with those that do not.
+Where something changes a new stream begins; the last one, which has no rows, states that it is the
+last.
 
 Imports pyarrow: import this module only where pyarrow is installed.
 """

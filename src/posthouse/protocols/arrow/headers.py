@@ -1,8 +1,8 @@
 """The headers of many packets at once, [MS-MQMQ] 2.2.19 and 2.2.20, as matrices of bytes.
 
-Every check that `posthouse.wire.packet.glance` makes of fields that differ from packet to packet
-is made here for all of them; what does not pass is left to it. All other bytes up to the label
-are the template's: two packets with equal ones are read alike.
+Every check that `posthouse.wire.packet.packet_fields` makes of fields that differ from packet to
+packet is made here for all of them; what does not pass is left to it. All other bytes up to the
+label are the template's: two packets with equal ones are read alike.
 
 Imports numpy and pyarrow: import this module only where both are installed.
 """
@@ -17,15 +17,9 @@ from numpy.typing import NDArray
 from pyarrow.compute import take
 
 from posthouse.engine.ledger.records import ARRIVAL_SIZE
+from posthouse.engine.ledger.rows import ARRIVAL_COLUMNS
 from posthouse.store.bulk import Ints, Records
-from posthouse.wire.packet.glance import (
-    CONNECTOR_TYPE,
-    NAME_SIZES,
-    NAMES_AT,
-    PROPERTIES,
-    SECURITY,
-    TRANSACTION,
-)
+from posthouse.wire.packet import columns
 from posthouse.wire.packet.headers import (
     LABEL_UNITS_MAX,
     MESSAGE_PROPERTIES_HEADER,
@@ -35,65 +29,44 @@ from posthouse.wire.packet.headers import (
     SECURITY_HEADER,
     TRANSACTION_HEADER,
 )
-from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL
+from posthouse.wire.packet.packet_fields import (
+    CONNECTOR_TYPE,
+    NAME_SIZES,
+    PROPERTIES,
+    SECURITY,
+    TRANSACTION,
+)
+from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL
 
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 
 ARRIVAL: Final = np.dtype(
-    {
-        "names": [
-            "number",
-            "label_at",
-            "label_size",
-            "extension_at",
-            "extension_size",
-            "body_at",
-            "body_size",
-            "sender_size",
-            "extra_size",
-        ],
-        "formats": ["<u8", "<u4", "<u2", "<u4", "<u4", "<u4", "<u4", "<u2", "<u2"],
-        "offsets": [0, 52, 56, 58, 62, 66, 70, 74, 76],
-        "itemsize": ARRIVAL_SIZE,
-    }
+    ARRIVAL_COLUMNS.described(
+        "number",
+        "label_at",
+        "label_size",
+        "extension_at",
+        "extension_size",
+        "body_at",
+        "body_size",
+        "sender_size",
+        "extra_size",
+    )
 )
-"""`posthouse.engine.ledger.records.ARRIVAL` without the row."""
 FRONT: Final = np.dtype(
-    {
-        "names": [
-            "base_flags",
-            "packet_size",
-            "time_to_be_received",
-            "sent_time",
-            "ordinal",
-            "user_flags",
-        ],
-        "formats": ["<u2", "<u4", "<u4", "<u4", "<u4", "<u4"],
-        "offsets": [2, 8, 48, 52, 56, 60],
-        "itemsize": NAMES_AT,
-    }
+    columns.FRONT.described(
+        "base_flags", "packet_size", "time_to_be_received", "sent_time", "ordinal", "user_flags"
+    )
 )
-"""BaseHeader and the fixed part of UserHeader."""
-FRONT_FREE: Final = (slice(8, 16), slice(48, 60))
+FRONT_SIZE: Final = columns.FRONT.size
 PROPERTIES_FIELDS: Final = np.dtype(
-    {
-        "names": ["units", "application_tag", "body_size", "allocated", "extension_size"],
-        "formats": ["u1", "<u4", "<u4", "<u4", "<u4"],
-        "offsets": [1, 28, 32, 36, 52],
-        "itemsize": MESSAGE_PROPERTIES_HEADER.size,
-    }
+    columns.PROPERTIES.described(
+        "units", "application_tag", "body_size", "allocated", "extension_size"
+    )
 )
-PROPERTIES_FREE: Final = (slice(1, 2), slice(4, 24), slice(28, 40), slice(52, 56))
-CORRELATION: Final = slice(4, 24)
-SECURITY_SIZES: Final = np.dtype(
-    {
-        "names": ["sender", "key", "signature", "certificate", "provider"],
-        "formats": ["<u2", "<u2", "<u2", "<u4", "<u4"],
-        "offsets": [2, 4, 6, 8, 12],
-        "itemsize": SECURITY_HEADER.size,
-    }
-)
+CORRELATION: Final = columns.PROPERTIES["correlation"].bytes
+SECURITY_FIELDS: Final = np.dtype(columns.SECURITY.described())
 _SIZES: Final = np.array(NAME_SIZES, np.int64)
 _CONNECTOR_SIZE: Final = 16
 
@@ -165,7 +138,7 @@ def read_headers(records: Records, cutter: Cutter) -> Headers:
     assert (arrival["number"] == records.numbers).all()
     packet_at = begins + ARRIVAL_SIZE + _long(arrival["sender_size"]) + arrival["extra_size"]
     sizes, header_size = ends - packet_at, _long(arrival["label_at"])
-    least = NAMES_AT + MESSAGE_PROPERTIES_HEADER.size
+    least = FRONT_SIZE + MESSAGE_PROPERTIES_HEADER.size
     enough = (header_size >= least) & (header_size <= sizes)
     rows = np.flatnonzero(enough)
     if len(rows) < len(begins):
@@ -190,7 +163,7 @@ class _Walk:
         self._packet_at = packet_at
         self._sizes = sizes
         self._properties_at = _long(arrival["label_at"]) - MESSAGE_PROPERTIES_HEADER.size
-        self._front = cutter.matrix(packet_at, NAMES_AT)
+        self._front = cutter.matrix(packet_at, FRONT_SIZE)
         self._properties = cutter.matrix(
             packet_at + self._properties_at, MESSAGE_PROPERTIES_HEADER.size
         )
@@ -222,7 +195,7 @@ class _Walk:
 
     def _names_end(self) -> Ints:
         """After the three queue names and the connector type."""
-        at = np.full(len(self._rows), NAMES_AT, np.int64)
+        at = np.full(len(self._rows), FRONT_SIZE, np.int64)
         for shift in (10, 13, 16):
             codes = self._flags >> shift & 7
             direct = codes == QUEUE_DIRECT
@@ -251,21 +224,21 @@ class _Walk:
             return pa.nulls(len(at), pa.binary(SECURITY_HEADER.size)), at
         matrix = np.zeros((len(at), SECURITY_HEADER.size), np.uint8)
         matrix[inside] = self._cutter.matrix((self._packet_at + at)[inside], SECURITY_HEADER.size)
-        fields = _fields(matrix, SECURITY_SIZES)
-        items = sum(_long(fields[name]) + 3 & ~3 for name in SECURITY_SIZES.names or ())
+        fields = _fields(matrix, SECURITY_FIELDS)
+        items = sum(_long(fields[name]) + 3 & ~3 for name in SECURITY_FIELDS.names or ())
         behind = at + np.where(has, SECURITY_HEADER.size + items, 0)
         return _lines(matrix), behind
 
     def _keys(self, usual: Flags, headers: Headers) -> tuple[Any, ...]:
         front, properties = self._front.copy(), self._properties.copy()
-        for free in FRONT_FREE:
+        for free in columns.FRONT_FREE:
             front[:, free] = 0
-        for free in PROPERTIES_FREE:
+        for free in columns.PROPERTIES_FREE:
             properties[:, free] = 0
         if not usual.all():
             front, properties = front[usual], properties[usual]
-        names_at = headers.packet_at + NAMES_AT
-        names = self._cutter.cut(names_at, headers.names_end - NAMES_AT)
+        names_at = headers.packet_at + FRONT_SIZE
+        names = self._cutter.cut(names_at, headers.names_end - FRONT_SIZE)
         return _lines(front), names, _lines(properties)
 
 

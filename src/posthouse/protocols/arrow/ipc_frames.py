@@ -1,8 +1,8 @@
 """Arrow's IPC stream cut into its messages as the bytes come, without waiting in a thread.
 
-A message is a continuation mark, the size of its metadata, the metadata, and a body whose size the
-metadata tells. They are a flatbuffer, of which only that is read here; what the message means is
-Arrow's business. Everything is bounded: nothing is believed before it is checked.
+A message is a continuation mark, the size of its metadata, the metadata, and a body whose size is
+in the metadata. The metadata is a flatbuffer, of which only that size is read here; Arrow reads the
+rest. Everything is bounded: nothing is believed before it is checked.
 """
 
 from __future__ import annotations

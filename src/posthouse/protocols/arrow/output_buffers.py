@@ -1,4 +1,4 @@
-"""Record batches as they go out: the bytes of their columns where they lie, not in one piece.
+"""Writes record batches without copying: the bytes of columns are sent from where they lie.
 
 Imports pyarrow: import this module only where pyarrow is installed.
 """
@@ -48,8 +48,8 @@ class Pieces:
     """Writes the record batches of one stream; its schema goes out by itself."""
 
     def __init__(self, schema: Any) -> None:
-        # The writer is not to be reached from its sink: a circle that leads through Arrow is one
-        # that nobody finds, and every stream would stay in memory.
+        # The sink must not refer to the writer: the garbage collector does not find a cycle through
+        # Arrow, and every stream would stay in memory.
         self._sink = _Sink()
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, "w"), schema)
         self.of(_nothing(schema))  # Arrow writes the schema in front of the first batch

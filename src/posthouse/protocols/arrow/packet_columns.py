@@ -1,4 +1,4 @@
-"""The columns of usual messages: fields of their headers, bytes of the log, words of templates.
+"""Builds columns of ordinary messages from packet headers, log bytes and templates.
 
 Imports numpy and pyarrow: import this module only where both are installed.
 """
@@ -237,7 +237,9 @@ class QueueColumns:
         return Same(None, pa.int64()) if endless.all() else pa.array(seconds, mask=endless)
 
     def transaction(self, usual: Usual) -> Any:
-        """What the row says of it; of a message that came over the wire, what its packet does."""
+        """The transaction column: from the row, or from the packet if the message came over the
+        wire.
+        """
         flags = usual.flags
         has = (flags & FLAG_TRANSACTIONAL) != 0
         if not has.any():

@@ -18,7 +18,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import MessageStorageFailed
 from posthouse.protocols.handlers.context import Context, Outflow
-from posthouse.protocols.handlers.read_plans import REMEDY, Range, rows_module
+from posthouse.protocols.handlers.read_plans import Range, not_loaded, rows_module
 from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Steps, both, followed
 
@@ -43,6 +43,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     columns = made.chosen(params.columns)
     reading = Range(context, rows, params.queue, params.after, params.through or 0)
     queue, queue_manager, newest = yield from reading.looked(_names)
+    context.view.require_whole(queue)
     if params.through is None:
         reading.through = newest
     gatherer = made.Gatherer(columns, queue, queue_manager, constants=params.constants)
@@ -61,7 +62,7 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
                 yield from reading.looked(partial(_noted, error.__cause__))
                 raise
             finally:
-                pinned.close()  # whoever asked may have gone before the step began
+                pinned.close()  # the client may have left before the step began
             stream.put(pieces, _room_for(some))
             found = rows.rest(found, len(some.numbers))
     stream.put(gatherer.end(), 0)
@@ -88,8 +89,8 @@ def _modules() -> tuple[Any, Any, Any]:
     try:
         from posthouse.protocols.arrow import record_batches as arrow_gather
         from posthouse.store import bulk
-    except ImportError:
-        raise Unavailable("this queue manager has no pyarrow", REMEDY) from None
+    except ImportError as error:
+        raise not_loaded(error) from None
     return arrow_gather, rows, bulk
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from posthouse.engine.ledger.effects import read_of_row
 from posthouse.engine.ledger.records import ARRIVAL_SIZE, Row
 from posthouse.engine.ledger.records import ROW as PACKED_ROW
-from posthouse.engine.messages.reading import read_of_row
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message_columns import Column
 from posthouse.model.message_json import MessageJson
@@ -79,7 +79,7 @@ class Gatherer:
         if self._apart is None:
             return [*self._pieces.of(self.batch(records))]
         made, order = self._made(records)
-        if all(isinstance(one, Same) for one in made):  # or nobody knew how many rows there are
+        if all(isinstance(one, Same) for one in made):  # one column must show the number of rows
             made[0] = self._values.spread(made[0], len(records.begins))
         return self._apart.of(made, order)
 

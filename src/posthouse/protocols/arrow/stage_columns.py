@@ -1,4 +1,4 @@
-"""The columns of a stage: which there may be, and their values as messages have them.
+"""The columns that a stage may have, and their values as message properties.
 
 Needs pyarrow and numpy. What is wrong is said with the row, counted from the first of the stage,
 and the column.

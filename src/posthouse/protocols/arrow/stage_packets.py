@@ -1,4 +1,4 @@
-"""Packets and records of many messages at once, for the stages of batches.
+"""Makes packets and records of many messages at once, for stages.
 
 Everything in front of the body is written once and repeated as a matrix; the fields that each
 message has of its own are set column by column. Needs numpy; runs in a thread.
@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from posthouse.engine.ledger.records import (
-    ARRIVAL_FRONT,
     ARRIVAL_OF_ROW,
     FLAG_TRANSACTIONAL,
     MESSAGE,
@@ -24,6 +23,7 @@ from posthouse.engine.ledger.records import (
     WANT_JOURNAL,
     Row,
 )
+from posthouse.engine.ledger.rows import ARRIVAL_COLUMNS
 from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, StageTarget
 from posthouse.model.message import (
@@ -37,21 +37,10 @@ from posthouse.model.message import (
 from posthouse.model.message_values import JOURNAL_NEGATIVE, JOURNAL_POSITIVE
 from posthouse.protocols.arrow.stage_columns import GroupColumns, How
 from posthouse.protocols.handlers.message_json import format_name
+from posthouse.wire.packet.columns import FRONT, PROPERTIES
 from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX
-from posthouse.wire.packet.patch import PACKET_SIZE_AT, SENT_TIME_AT, SOURCE_GUID_AT
 from posthouse.wire.packet.serialize import construct
 
-_ORDINAL_AT: Final = SENT_TIME_AT + 4
-# In a MessagePropertiesHeader, [MS-MQMQ] 2.2.19.3.
-_LABEL_UNITS_AT, _CORRELATION_AT, _BODY_TYPE_AT, _TAG_AT = 1, 4, 24, 28
-_MESSAGE_SIZE_AT, _ALLOCATION_AT, _EXTENSION_SIZE_AT = 32, 36, 52
-# In an arrival block.
-_ROW_AT: Final = ARRIVAL_FRONT.size - ROW_SIZE
-_ROW_SIZE_AT, _ROW_ORDINAL_AT = _ROW_AT + 20, _ROW_AT + 24
-_LABEL_SIZE_AT: Final = ARRIVAL_FRONT.size + 4
-_EXTENSION_AT, _SPAN_EXTENSION_AT, _BODY_AT, _BODY_SIZE_AT = (
-    _LABEL_SIZE_AT + offset for offset in (2, 6, 10, 14)
-)
 _PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by size modulo 4
 
 
@@ -200,24 +189,23 @@ def _fronts(
         cause = f"the message takes {sizes[row]} bytes, a packet holds at most {PACKET_SIZE_MAX}"
         raise values.refuse(row, "body", cause)
     block = _repeated(front, len(values))
-    _set(block, PACKET_SIZE_AT, sizes)
-    _set(block, _ORDINAL_AT, ordinals)
+    _set(block, FRONT["packet_size"].offset, sizes)
+    _set(block, FRONT["ordinal"].offset, ordinals)
     if identifiers is not None:
         brought = identifiers[1] > 0
-        block[brought, SOURCE_GUID_AT : SOURCE_GUID_AT + 16] = identifiers[0][brought]
+        block[brought, FRONT["source_guid"].bytes] = identifiers[0][brought]
     correlations = values.correlations()
     if correlations is not None:
-        at = properties_at + _CORRELATION_AT
-        block[:, at : at + 20] = correlations
-    block[:, properties_at + _LABEL_UNITS_AT] = lengths.label // 2
-    for at, numbers in (
-        (_BODY_TYPE_AT, values.numbers("body_type")),
-        (_TAG_AT, values.numbers("app_specific")),
-        (_MESSAGE_SIZE_AT, lengths.body),
-        (_ALLOCATION_AT, lengths.body),
-        (_EXTENSION_SIZE_AT, lengths.extension),
+        block[:, properties_at:][:, PROPERTIES["correlation"].bytes] = correlations
+    block[:, properties_at + PROPERTIES["units"].offset] = lengths.label // 2
+    for name, numbers in (
+        ("body_type", values.numbers("body_type")),
+        ("application_tag", values.numbers("app_specific")),
+        ("body_size", lengths.body),
+        ("allocated", lengths.body),
+        ("extension_size", lengths.extension),
     ):
-        _set(block, properties_at + at, numbers)
+        _set(block, properties_at + PROPERTIES[name].offset, numbers)
     return _cut(block), sizes
 
 
@@ -234,15 +222,19 @@ def _heads(
     span = (label_at, 0, 0, 0, 0, 0)
     head = ARRIVAL_OF_ROW.pack(0, ROW.pack(*row), *span, len(sender), 0) + sender
     block = _repeated(head, len(sizes))
-    _set(block, 0, numbers, "<u8")
-    _set(block, _ROW_SIZE_AT, sizes)
-    _set(block, _ROW_ORDINAL_AT, ordinals)
-    _set(block, _LABEL_SIZE_AT, lengths.label, "<u2")
-    _set(block, _EXTENSION_AT, label_at + lengths.label)
-    _set(block, _SPAN_EXTENSION_AT, lengths.extension)
-    _set(block, _BODY_AT, label_at + lengths.label + lengths.extension)
-    _set(block, _BODY_SIZE_AT, lengths.body)
-    return _cut(block), block[:, _ROW_AT : _ROW_AT + ROW_SIZE].tobytes()
+    for name, values in (
+        ("number", numbers),
+        ("row_size", sizes),
+        ("row_ordinal", ordinals),
+        ("label_size", lengths.label),
+        ("extension_at", label_at + lengths.label),
+        ("extension_size", lengths.extension),
+        ("body_at", label_at + lengths.label + lengths.extension),
+        ("body_size", lengths.body),
+    ):
+        form, at = ARRIVAL_COLUMNS[name]
+        _set(block, at, values, form)
+    return _cut(block), block[:, ARRIVAL_COLUMNS["row"].bytes].tobytes()
 
 
 def _repeated(template: bytes, count: int) -> Any:

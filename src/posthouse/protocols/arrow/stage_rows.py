@@ -1,5 +1,4 @@
-"""From record batches to messages of a stage: portions that a turn can bear, destination by
-destination.
+"""Turns record batches into messages of a stage, in portions, by destination.
 
 Needs pyarrow and numpy; `handlers_stages` brings it in where a stage is written. What is slow runs
 in a thread: reading the rows, and making the packets once their queues are known.

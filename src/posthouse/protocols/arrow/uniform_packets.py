@@ -1,4 +1,4 @@
-"""Packets that are alike from the first to the last: read once, for all of them.
+"""Packets with the same headers throughout: read once for all of them.
 
 Mostly all messages of a batch come from one sender and go one way, and their headers are equal but
 for the fields that every message has of its own. Whether they are is seen without a look at any
@@ -19,17 +19,16 @@ from posthouse.protocols.arrow.headers import (
     ARRIVAL,
     CORRELATION,
     FRONT,
-    FRONT_FREE,
     PROPERTIES_FIELDS,
-    PROPERTIES_FREE,
     Cutter,
     Headers,
     are_consistent,
     read_headers,
 )
 from posthouse.store.bulk import Records
-from posthouse.wire.packet.glance import TRANSACTION
+from posthouse.wire.packet.columns import FRONT_FREE, PROPERTIES_FREE
 from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, TRANSACTION_HEADER
+from posthouse.wire.packet.packet_fields import TRANSACTION
 
 Words = NDArray[np.uint64]
 

@@ -1,4 +1,4 @@
-"""What a session has sent and received, in counts, [MS-MQQB] 3.1.1.4 and 3.1.1.6.1.
+"""The acknowledgment window: counts of messages sent and received, [MS-MQQB] 3.1.1.4, 3.1.1.6.1.
 
 Packets carry no numbers: both sides count. Counts are whole here and 16 bits wide on the wire, so
 what comes from the wire is read as the nearest number that makes sense (3.1.1.3.1).
@@ -17,7 +17,7 @@ from posthouse.wire.packet.headers import SessionHeader
 WRAP = 0xFFFF
 HALF = 0x8000
 ACK_BITS = 32  # of RecoverableMsgAckFlags
-RUNS_MIN = 64  # this many empty ones nobody minds
+RUNS_MIN = 64  # this many empty ones may stay
 GONE = -1  # stands for a message of a run that was acknowledged before the others
 
 Owner = TypeVar("Owner")
@@ -191,10 +191,10 @@ def _ones(bits: int) -> Iterator[tuple[int, int]]:
 
 
 class ReceivedCounts:
-    """What was received, what of it is safe, and what of that the peer has been told.
+    """Counts of messages received, of those that are safe, and of those acknowledged to the peer.
 
     Safe means: dealt with, and synced (decision 39). That happens in the order of arrival, so three
-    counts say it all.
+    counts are enough.
     """
 
     __slots__ = ("recoverable", "recoverable_safe", "recoverable_told", "safe", "told", "total")

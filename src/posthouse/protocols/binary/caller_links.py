@@ -1,4 +1,4 @@
-"""Links to machines that are known by their own calls alone: this many for each address.
+"""Links to machines that are known only by their own calls, with a limit for each address.
 
 Anybody can call under any number of GUIDs and go away. What is owed to such a machine is sent to
 the address that it called from, but one address causes a limited number of links. The rest waits,

@@ -1,4 +1,4 @@
-"""What closes a session, [MS-MQQB] 3.1.5.1."""
+"""The reasons that close a session, [MS-MQQB] 3.1.5.1."""
 
 from __future__ import annotations
 

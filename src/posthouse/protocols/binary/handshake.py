@@ -1,4 +1,4 @@
-"""What the two sides of a session agree on before it is open, [MS-MQQB] 3.1.5.2.3-3.1.5.4."""
+"""The handshake that opens a session, [MS-MQQB] 3.1.5.2.3-3.1.5.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session is in, and what it needs of its connection and of the host that owns it."""
+"""Interfaces of a session: its states, its connection and the host that owns it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BinaryTransport(Protocol):
 
 
 class SessionHost(Protocol):
-    """Who owns the sessions: the protocol's half of the queue manager."""
+    """The owner of sessions: the protocol's side of the queue manager."""
 
     def rearm(self, session: BinarySession) -> None:
         """`BinarySession.next_deadline_ms` is earlier than before; `tick` is due then."""

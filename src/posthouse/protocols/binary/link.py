@@ -1,4 +1,4 @@
-"""One destination, from the first message that waits for it to the last that is gone."""
+"""A link: one destination with its queues, its session and its retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BinaryLink:
         self, key: object, destination: Destination | None, due: Callable[[BinaryLink], None]
     ) -> None:
         self.key = key
-        self.destination = destination  # None: the directory could not tell
+        self.destination = destination  # None: the directory had no answer
         self.state = LINK_STATES.first
         self.queues: dict[int, None] = {}
         self.served: set[int] = set()  # those that were on its session, if only for a while
@@ -27,7 +27,7 @@ class BinaryLink:
         self.at = 0  # NextHopIndexer
         self.addresses: frozenset[str] = frozenset()  # where the name led to the last time
         self.places: frozenset[tuple[bytes, str]] = frozenset()  # the same, with the GUIDs expected
-        self.has_no_way = False  # the last time, nobody could be found to try
+        self.has_no_way = False  # the last time, there was no next hop to try
         self.routes_seen = 0, 0  # versions of the directory, when its next hops were looked for
         self.guid = b""  # of the queue manager that answered there
         self.peers: set[bytes | str] = set()  # what it is found by, in `Links`
@@ -37,7 +37,8 @@ class BinaryLink:
         self.opened_at_ms = 0
         self.retry_at_ms: int | None = None
         self.last_error = ""
-        # While all its messages were sent and it only waits for answers: what is new lies behind.
+        # Set while all its messages are sent and it only waits for acknowledgments: later messages
+        # are new.
         self.rests_since: int | None = None
         self._due = due
 

@@ -1,4 +1,4 @@
-"""The states of a link and what leads from one to the next, [MS-MQQB] 3.1.5.2, 3.1.5.9, 3.1.6.1."""
+"""The states of a link and their transitions, [MS-MQQB] 3.1.5.2, 3.1.5.9, 3.1.6.1."""
 
 from __future__ import annotations
 

@@ -464,7 +464,7 @@ class BinaryLinks:
         link.last_error = ""
         link.guid = guid
         link.hops, link.at = [hop], 0
-        claimed = hop.guid == NULL_GUID  # nobody else states that it is this one
+        claimed = hop.guid == NULL_GUID  # only the peer itself states its GUID
         believed = not claimed or self._reports.ask(lambda m: may_be_at(m, guid, hop), False)
         if believed and not link.is_bound:
             self._reports.ask(
@@ -526,10 +526,10 @@ class BinaryLinks:
             self._end(link)
 
     def _rest(self, link: BinaryLink) -> None:
-        """Everything was sent, and its order is not acknowledged: the session was of no use.
+        """Pauses a link whose messages are all sent and whose order acknowledgments have not come.
 
-        Whoever is to bring the acknowledgments may need its place with the peer (`sessions_max`),
-        so for as long as it was idle it stays away. New messages do not wait for that.
+        Acknowledgments may need this link's place at the peer (`sessions_max`), so it pauses for as
+        long as it was idle. New messages do not wait for that.
         """
         link.attempt += 1
         router = self.desk.manager.machine.settings.queue_manager.routing_server

@@ -1,4 +1,4 @@
-"""What the binary protocol needs of a network; asyncio and the simulation each have one."""
+"""The network interface of the binary protocol; asyncio and the simulation each implement it."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def destination_of(manager: QueueManager, format_name: str, host: str = "") -> D
         return Destination(name.host, name.port, NULL_GUID)
     if isinstance(name, PrivateName):
         return Destination(host, None, name.guid)
-    assert isinstance(name, PublicName)  # nobody sends to a connector name: no packet can carry it
+    assert isinstance(name, PublicName)  # no packet can carry a connector name
     return _owner(manager, name)
 
 
@@ -198,9 +198,9 @@ def is_elsewhere(manager: QueueManager, guid: bytes, address: str, port: int | N
 def get_next_hops(manager: QueueManager, guid: bytes, *, detour: bool = False) -> list[Candidate]:
     """Get Next Hops (3.1.7.5): those of the routing that the directory has an entry of.
 
-    Decision 40: each is tried first where it was last reached, unless the directory has by now
-    that it is elsewhere. Where somebody has called from under its GUID does not count: the
-    directory knows better.
+    Decision 40: each is tried first where it was last reached, unless the directory has by now that
+    it is elsewhere. An address from which a machine called under its GUID does not count: the
+    directory is more reliable.
     """
     found: list[Candidate] = []
     hops = [*routed(manager, guid)]

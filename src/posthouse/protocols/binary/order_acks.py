@@ -1,4 +1,4 @@
-"""When order acknowledgments are sent: the Order Ack Send Timer, [MS-MQQB] 3.1.2.7 and 3.1.6.9."""
+"""The Order Ack Send Timer: when order acknowledgments are sent, [MS-MQQB] 3.1.2.7 and 3.1.6.9."""
 
 from __future__ import annotations
 

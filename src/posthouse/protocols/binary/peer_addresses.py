@@ -1,8 +1,8 @@
-"""Whether a queue manager of the directory is where a session with it comes from (decision 24).
+"""Whether a session comes from the address that the directory has for its machine (decision 24).
 
 Anybody can claim a GUID. So the other end of a session counts as a machine of the directory only
 where we have reached that machine, or where its entry or a link of ours leads. An entry may have a
-name instead of an address; nobody says a final acknowledgment twice, so what comes on the session
+name instead of an address; a final acknowledgment is sent only once, so what comes on the session
 waits for a moment until the name is resolved.
 """
 
@@ -28,7 +28,7 @@ _Key = tuple[bytes, tuple[str, ...]]
 
 
 class Whereabouts:
-    """Where the machines of the directory are, as far as can be told."""
+    """The addresses of the directory's machines, as far as they can be resolved."""
 
     def __init__(
         self, desk: Desk, network: BinaryNetwork, is_hop: Callable[[bytes, str], bool]
@@ -36,7 +36,7 @@ class Whereabouts:
         self._desk = desk
         self._network = network
         self._is_hop = is_hop
-        # Empty: nobody could tell.
+        # Empty: the name could not be resolved.
         self._resolved: Bounded[_Key, frozenset[str]] = Bounded(MACHINES_MAX)
         self._waiting: dict[_Key, list[Callable[[], None]]] = {}  # for names that are looked up
 

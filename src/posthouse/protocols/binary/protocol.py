@@ -291,7 +291,7 @@ class BinaryProtocol:
         """Counts what closed a session or kept it from opening."""
         self.refusals[reason] += 1
 
-    # -- who may say what
+    # -- which peers may acknowledge
 
     def _bound_host(self, queue: Queue) -> str:
         return self._whereabouts.bound_host(queue, partial(self.links.look, queue.number))
@@ -381,10 +381,10 @@ class BinaryProtocol:
         return self._is_who_it_says(session)
 
     def _may_pass_on(self, session: BinarySession, source: bytes) -> bool:
-        """Whether we hand on acknowledgments that a machine has written, if they come from here.
+        """Whether acknowledgments that a machine wrote are passed on if they come on this session.
 
-        Those after us believe us as their router (decision 24), so we believe nobody else than
-        that machine and other routers, each in its own place.
+        Machines after us trust us as their router (decision 24), so we trust only the machine that
+        wrote them and other routers, each at its own address.
         """
         if host_key(session.remote_address) in self._ack_from:
             return True
@@ -395,7 +395,8 @@ class BinaryProtocol:
         guid, address = session.remote_guid, session.remote_address
         there = self._whereabouts.is_there(guid, address)
         if not there and self._whereabouts.is_unsure(guid):
-            # Nobody says a final acknowledgment twice: it is to come again, on another session.
+            # Peers send a final acknowledgment only once. Close the session, so that the peer
+            # resends it on the next one.
             why = "it acknowledges messages, and the name of its machine cannot be resolved now"
             raise RemoteProtocolError(f"{address}: {why}")
         return there
@@ -423,8 +424,8 @@ class BinaryProtocol:
     def _leads_to(self, number: int, session: BinarySession) -> bool:
         """Whether the name of an outgoing queue leads to the other end of a session.
 
-        Nobody says a final acknowledgment twice, so this has an answer too while the queue has no
-        link or its host is not resolved yet: then a host name leads to whom it led before.
+        A final acknowledgment is sent only once, so there must be an answer also while the queue
+        has no link or its host is not resolved: then a host name leads to where it led before.
         """
         guid, address = session.remote_guid, host_key(session.remote_address)
         link = self.links.link_of(number)
@@ -446,9 +447,9 @@ class BinaryProtocol:
     def sequences_touched(
         self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
     ) -> None:
-        """Transactional messages are safe: their order acks are due after a while.
+        """Schedules the order acknowledgments of transactional messages that are durable now.
 
-        Acknowledgments that are owed when the sender has gone need to know where it was.
+        The sender's address is noted, for acknowledgments that are due after it has gone.
         """
         may_answer = self.desk.manager.transfer.may_answer
         self._order_acks.touched(session, tuple(one for one in sequences if may_answer(one[1])))
@@ -462,7 +463,9 @@ class BinaryProtocol:
     def _note_sender(
         self, session: BinarySession, sequences: tuple[tuple[int, bytes], ...]
     ) -> None:
-        """Their acknowledgments go where they came from, whoever else claims the GUID."""
+        """Acknowledgments go to the session that the messages came on, whichever others claim the
+        GUID.
+        """
         guid = session.remote_guid
         if self._senders.get(guid) is not session and guid in [source for _, source in sequences]:
             self._senders[guid] = session

@@ -86,7 +86,7 @@ class BinaryNode(StreamNode):
                 self._askers[family] = asker
             asker.sendto(datagram, (address, self._ping_port))
         except OSError:
-            return  # the timer says no
+            return  # the timer reports the failure
 
     async def stop(self, deadline_s: float) -> None:
         """Stop as `BinaryNode` does, and send no more pings."""

@@ -26,7 +26,7 @@ from posthouse.protocols.binary.close_reasons import (
     reason_of,
 )
 from posthouse.protocols.binary.handshake import Terms
-from posthouse.protocols.binary.intake import Intake, PacketPortion
+from posthouse.protocols.binary.incoming_messages import Intake, PacketPortion
 from posthouse.protocols.binary.interfaces import BinaryTransport as BinaryTransport
 from posthouse.protocols.binary.interfaces import Role as Role
 from posthouse.protocols.binary.interfaces import SessionHost as SessionHost
@@ -45,10 +45,10 @@ from posthouse.wire.binary.internal import (
     session_ack,
 )
 from posthouse.wire.binary.stream import INTERNAL_SIZE_MAX, PacketKind, PacketSplitter, packet_kind
-from posthouse.wire.packet.fronts import is_internal, session_packets
-from posthouse.wire.packet.glance import Glance
 from posthouse.wire.packet.headers import SessionHeader
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import PacketSummary
+from posthouse.wire.packet.packet_prefixes import is_internal, session_packets
 from posthouse.wire.packet.patch import drop_session_header
 
 
@@ -105,7 +105,7 @@ class BinarySession:
         self._initialization_at = self._ack_wait_at = self._ack_send_at = self._linger_at = NEVER
         self._ack_quiet_at = NEVER
         self._cleanup_at = now() + self._cleanup_ms
-        self._told_ms = NEVER  # the deadline the host knows of
+        self._told_ms = NEVER  # the deadline that the host has
 
     # -- figures
 
@@ -221,7 +221,7 @@ class BinarySession:
 
     def _take_in(self, packets: list[bytes]) -> None:
         batch: list[bytes] = []
-        looks: list[Glance] = []
+        looks: list[PacketSummary] = []
         error = None
         try:
             self._sort(packets, batch, looks)
@@ -232,7 +232,7 @@ class BinarySession:
         if error is not None:
             self._break_off(error)
 
-    def _sort(self, packets: list[bytes], batch: list[bytes], looks: list[Glance]) -> None:
+    def _sort(self, packets: list[bytes], batch: list[bytes], looks: list[PacketSummary]) -> None:
         """Handles what is the session's; counts user messages and puts them aside, in order."""
         begin = 0
         for at in session_packets(packets):
@@ -258,7 +258,7 @@ class BinarySession:
         else:
             self._parameters(read_connection_parameters(packet))
 
-    def _carrier(self, packet: bytes, batch: list[bytes], looks: list[Glance]) -> None:
+    def _carrier(self, packet: bytes, batch: list[bytes], looks: list[PacketSummary]) -> None:
         """A user message with a SessionHeader, 3.1.5.8.4: counted first, for it counts itself."""
         header = Packet(packet).session
         self._count([drop_session_header(packet)], batch, looks)
@@ -315,7 +315,7 @@ class BinarySession:
 
     # -- user messages coming in
 
-    def _count(self, packets: list[bytes], batch: list[bytes], looks: list[Glance]) -> None:
+    def _count(self, packets: list[bytes], batch: list[bytes], looks: list[PacketSummary]) -> None:
         """Every user message counts, whatever becomes of it (decision 21)."""
         if not packets:
             return
@@ -344,7 +344,7 @@ class BinarySession:
             self._ack_send_at = min(self._ack_send_at, self._now() + self.terms.recoverable_ack_ms)
             self._rearm(self._ack_send_at)
 
-    def _hand_in(self, batch: list[bytes], looks: list[Glance]) -> None:
+    def _hand_in(self, batch: list[bytes], looks: list[PacketSummary]) -> None:
         """One call on the engine, which finds out itself where the good packets end."""
         if not batch:
             return
@@ -368,7 +368,7 @@ class BinarySession:
         """Does something in its turn."""
         self._transport.later(work)
 
-    def safe(self, looks: list[Glance], size: int, answer: Answer) -> None:
+    def safe(self, looks: list[PacketSummary], size: int, answer: Answer) -> None:
         """What was dealt with is on disk, and may be acknowledged (decision 39)."""
         self.unsynced_bytes -= size
         if self.state is SessionState.CLOSED:
@@ -389,7 +389,7 @@ class BinarySession:
         if self._is_ack_due():
             self._acknowledge()
         elif self._settings.ack_quiet_ms and not self.unsynced_bytes:
-            # Whoever sends one message need not wait for the document's timers.
+            # A sender of a single message need not wait for the document's timers.
             self._ack_quiet_at = self._now() + self._settings.ack_quiet_ms
             self._rearm(self._ack_quiet_at)
         if not self._reading and 2 * self.unsynced_bytes <= self._settings.receive_ahead:

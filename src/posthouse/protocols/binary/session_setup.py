@@ -1,4 +1,4 @@
-"""Establish a Protocol Session ([MS-MQQB] 3.1.5.2): resolve, ping perhaps, connect."""
+"""Establish a Protocol Session ([MS-MQQB] 3.1.5.2): resolve, optionally ping, connect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STOPPED = Unresolved(ConnectionStatus.UNKNOWN_FAILURE, "the queue manager has s
 
 
 class Outcome(Protocol):
-    """Who is told how it went."""
+    """The callbacks for success and failure of a connection attempt."""
 
     def connected(
         self, link: BinaryLink, hop: NextHop, transport: BinaryTransport

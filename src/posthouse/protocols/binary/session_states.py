@@ -1,4 +1,4 @@
-"""The states of a session and what leads from one to the next, [MS-MQQB] 3.1.1.3.1, 3.1.5."""
+"""The states of a session and their transitions, [MS-MQQB] 3.1.1.3.1, 3.1.5."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The calls of the API without a transport: one handler for each route."""
+"""The calls of the JSON API without a transport: one handler for each route."""

@@ -1,4 +1,4 @@
-"""The bindery: objects, properties, sets, passwords. Its own security decides who may what."""
+"""The bindery: objects, properties, sets, passwords. The bindery's own security applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stations of callers of the API: connections as the bindery has them.
+"""Bindery stations for callers of the API.
 
 A client session has its stations until it ends. Over plain HTTP there is nothing that would break,
 so a station there is a lease that every use renews. Who asks for one thing only needs none: a

@@ -1,4 +1,4 @@
-"""Certificates of users and keys of queue managers. All of it is the administrators'."""
+"""Certificates of users and keys of queue managers. For administrators only."""
 
 from __future__ import annotations
 

@@ -1,23 +1,31 @@
-"""On whose behalf a handler runs, and what it has beside the engine."""
+"""The context of a handler: its caller, and what it has beside the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from posthouse.engine.accounts.tokens import Tokens
 from posthouse.engine.manager import QueueManager
+from posthouse.engine.operations.operations import Operation
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import AccessDenied
 from posthouse.model.names import FormatName, PathName, parse_name
 from posthouse.model.roles import Role
+from posthouse.protocols.handlers.audit_trail import AuditTrail, NoTrail
 from posthouse.protocols.handlers.caller_stations import StationBook
+from posthouse.protocols.handlers.content_view import ContentView, content_views
+from posthouse.protocols.handlers.history_samples import History
+from posthouse.protocols.handlers.lease_table import Leases
+from posthouse.protocols.handlers.query_limits import QUERIES_MAX, QueryCall, QueryLimits
 from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Outside, Resume
-from posthouse.protocols.handlers.scan_limits import ScanLimits
+from posthouse.protocols.handlers.request_trace import RequestTrace
+from posthouse.protocols.handlers.scan_limits import TAILS_MAX, ScanLimits
 from posthouse.protocols.pacing import Pace
 from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller
@@ -82,6 +90,9 @@ class AnswerMemory(Protocol):
     def room(self, size: int) -> Outside:
         """A step that waits until there is memory for these bytes, and has them then."""
 
+    def until_gone(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Outside:
+        """A step that ends with its coroutine, which is cancelled when the caller has gone."""
+
 
 class Unbounded:
     """`AnswerMemory` without an account, for doors that have none."""
@@ -97,6 +108,29 @@ class Unbounded:
         """Waits for nothing."""
         return on_the_spot(lambda: None)
 
+    def until_gone(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Outside:
+        """Runs no coroutines."""
+        raise Unavailable("this is answered over HTTP", "Ask for it over HTTP.")
+
+
+class Runs(Protocol):
+    """Runs of operations (`operation_runs.py`)."""
+
+    def require_room(self) -> None:
+        """Refuses where one more run is too many."""
+
+    def start(self, operation: Operation, context: Context) -> None:
+        """Works on an operation with the rights of a caller, from now on."""
+
+    def stop(self, operation: Operation) -> None:
+        """Ends a run between two steps."""
+
+    def stop_of(self, token_ids: list[str]) -> None:
+        """Ends the runs that were begun with these tokens."""
+
+    def is_stopping(self, operation: Operation) -> bool:
+        """Whether its run ends soon."""
+
 
 @dataclass
 class Services:
@@ -105,8 +139,8 @@ class Services:
     `backup` makes the step that copies the home, `refresh` one that asks the authority of the
     directory for changes, `pause` one that takes this many seconds,
     `offload` and, for bulk reads, `gather` one that would hold up the loop;
-    `store` is for bulk reads alone, `pace` and `gather` for them and for searches, of which
-    `scans` has the number. `stations` are those of callers. `revoked` is told
+    `store`, `pace` and `gather` are for bulk reads alone, `search_pace` and `search` for searches,
+    of which `scans` has the number. `stations` and `leases` are those of callers. `revoked` is told
     of tokens whose sessions are to end, `fault` of errors that are ours.
     """
 
@@ -115,16 +149,30 @@ class Services:
     version: str
     backup: Callable[[str], Outside] | None = None
     refresh: Callable[[str], Outside] | None = None
+    ask_peers: Callable[[str], Outside] | None = None  # what they state of a message
     store: LogStore | None = None
     offload: Offload = on_the_spot
     gather: Offload = on_the_spot
+    search: Offload = on_the_spot
     pace: Pace = field(default_factory=lambda: Pace(LimitSettings().bulk_read_share))
+    search_pace: Pace = field(default_factory=lambda: Pace(LimitSettings().bulk_read_share))
+    clock_s: Callable[[], float] = field(default=lambda: 0.0)  # does not jump
     pause: Callable[[float], Outside] = field(default=lambda seconds: on_the_spot(lambda: None))
     revoked: Callable[[list[str]], None] = field(default=lambda token_ids: None)
     fault: Callable[[Exception], None] = field(default=lambda error: None)
     scans: ScanLimits = field(default_factory=lambda: ScanLimits(LimitSettings().scans_per_user))
+    tails: ScanLimits = field(
+        default_factory=lambda: ScanLimits(TAILS_MAX, "tails", "Close one of them.")
+    )
     stations: StationBook = field(default_factory=StationBook)
+    leases: Leases = field(default_factory=Leases)
     station_lease_ms: int = 60_000  # of stations over plain HTTP
+    views: Mapping[Role, ContentView] = field(default_factory=content_views)
+    audit: AuditTrail = field(default_factory=NoTrail)
+    history: History = field(default_factory=History)
+    query: Callable[[QueryCall], Coroutine[Any, Any, object]] | None = None
+    queries: QueryLimits = field(default_factory=lambda: QueryLimits(QUERIES_MAX))
+    operations: Runs = field(init=False)  # of the API, which sets it
 
 
 @dataclass(frozen=True)
@@ -144,6 +192,15 @@ class Context:
     """The client session that asks; None over plain HTTP."""
     address: str = ""
     """Where the caller is; wrong passwords count there."""
+    token_id: str = ""
+    """What was shown: the identifier of a token, or what stands for a password."""
+    trace: RequestTrace = field(default_factory=RequestTrace)
+    """The trace context of the request, and of its answer."""
+
+    @property
+    def view(self) -> ContentView:
+        """What the role of the caller shows of messages."""
+        return self.services.views[self.role]
 
     def require_administrator(self) -> None:
         """For what concerns the whole queue manager: a token cut to some queues is not enough."""

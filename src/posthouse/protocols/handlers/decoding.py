@@ -1,4 +1,4 @@
-"""What is in the messages of an answer: decoded beside the loop, and within a bound for all."""
+"""Decodes the messages of an answer outside the loop, within a limit for all of them."""
 
 from __future__ import annotations
 

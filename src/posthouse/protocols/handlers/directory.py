@@ -1,4 +1,4 @@
-"""The directory: the whole of it as a document, changes, and the ways between machines."""
+"""The directory: the whole of it as a document, changes, and routes between machines."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -19,6 +19,8 @@ from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.protocols.engine_calls import Desk
+from posthouse.protocols.handlers.audit import is_audited, is_dry_run, object_of, result_of
+from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.protocols.handlers.context import (
     AnswerMemory,
     Context,
@@ -27,21 +29,27 @@ from posthouse.protocols.handlers.context import (
     Services,
     Unbounded,
 )
+from posthouse.protocols.handlers.operation_runs import OperationRunner
 from posthouse.protocols.handlers.refusals import (
+    AuditNotWritten,
     BadRequest,
     BodyTooLarge,
     MethodNotAllowed,
     NoSuchPath,
     OurFault,
+    error_body,
     error_json,
     status_of,
 )
 from posthouse.protocols.handlers.repeated_names import refuse_repeated_names
 from posthouse.protocols.handlers.request_steps import Conversation
+from posthouse.protocols.handlers.request_trace import RequestTrace
 from posthouse.protocols.handlers.route_functions import BINDINGS, Binding, Handler
 from posthouse.security.access import Caller
 
 QUERY_FIELDS_MAX = 16
+ERROR_MAX = 300  # characters of a refusal in the audit log
+_AUDITED = frozenset(route.name for route in ROUTES if is_audited(route))
 _FLOAT_EXACT = 1 << 53
 _SMALL = 1 << 20  # of bodies that carry no message
 _LARGE = (SendBody, DirectoryImportBody, OfferBody)  # as large as a request may be at all
@@ -89,6 +97,7 @@ def _tree() -> _Node:
 
 
 _TREE = _tree()
+_PATHS_KEPT = 64  # the newest; a path has at most some kilobytes
 
 
 class Api:
@@ -97,6 +106,7 @@ class Api:
     def __init__(self, desk: Desk, services: Services) -> None:
         self.desk = desk
         self.services = services
+        services.operations = OperationRunner(desk)
 
     def call(
         self,
@@ -111,29 +121,49 @@ class Api:
         inflow: Inflow | None = None,
         association: object | None = None,
         address: str = "",
+        token_id: str = "",
+        trace: RequestTrace | None = None,
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
         `target` is the path with its query, percent-encoded. What is returned can be cancelled.
         `memory` is for what a search fetches, and may refuse it. A stream goes to `outflow`, and
         `done` is told of its end; a stream that is taken comes from `inflow`. `association` is the
-        client session that asks, if one does, `address` where it is.
+        client session that asks, if one does, `address` where it is, `token_id` what was shown.
+        `trace` is the trace context. An act of an operator is answered when the audit log has it.
         """
+        act: Act | None = None
         try:
             path, _, query = target.partition("?")
             route, handler, values = match(method, path)
+            if route.name in _AUDITED:
+                act = Act(caller.name, role.value, token_id, address or "local", route.name, {})
             _check_role(route, role)
             self._check_current(caller)
             params, content = _params(route, values, query), _content(route, body)
         except QueueError as error:
-            self._refuse(error, done, counted=False)
+            self._end_act(act, None, error, partial(self._refuse, error, done, counted=False))
             return None
+        if act is not None:
+            act = None if is_dry_run(params, content) else _with_names(act, params, content)
         memory = memory or Unbounded()
         context = Context(
-            caller, role, self.services, memory, outflow, inflow, association, address
+            caller.hiding_content(),
+            role,
+            self.services,
+            memory,
+            outflow,
+            inflow,
+            association,
+            address,
+            token_id,
+            trace or RequestTrace(),
         )
 
         def finish(value: Any, error: Exception | None) -> None:
+            self._end_act(act, value, error, partial(deliver, value, error))
+
+        def deliver(value: Any, error: Exception | None) -> None:
             if error is None:
                 done(route.status, value if route.produces == OCTETS else encode_json(value))
             elif isinstance(error, QueueError):
@@ -146,8 +176,41 @@ class Api:
         conversation: Conversation[Any] = Conversation(
             self.desk, steps, finish, looks=route.method == "GET"
         )
-        conversation.start()
+        self._begin_act(act, conversation.start, finish)
         return conversation
+
+    def _begin_act(
+        self,
+        act: Act | None,
+        start: Callable[[], None],
+        finish: Callable[[Any, Exception | None], None],
+    ) -> None:
+        """Starts a request; an act that has to be in the audit log first waits for that."""
+        trail = self.services.audit
+        if act is None or not trail.required:
+            start()
+            return
+
+        def begun(error: Exception | None) -> None:
+            if error is None:
+                start()
+            else:
+                finish(None, AuditNotWritten(f"the audit log cannot be written: {error}"))
+
+        trail.begin(act, begun)
+
+    def _end_act(
+        self, act: Act | None, value: Any, error: Exception | None, then: Callable[[], None]
+    ) -> None:
+        """Answers once the audit log has what came of an act."""
+        if act is None:
+            then()
+            return
+        outcome, why = "done" if error is None else "failed", ""
+        if isinstance(error, QueueError):
+            outcome, shown = "refused", error_body(error)
+            why = f"{shown.name}: {shown.cause}"[:ERROR_MAX]
+        self.services.audit.end(act, outcome, why, result_of(value), then)
 
     def _check_current(self, caller: Caller) -> None:
         """A session outlives changes of its account, but not with what the account had before."""
@@ -160,8 +223,19 @@ class Api:
         done(status_of(error), encode_json(error_json(error)))
 
 
+def _with_names(act: Act, params: Any, content: Any) -> Act:
+    return act._replace(object=object_of(params, content))
+
+
 def match(method: str, path: str) -> Matched:
     """The route that a method and a path mean."""
+    found, segments = _found(method, path)
+    return Matched(found.route, found.handler, _values(found.route.segments, segments))
+
+
+@lru_cache(_PATHS_KEPT)
+def _found(method: str, path: str) -> tuple[Binding, tuple[str, ...]]:
+    """The route, and the segments of the path. A request asks four times."""
     try:
         segments = tuple(unquote(part, errors="strict") for part in path.split("/")[1:])
     except UnicodeDecodeError:
@@ -169,9 +243,9 @@ def match(method: str, path: str) -> Matched:
     fitting = _fitting(segments)
     if not fitting:
         raise NoSuchPath(f"there is no path {excerpt(path)}")
-    for route, handler, *_ in fitting:
-        if route.method == method:
-            return Matched(route, handler, _values(route.segments, segments))
+    for binding in fitting:
+        if binding.route.method == method:
+            return binding, segments
     raise MethodNotAllowed(
         f"{excerpt(path)} does not take {excerpt(method)}",
         {binding.route.method for binding in fitting},
@@ -181,7 +255,7 @@ def match(method: str, path: str) -> Matched:
 def _check_role(route: Route, role: Role) -> None:
     if not role.includes(route.role):
         raise AccessDenied(
-            f"this needs a token of role {route.role.value}, and yours is {role.value}",
+            f"this needs the role {route.role.value}, and yours is {role.value}",
             "Use another token; an administrator makes one with "
             f"`posthouse token create --user NAME --role {route.role.value} > FILE`.",
         )

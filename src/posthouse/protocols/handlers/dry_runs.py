@@ -1,4 +1,4 @@
-"""What a dry run of work on many messages looks at: would the target take each of them?
+"""Dry runs of work on many messages: checks whether the target would accept each of them.
 
 Every check of the real work that can be made without doing it; nothing is made, sent or moved.
 """
@@ -41,6 +41,22 @@ class Trial:
                     queue, packet, transactional=transactional, room=self._room
                 )
 
+    def send_again(
+        self,
+        manager: QueueManager,
+        source: OpenQueueDescriptor,
+        lookup_id: int,
+        name: str,
+        caller: Caller,
+        message: Message,
+    ) -> None:
+        """Whether it could be sent there in its place; a queue does not get it from itself."""
+        queue, _, _ = manager.returning.available(source, lookup_id)
+        found = targets(manager, name, QueueAccessType.SEND, caller)
+        if len(found) == 1:
+            check_is_elsewhere(queue, found[0])
+        self.send(manager, name, caller, message)
+
     def send_back(
         self,
         manager: QueueManager,
@@ -57,7 +73,7 @@ class Trial:
             check_is_elsewhere(queue, found[0])
             manager.returning.admit(number, row, found[0], self._room)
         else:
-            self.send(manager, name, caller, message)
+            self.send_again(manager, source, lookup_id, name, caller, message)
 
     def move(
         self, manager: QueueManager, source: OpenQueueDescriptor, lookup_id: int, name: str

@@ -1,4 +1,4 @@
-"""Failed messages of a queue, page by page: each decoded beside the loop, as far as it shows why.
+"""Failed messages of a queue, page by page, each decoded outside the loop to show its error.
 
 A page ends after a number of messages, so that a queue of any length takes bounded memory and no
 request takes long. The pages of one run are about the messages that were there when it began.
@@ -75,7 +75,10 @@ def failed_of(found: ScannedMessage) -> Failed:
         code_page=found.code_page or DEFAULT_CODE_PAGE,
         limits=SEARCHED,
     )
-    return Failed(found, message, decoded, failure_of(decoded))
+    failure = failure_of(decoded)
+    if found.move_reason and not (failure.type or failure.message):
+        failure = failure._replace(message=found.move_reason)
+    return Failed(found, message, decoded, failure)
 
 
 class FailedPages:
@@ -120,12 +123,11 @@ class FailedPages:
 def beside_the_loop(context: Context, work: Callable[[], T]) -> Steps[T]:
     """Slow work on messages, in the share of the time that searches have."""
     services = context.services
-    services.pace.looked()
-    answer = yield services.gather(work)
+    answer = yield services.search(work)
     value: T = answer.value  # type: ignore[assignment]
     return value
 
 
-def is_meant(found: ScannedMessage, where: Filter | None) -> bool:
-    """Whether a filter matches a message."""
-    return where is None or where.matches(found.json())
+def is_meant(context: Context, found: ScannedMessage, where: Filter | None) -> bool:
+    """Whether a filter matches a message as the caller sees it."""
+    return where is None or where.matches(context.view.shown(found.json()))

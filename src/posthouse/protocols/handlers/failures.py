@@ -9,11 +9,10 @@ from msgspec import UnsetType
 
 from posthouse.api.failures import ExampleJson, FailureGroupJson, FailuresJson, FailuresParams
 from posthouse.api.types import Nothing
-from posthouse.formats.search import content_of
-from posthouse.model.filters import Filter, parse_filter
+from posthouse.model.filters import Filter
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.handlers.context import Context
+from posthouse.protocols.handlers.context import Context, find_queue
 from posthouse.protocols.handlers.failed_messages import (
     Failed,
     FailedPages,
@@ -22,7 +21,7 @@ from posthouse.protocols.handlers.failed_messages import (
     is_meant,
 )
 from posthouse.protocols.handlers.message_json import clean
-from posthouse.protocols.handlers.request_steps import Steps
+from posthouse.protocols.handlers.request_steps import Steps, at_once
 from posthouse.protocols.handlers.scanning import ScannedMessage
 
 _SHOWN_MAX: Final = 1000  # characters of an exception message
@@ -35,27 +34,32 @@ def list_failures(context: Context, params: FailuresParams, body: Nothing) -> St
     """
     where = None
     if not isinstance(params.where, UnsetType):
-        where = parse_filter(params.where, content_of)
+        where = context.view.filter(params.where)
     with context.services.scans.running(context.caller):
         return (yield from _grouped(context, params, where))
 
 
 def _grouped(context: Context, params: FailuresParams, where: Filter | None) -> Steps[FailuresJson]:
+    yield from at_once(
+        lambda manager: context.view.require_whole(find_queue(manager, params.queue).name)
+    )
     after = None if isinstance(params.after, UnsetType) else params.after
     pages = FailedPages(context, params.queue, QueueAccessType.PEEK, after)
     total = FailuresJson(groups=[])
     while not pages.done:
         batch = yield from pages.step()
-        look = partial(_groups_of, batch, where, params.similar)
+        look = partial(_groups_of, context, batch, where, params.similar)
         total.add_page((yield from beside_the_loop(context, look)))
     total.scanned, total.next = pages.scanned, pages.next
     return total
 
 
-def _groups_of(batch: list[ScannedMessage], where: Filter | None, similar: bool) -> FailuresJson:
+def _groups_of(
+    context: Context, batch: list[ScannedMessage], where: Filter | None, similar: bool
+) -> FailuresJson:
     groups: dict[str, FailureGroupJson] = {}
     for found in batch:
-        if is_meant(found, where):
+        if is_meant(context, found, where):
             group = _group_of(failed_of(found), similar)
             if group.key in groups:
                 groups[group.key].add(group)

@@ -22,8 +22,7 @@ from posthouse.api.groups import (
 from posthouse.api.types import Done, Nothing
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.pipelines.claims import ClaimRange
-from posthouse.engine.pipelines.group import Acknowledging, Group
-from posthouse.engine.queues.queue import Queue
+from posthouse.engine.queues.queue import Acknowledging, Group, Queue
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.group_names import GroupMode
 from posthouse.model.message_json import time_text

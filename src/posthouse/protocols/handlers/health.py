@@ -1,9 +1,9 @@
-"""What an operator should look at, as the API, the command line and the page show it."""
+"""Health problems, as the API, the command line and the page show them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 from posthouse.api.status import (
     ClaimJson,
@@ -19,10 +19,13 @@ from posthouse.engine.queues.queue import Queue
 from posthouse.model.message_json import time_text
 
 SHOWN_MAX = 100  # outgoing queues and claims, each
+DOMAIN_REMEDY: Final = (
+    "Check `wbinfo --ping-dc`, and that the service user is in the group winbindd_priv"
+)
 
 
-class Glance(NamedTuple):
-    """How the queue manager does, as far as somebody may look at its queues."""
+class HealthSummary(NamedTuple):
+    """The health of the queue manager, limited to the queues that the caller may see."""
 
     not_ready: list[str]
     scarce: list[Scarcity]
@@ -35,6 +38,9 @@ class Glance(NamedTuple):
     damaged: int = 0  # records of messages, undecided
     stopped: str = ""  # damage that stops compaction
     host_change: str = ""  # why the home may be a copy
+    waiting: Sequence[health.Waiting] = ()  # queues with messages that are too old
+    failed_jobs: Sequence[health.FailedJobs] = ()
+    domain_trouble: str = ""  # why users of a domain cannot log in by NTLM
 
     def problems(self) -> list[str]:
         """A line for each thing that is wrong, with what to do."""
@@ -46,6 +52,8 @@ class Glance(NamedTuple):
         for far in self.unreachable:
             waiting = _many(far.messages, "message")
             lines.append(f"{far.queue} cannot connect ({waiting} waiting): {far.reason}")
+        lines += map(_late_line, self.waiting)
+        lines += map(_failed_line, self.failed_jobs)
         for one in self.claims:
             if not one.leased:
                 claimed = _many(one.messages, "message")
@@ -63,6 +71,10 @@ class Glance(NamedTuple):
             lines.append(f"compaction has stopped, so no space is given back: {self.stopped}")
         if self.host_change:
             lines.append(f"{self.host_change}. {COPIED_REMEDY}")
+        if self.domain_trouble:
+            lines.append(
+                f"users of the domain cannot log in by NTLM: {self.domain_trouble}. {DOMAIN_REMEDY}"
+            )
         lines += map(_clock_line, self.clocks)
         lines += self.sequences
         if self.directory:
@@ -70,11 +82,13 @@ class Glance(NamedTuple):
         return lines
 
 
-def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Glance:
+def summarize_health(
+    manager: QueueManager, queues: Collection[Queue], whole: bool
+) -> HealthSummary:
     """How it does; `queues` are those that the caller may look at, `whole`: everything."""
     state = manager.directory.state()
     shared_and_away = bool(manager.directory.source) and not state.online
-    return Glance(
+    return HealthSummary(
         not_ready=health.obstacles(manager),
         scarce=scarcities(manager.machine.throttled),
         dead_letters=[
@@ -108,7 +122,23 @@ def glance(manager: QueueManager, queues: Collection[Queue], whole: bool) -> Gla
         damaged=len(manager.machine.damaged_records()),
         stopped=manager.machine.stops_compaction,
         host_change=manager.machine.host_change if whole else "",
+        waiting=health.waiting_too_long(manager, queues)[:SHOWN_MAX],
+        failed_jobs=health.failed_jobs(manager)[:SHOWN_MAX] if whole else [],
+        domain_trouble=manager.machine.domain_trouble if whole else "",
     )
+
+
+def _late_line(one: health.Waiting) -> str:
+    name = one.queue.name
+    return (
+        f"{name}: the oldest message is {_span(one.age_s)} old, nothing reads it or not fast "
+        f"enough. posthouse queue show '{name}'"
+    )
+
+
+def _failed_line(one: health.FailedJobs) -> str:
+    jobs = _many(one.jobs, "job")
+    return f"{one.queue}: {jobs} failed: {one.reason}. posthouse job list {one.queue}"
 
 
 def _clock_line(one: ClockJson) -> str:

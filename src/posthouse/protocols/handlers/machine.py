@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from posthouse.api.history import HistoryJson, HistoryParams
 from posthouse.api.types import (
     BackupBody,
     BackupJson,
@@ -23,7 +24,8 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.protocols.handlers.context import Context
-from posthouse.protocols.handlers.health import glance
+from posthouse.protocols.handlers.health import summarize_health
+from posthouse.protocols.handlers.history_samples import Sample
 from posthouse.protocols.handlers.queue_pages import paged
 from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Steps, looked_at
@@ -39,7 +41,7 @@ def show_status(
     if not whole:
         queues = [queue for queue in queues if _visible(manager, context, queue)]
     refusals = sorted(machine.refusals.items()) if whole else []
-    look = glance(manager, queues, whole)
+    look = summarize_health(manager, queues, whole)
     return StatusJson(
         name=machine.name,
         guid=format_guid(machine.identifier),
@@ -65,6 +67,7 @@ def show_status(
         damaged=look.damaged,
         problems=look.problems(),
         host_change=look.host_change,
+        domain_trouble=look.domain_trouble,
         takes_any_name=machine.settings.queue_manager.accept_any_name if whole else False,
         own_hosts=sorted(manager.queues.own_hosts()) if whole else [],
         refused_names=manager.queues.refused_names() if whole else [],
@@ -153,3 +156,20 @@ def make_backup(context: Context, params: Nothing, body: BackupBody) -> Steps[Ba
             "Name a directory that is not there yet, on a disk with room.",
         ) from None
     return BackupJson(directory=body.directory)
+
+
+def show_history(
+    manager: QueueManager, context: Context, params: HistoryParams, body: Nothing
+) -> HistoryJson:
+    """Shows the figures of the last hour or the last day, for charts."""
+    context.require_administrator()
+    history = context.services.history
+    ring = history.hour if params.span == "hour" else history.day
+    samples = list(ring.samples)
+    fields = [name for name in Sample._fields if name != "utc"]
+    return HistoryJson(
+        span=params.span,
+        interval_s=ring.interval_s,
+        times=[time_text(sample.utc) for sample in samples],
+        **{name: [getattr(sample, name) for sample in samples] for name in fields},
+    )

@@ -1,4 +1,4 @@
-"""Between stored packets, messages to be sent and their JSON (contract, section 3)."""
+"""Converts between stored packets, messages to send and their JSON (contract, section 3)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from posthouse.engine.ledger.records import (
     FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
 )
+from posthouse.formats.trace_headers import shown_trace
 from posthouse.model.errors import IllegalPropertyValue, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid, parse_guid
 from posthouse.model.message import (
@@ -41,17 +42,20 @@ from posthouse.model.names import PathName, PublicName, parse_name
 from posthouse.model.text import has_lone_surrogate
 from posthouse.security.sids import format_sid, is_sid
 from posthouse.wire.packet.bodies import body_bytes
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import is_encrypted
+from posthouse.wire.packet.packet_fields import summarize
 
 
-def message_json(read: Read, packet: bytes, queue: str, code_page: str = "") -> MessageJson:
+def message_json(
+    read: Read, packet: bytes, queue: str, code_page: str = "", move_reason: str = ""
+) -> MessageJson:
     """A message as it is in a queue. Any stored packet has one, however odd its headers.
 
-    `code_page` is that of the queue.
+    `code_page` is that of the queue; `move_reason` is why the message was moved there.
     """
     message = readable(packet)
+    trace = shown_trace(message.extension)
     return MessageJson(
         id=str(message.identifier),
         lookup_id=read.lookup_id,
@@ -64,7 +68,7 @@ def message_json(read: Read, packet: bytes, queue: str, code_page: str = "") -> 
         priority=read.priority,
         class_=class_name(read.message_class),
         class_code=read.message_class,
-        delivery=_delivery(read.flags),
+        delivery=delivery_name(read.flags),
         correlation_id=message.correlation_identifier.pack().hex(),
         sent_time=time_text(message.sent_time),
         arrived_time=time_text(read.arrived),
@@ -77,7 +81,7 @@ def message_json(read: Read, packet: bytes, queue: str, code_page: str = "") -> 
         app_specific=message.application_tag,
         connector_type=_guid(message.connector_type_identifier),
         trace=_trace(message),
-        time_to_be_received=_limited(message.time_to_be_received),
+        time_to_be_received=limited(message.time_to_be_received),
         authenticated=bool(read.flags & FLAG_AUTHENTICATED),
         encrypted=is_encrypted(packet),
         sender=_sender(read),
@@ -86,6 +90,9 @@ def message_json(read: Read, packet: bytes, queue: str, code_page: str = "") -> 
         abort_count=read.aborts,
         move_count=read.moves,
         code_page=code_page if code_page and message.body_type == VT_LPSTR else UNSET,
+        move_reason=move_reason or UNSET,
+        traceparent=UNSET if trace is None else trace.parent,
+        tracestate=(None if trace is None else trace.state) or UNSET,
     )
 
 
@@ -94,7 +101,7 @@ def readable(packet: bytes) -> Message:
     try:
         return deserialize(packet)
     except RemoteProtocolError:
-        seen = glance(packet)
+        seen = summarize(packet)
         body = body_bytes(packet, seen)
         return Message(
             identifier=MessageId(seen.source_guid, seen.ordinal),
@@ -114,7 +121,8 @@ def clean(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _delivery(flags: int) -> str:
+def delivery_name(flags: int) -> str:
+    """How a message is kept, by the flags of its row."""
     if flags & FLAG_TRANSACTIONAL:
         return "transactional"
     return "express" if flags & FLAG_EXPRESS else "recoverable"
@@ -134,7 +142,8 @@ def _trace(message: Message) -> str:
     return f"PUBLIC={format_guid(queue)}" if message.tracing_requested else ""
 
 
-def _limited(seconds: int) -> int | None:
+def limited(seconds: int) -> int | None:
+    """Seconds, None without a limit."""
     return None if seconds == INFINITE else seconds
 
 

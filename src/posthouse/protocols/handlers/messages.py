@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
 from msgspec import UnsetType
 
 from posthouse.api.types import (
-    ExplainJson,
     FindParams,
-    MessageIdParams,
     MessageListJson,
     MessagePageJson,
     MessageParams,
     MessagesParams,
     Nothing,
-    PlaceJson,
     QueueParams,
     ReceiveBody,
     SendBody,
@@ -25,20 +25,20 @@ from posthouse.api.types import (
 )
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.order import START, QueuePosition
-from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.sessions.calls import SeriesNumber, send_numbered
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.formats.search import content_of
-from posthouse.model.errors import IoTimeout, MessageNotFound, QueueError
-from posthouse.model.filters import Filter, parse_filter
-from posthouse.model.message import MESSAGE_CLASSES, Message, MessageId
-from posthouse.model.message_json import MessageJson, time_text
+from posthouse.model.errors import InsufficientResources, IoTimeout, MessageNotFound, QueueError
+from posthouse.model.message import Message, MessageId
+from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
 from posthouse.protocols.engine_calls import Answer, Release
 from posthouse.protocols.handlers.context import Context, find_queue, open_queue, opened
 from posthouse.protocols.handlers.decoding import Decoding, decoded_size
-from posthouse.protocols.handlers.message_json import message_json, message_of, readable
+from posthouse.protocols.handlers.message_fields import row_condition
+from posthouse.protocols.handlers.message_json import message_json, message_of
 from posthouse.protocols.handlers.request_steps import Decide, Steps, Wait, at_once, looked_at
 from posthouse.protocols.handlers.scanning import (
     GONE,
@@ -47,13 +47,10 @@ from posthouse.protocols.handlers.scanning import (
     STEP_BYTES,
     Page,
     Scan,
-    ScannedMessage,
     peekable_queues,
     search,
+    search_until,
 )
-
-_MEANING = {entry.code: entry for entry in MESSAGE_CLASSES}
-
 
 # -- looking
 
@@ -66,7 +63,9 @@ def list_messages(
     if not isinstance(params.after, UnsetType):
         priority, lookup_id = map(int, params.after.split("-"))
         place = QueuePosition(priority, lookup_id)
-    scan, where = Scan(context, params.queue, place=place), _filter(params.where)
+    _check_content(context, params)
+    where = None if isinstance(params.where, UnsetType) else context.view.filter(params.where)
+    scan = Scan(context, params.queue, place=place, wanted=row_condition(where))
     decoding = Decoding() if params.decode else None
     if where is None and decoding is None:
         page = yield from search(scan, None, params.limit)
@@ -81,12 +80,18 @@ def list_messages(
     )
 
 
-def _filter(text: str | UnsetType | None) -> Filter | None:
-    return parse_filter(text, content_of) if isinstance(text, str) else None
+def _check_content(context: Context, params: MessagesParams | FindParams) -> None:
+    """Refuses bodies that are asked for where the role shows none."""
+    if params.bodies is True:
+        context.view.require_content("bodies")
+    if params.decode:
+        context.view.require_content("what is in bodies")
 
 
-def _shown(page: Page, bodies: bool) -> list[MessageJson]:
-    return page.messages if bodies else [without_body(message) for message in page.messages]
+def _shown(page: Page, bodies: bool | UnsetType) -> list[MessageJson]:
+    if bodies is False:
+        return [without_body(message) for message in page.messages]
+    return page.messages
 
 
 def without_body(message: MessageJson) -> MessageJson:
@@ -96,6 +101,8 @@ def without_body(message: MessageJson) -> MessageJson:
 
 def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> Steps[MessageJson]:
     """Shows one message by its lookup id, and leaves it where it is."""
+    if params.decode:
+        context.view.require_content("what is in bodies")
 
     def look(manager: QueueManager, *, has_room: bool) -> Read | int:
         with opened(manager, params.queue, QueueAccessType.PEEK, context) as descriptor:
@@ -105,16 +112,19 @@ def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> 
             )
             if not (has_room or context.memory.take(size)):
                 return size
-            return manager.messages.read_message_by_lookup_identifier(
+            read = manager.messages.read_message_by_lookup_identifier(
                 descriptor, params.lookup_id, MessageSeekAction.CURRENT, peek=True
             )
+            reason = manager.messages.move_reason(read.number)
+            places[0] = places[0]._replace(move_reason=reason)
+            return read
 
     places: list[_QueueOfRead] = []
     answer = yield Decide(lambda manager: look(manager, has_room=False))
     if isinstance(size := answer.value, int):
         yield context.memory.room(size)
         answer = yield Decide(lambda manager: look(manager, has_room=True))
-    (message,) = _messages(answer, places[0])
+    (message,) = map(context.view.shown, _messages(answer, places[0]))
     if params.decode:
         answer = yield context.services.offload(lambda: content_of(message))
         assert isinstance(answer.value, dict)
@@ -127,6 +137,7 @@ class _QueueOfRead(NamedTuple):
 
     name: str
     code_page: str = ""
+    move_reason: str = ""
 
 
 def _place_of(descriptor: OpenQueueDescriptor) -> _QueueOfRead:
@@ -150,17 +161,22 @@ def find_messages(context: Context, params: FindParams, body: Nothing) -> Steps[
 
 
 def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
-    where, messages = parse_filter(params.where, content_of), list[MessageJson]()
+    _check_content(context, params)
+    where, messages = context.view.filter(params.where), list[MessageJson]()
     scanned = size = 0
+    latest_s = search_until(context.services)
     begin, place, decoding = 0, START, Decoding() if params.decode else None
     if not isinstance(params.after, UnsetType):
         begin, priority, lookup_id = map(int, params.after.split("-"))
         place = QueuePosition(priority, lookup_id)
     queues = yield from looked_at(lambda manager: peekable_queues(manager, context, begin))
     for number, name in queues:
-        scan = Scan(context, name, place=place if number == begin else START)
+        start = place if number == begin else START
+        scan = Scan(context, name, place=start, wanted=row_condition(where))
         try:
-            page = yield from search(scan, where, params.limit - len(messages), decoding)
+            page = yield from search(
+                scan, where, params.limit - len(messages), decoding, latest_s=latest_s
+            )
         except GONE:
             continue
         scanned, size = scanned + page.scanned, size + page.size
@@ -169,72 +185,10 @@ def _find(context: Context, params: FindParams) -> Steps[MessagePageJson]:
             after = f"{number}-{page.stopped.priority}-{page.stopped.lookup_id}"
             return MessagePageJson(messages=messages, next=after, scanned=scanned)
         spent = decoding is not None and decoding.is_spent
+        spent = spent or context.services.clock_s() >= latest_s
         if len(messages) >= params.limit or scanned >= SCAN_MAX or size >= STEP_BYTES or spent:
             return MessagePageJson(messages=messages, next=f"{number + 1}-8-0", scanned=scanned)
     return MessagePageJson(messages=messages, next=None, scanned=scanned)
-
-
-def explain_message(context: Context, params: MessageIdParams, body: Nothing) -> Steps[ExplainJson]:
-    """States where a message is, and what its class means: why it is a dead letter, for one."""
-    wanted = MessageId.parse(params.id)
-    with context.services.scans.running(context.caller):
-        places = yield from _places(context, wanted)
-    return ExplainJson(id=str(wanted), places=places, answer=_answer(places))
-
-
-def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
-    """Where a message is, of the queues that the caller may look into."""
-    places: list[PlaceJson] = []
-    queues = yield from looked_at(lambda manager: peekable_queues(manager, context, 0))
-    for _, name in queues:
-        try:
-            found = yield from _with_ordinal(context, name, wanted.ordinal)
-        except GONE:
-            continue
-        for one in found:
-            if readable(one.packet).identifier == wanted:
-                locked = yield from _is_locked(one)
-                places.append(_place(one, locked))
-    return places
-
-
-def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[ScannedMessage]]:
-    def has_ordinal(row: Row) -> bool:
-        return row.ordinal == ordinal
-
-    scan, found = Scan(context, queue, wanted=has_ordinal, locked=True), list[ScannedMessage]()
-    while not scan.done:
-        found += yield from scan.step()
-        scan.given_back()
-    return found
-
-
-def _is_locked(found: ScannedMessage) -> Steps[bool]:
-    return looked_at(lambda manager: manager.messages.is_locked(found.read.number))
-
-
-def _place(found: ScannedMessage, locked: bool) -> PlaceJson:
-    read, entry = found.read, _MEANING.get(found.read.message_class)
-    return PlaceJson(
-        queue=found.queue,
-        lookup_id=read.lookup_id,
-        state="locked" if locked else "waiting",
-        class_=entry.word if entry else f"0x{read.message_class:04x}",
-        class_code=read.message_class,
-        meaning=entry.meaning if entry else "a class of the application that sent it",
-        arrived_time=time_text(read.arrived),
-        abort_count=read.aborts,
-        move_count=read.moves,
-    )
-
-
-def _answer(places: list[PlaceJson]) -> str:
-    if not places:
-        return (
-            "The message is in no queue here that you may look into: it was received, expired, "
-            "or was never here."
-        )
-    return "; ".join(f"{place.state} in {place.queue}: {place.meaning}" for place in places)
 
 
 # -- sending
@@ -243,16 +197,37 @@ def _answer(places: list[PlaceJson]) -> str:
 def send_message(context: Context, params: QueueParams, body: SendBody) -> Steps[SentJson]:
     """Sends a message; the answer comes when it is durable, as far as its delivery asks for that.
 
-    `transactional` sends it in a transaction of its own.
+    `transactional` sends it in a transaction of its own. With `once` a request that is repeated is
+    answered by the message that it sent. The last 64 numbers of a series are kept, for a day.
     """
 
     message = message_of(body, context.services.tokens.core.settings.computer_name)
+    context.trace.put_into(message, body.traceparent, body.tracestate)
+    transactional = body.delivery == "transactional"
+    once = _series_number(body, context.caller.sid, params.queue)
 
     def send(manager: QueueManager) -> MessageId:
         with opened(manager, params.queue, QueueAccessType.SEND, context) as descriptor:
-            return send_one(manager, descriptor, message, body.delivery == "transactional")
+            if once is None:
+                return send_one(manager, descriptor, message, transactional)
+
+            def enqueue(within: Transaction | None) -> int:
+                messages = manager.messages
+                return messages.enqueue_message_to_an_open_queue(
+                    descriptor, message, within
+                ).ordinal
+
+            ordinal = send_numbered(manager, once, enqueue, transactional=transactional)
+            return MessageId(manager.machine.identifier, ordinal)
 
     return SentJson(id=str((yield from at_once(send))))
+
+
+def _series_number(body: SendBody, account: bytes, queue: str) -> SeriesNumber | None:
+    if (once := body.once) is None:
+        return None
+    asked = sha256(msgspec.json.encode((queue, body))).digest()[:16]
+    return SeriesNumber(bytes.fromhex(once.series), once.number, account, asked)
 
 
 def send_one(
@@ -286,11 +261,21 @@ def receive_messages(
 ) -> Steps[MessageListJson]:
     """Receives messages: they are gone when the answer leaves.
 
-    An answer that is lost on its way loses them. Whoever cannot have that shows a message first,
-    and deletes it by its lookup id when it is safe. No message in time is an empty list, with a
-    reason where a group, a transaction or another reader has those that are there.
+    An answer that is lost on its way loses them. To avoid that, peek at a message first, and delete
+    it by its lookup id when it is safe. No message in time is an empty list, with a reason where a
+    group, a transaction or another reader has those that are there.
     """
-    receive = _Receive(context, params.queue, body)
+    receive = Receive(context, params.queue, body)
+    try:
+        return (yield from received(context, receive))
+    finally:
+        if receive.descriptor is not None:
+            yield Decide(receive.close)
+
+
+def received(context: Context, receive: Receive) -> Steps[MessageListJson]:
+    """What a receive brings: what is there, or what comes in its time."""
+    body = receive.body
     answer = yield Decide(receive.now)
     if isinstance(size := answer.value, int):
         yield context.memory.room(JSON_FACTOR * size)
@@ -301,19 +286,25 @@ def receive_messages(
             answer = yield Wait(receive.later, receive.cancel)
         except IoTimeout:
             answer = Answer([], None, ())
-        finally:
-            yield Decide(receive.close)
     found, reason = _messages(answer, receive.place), ""
+    receive.taken = [message.lookup_id for message in found]
+    context.trace.answer_with(found)
     if body.decode:
         yield context.services.offload(lambda: list(Decoding().decoded(found)))
-        context.memory.change(decoded_size(found))
+        try:
+            context.memory.change(decoded_size(found))
+        except InsufficientResources:  # they are received: they are answered without it
+            for message in found:
+                message.decoded = msgspec.UNSET
     if not found:
         reason = str((yield Decide(receive.why)).value)
     return MessageListJson(messages=found, reason=reason)
 
 
-class _Receive:
+class Receive:
     """The steps of one receive."""
+
+    two_phase = False  # whether messages stay, locked, until they are ended
 
     def __init__(self, context: Context, queue: str, body: ReceiveBody) -> None:
         self.context = context
@@ -321,13 +312,21 @@ class _Receive:
         self.body = body
         self.place = _QueueOfRead(queue)
         self.room = 0  # bytes of messages for which there is memory; 0: it was not asked for
+        self.taken: list[int] = []  # lookup ids
         self._owner = object()  # of the descriptor that a wait keeps open
-        self._descriptor: OpenQueueDescriptor | None = None
+        self.descriptor: OpenQueueDescriptor | None = None
+
+    @contextmanager
+    def opened(self, manager: QueueManager) -> Iterator[OpenQueueDescriptor]:
+        """The queue, for the length of a step."""
+        with opened(manager, self.queue, QueueAccessType.RECEIVE, self.context) as descriptor:
+            yield descriptor
 
     def now(self, manager: QueueManager) -> list[Read] | int:
         """What is there; before there is room for much of it, its size."""
-        with opened(manager, self.queue, QueueAccessType.RECEIVE, self.context) as descriptor:
+        with self.opened(manager) as descriptor:
             self.place = _place_of(descriptor)
+            self.context.view.require_whole(self.place.name)
             lookup_id = self.body.lookup_id
             size = self._size(manager, descriptor)
             if not (self.room or self.context.memory.take(JSON_FACTOR * size)):
@@ -353,14 +352,25 @@ class _Receive:
             if found is None:
                 break
             size += manager.messages.row(found[1]).size
-            reads += manager.messages.dequeue_messages(descriptor, 1)
+            try:
+                reads += manager.messages.dequeue_messages(descriptor, 1, two_phase=self.two_phase)
+            except QueueError:  # a damaged one; what was taken before it is answered
+                if not reads:
+                    raise
+                break
         return reads
 
     def later(self, manager: QueueManager, token: Release) -> Read | None:
         """The next one that comes."""
-        self._descriptor = open_queue(manager, self.queue, QueueAccessType.RECEIVE, self.context)
+        if self.descriptor is None:
+            context = self.context
+            self.descriptor = open_queue(manager, self.queue, QueueAccessType.RECEIVE, context)
         return manager.messages.dequeue_message(
-            self._descriptor, timeout_ms=self.body.timeout_ms, tag=self._owner, token=token
+            self.descriptor,
+            timeout_ms=self.body.timeout_ms,
+            tag=self._owner,
+            two_phase=self.two_phase,
+            token=token,
         )
 
     def why(self, manager: QueueManager) -> str:
@@ -369,13 +379,14 @@ class _Receive:
 
     def cancel(self, manager: QueueManager) -> None:
         """The caller no longer waits."""
-        if self._descriptor is not None:
-            manager.messages.cancel_waiting_message_read_request(self._descriptor, self._owner)
+        if self.descriptor is not None:
+            manager.messages.cancel_waiting_message_read_request(self.descriptor, self._owner)
 
     def close(self, manager: QueueManager) -> None:
-        """The wait has ended, one way or the other."""
-        if self._descriptor is not None:
-            manager.queues.close_queue(self._descriptor)
+        """It has ended, one way or the other."""
+        if self.descriptor is not None:
+            manager.queues.close_queue(self.descriptor)
+            self.descriptor = None
 
 
 def receive_message(context: Context, params: MessageParams, body: Nothing) -> Steps[MessageJson]:

@@ -8,11 +8,12 @@ are left alone, so that sending into the same queue comes to an end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from posthouse.api.types import (
     BulkJson,
     ErrorBody,
+    MoveMessagesBody,
     QueueParams,
     ResendBody,
     SelectBody,
@@ -23,7 +24,6 @@ from posthouse.engine.ledger.records import Row
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.returning import is_transactional
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
-from posthouse.formats.search import content_of
 from posthouse.model.errors import (
     InvalidParameter,
     MessageAlreadyReceived,
@@ -31,12 +31,12 @@ from posthouse.model.errors import (
     QueueError,
     RemoteProtocolError,
 )
-from posthouse.model.filters import Filter, parse_filter
+from posthouse.model.filters import Filter
 from posthouse.model.message import Message
 from posthouse.model.properties import MessageSeekAction, QueueAccessType
 from posthouse.protocols.handlers.context import Context, open_queue, opened
 from posthouse.protocols.handlers.dry_runs import Trial, targets
-from posthouse.protocols.handlers.message_json import copy_of
+from posthouse.protocols.handlers.message_json import clean, copy_of
 from posthouse.protocols.handlers.messages import send_one
 from posthouse.protocols.handlers.refusals import error_body
 from posthouse.protocols.handlers.request_steps import Decide, Steps, at_once
@@ -137,15 +137,21 @@ class ByIds:
         pairs = zip(reads, answer.packets, strict=True)
         return [ScannedMessage(read, packet, self._queue) for read, packet in pairs]
 
+    @property
+    def left(self) -> int:
+        """How many were not looked for yet."""
+        return len(self._left)
+
     def _look(self, manager: QueueManager) -> list[Read]:
         reads, size = list[Read](), 0
         with opened(manager, self._queue, Access.RECEIVE, self._context) as descriptor:
             while self._left and len(reads) < STEP_MESSAGES and size < STEP_BYTES:
-                number = _available(manager, descriptor, self._left.pop(0))
-                if not number:
+                lookup_id = self._left.pop(0)
+                number = _available(manager, descriptor, lookup_id)
+                row = manager.messages.row(number) if number else None
+                if row is None or row.lookup_id != lookup_id:  # it was moved, and has another now
                     self._missing += 1
                     continue
-                row = manager.messages.row(number)
                 reads.append(manager.messages.read_of(number, row))
                 size += row.size
         return reads
@@ -164,7 +170,7 @@ def _available(manager: QueueManager, descriptor: OpenQueueDescriptor, lookup_id
 
 def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
     if body.where is not None and body.lookup_ids is None:
-        return _ByFilter(context, queue, parse_filter(body.where, content_of))
+        return _ByFilter(context, queue, context.view.filter(body.where))
     if body.lookup_ids is not None and body.where is None:
         return ByIds(context, queue, body.lookup_ids)
     raise InvalidParameter(
@@ -188,6 +194,8 @@ class StepQueues:
         """A queue that the work needs, open until the step ends."""
         descriptor = self._open.get((name, access))
         if descriptor is None:
+            if access in (Access.SEND, Access.MOVE):  # where masks may be others
+                self.context.view.require_whole(self.source.target().name)
             descriptor = open_queue(self.manager, name, access, self.context)
             self._open[name, access] = descriptor
         return descriptor
@@ -214,54 +222,31 @@ Act = Callable[[StepQueues, ScannedMessage, Message], None]
 
 
 Target = tuple[str, QueueAccessType]
+Work = tuple[ScannedMessage, Message]
+"""A message, and the copy that is sent in its place where one is."""
 
 
-def _bulk(
-    context: Context,
-    queue: str,
-    body: SelectBody,
-    act: Act,
-    *,
-    dry: Act,
-    target: Target | None = None,
-    sends: bool = False,
-    takes: bool = True,
-) -> Steps[BulkJson]:
+def _bulk(context: Context, queue: str, body: SelectBody, bulk: BulkAct) -> Steps[BulkJson]:
     """Chooses messages and acts on each, step by step.
 
     A queue that cannot be opened refuses the request, unless some of it is done already: then the
     answer states how much, and why no more. A dry run only states what would be refused.
     """
     with context.services.scans.running(context.caller):
-        steps = _bulk_steps(context, queue, body, act, dry, target, sends, takes)
-        return (yield from steps)
+        return (yield from _bulk_steps(context, queue, body, bulk))
 
 
-def _bulk_steps(
-    context: Context,
-    queue: str,
-    body: SelectBody,
-    act: Act,
-    dry: Act,
-    target: Target | None,
-    sends: bool,
-    takes: bool,
-) -> Steps[BulkJson]:
-    tally, choice = Tally(body.dry_run), _choice(context, queue, body)
+def _bulk_steps(context: Context, queue: str, body: SelectBody, bulk: BulkAct) -> Steps[BulkJson]:
+    tally, choice, target = Tally(body.dry_run), _choice(context, queue, body), bulk.target
     if body.dry_run and target is not None:
         yield from at_once(lambda manager: targets(manager, *target, context.caller))
     while (batch := (yield from _next(choice, tally))) is not None:
-        work = list[tuple[ScannedMessage, Message]]()
-        for found in batch:
-            try:
-                work.append((found, copy_of(found.packet) if sends else Message()))
-            except RemoteProtocolError as error:
-                tally.add(QueueError(f"the message {found.read.lookup_id} is damaged: {error}"))
+        work = prepared(batch, bulk, tally)
         try:
             if body.dry_run:
-                outcomes = yield from _acted(context, queue, dry, work, None, takes)
+                outcomes = yield from _acted(context, queue, bulk.dry, work, None, bulk.takes)
             else:
-                outcomes = yield from _acted(context, queue, act, work, target, takes)
+                outcomes = yield from _acted(context, queue, bulk.act, work, target, bulk.takes)
         except QueueError as error:
             if not tally.done:
                 raise
@@ -269,6 +254,17 @@ def _bulk_steps(
         for outcome in outcomes:
             tally.add(outcome)
     return tally.result()
+
+
+def prepared(batch: list[ScannedMessage], bulk: BulkAct, tally: Tally) -> list[Work]:
+    """The messages with the copies that are sent in their place; damaged ones are refused."""
+    work = list[Work]()
+    for found in batch:
+        try:
+            work.append((found, copy_of(found.packet) if bulk.sends else Message()))
+        except RemoteProtocolError as error:
+            tally.add(QueueError(f"the message {found.read.lookup_id} is damaged: {error}"))
+    return work
 
 
 def _next(choice: _Choice, tally: Tally) -> Steps[list[ScannedMessage] | None]:
@@ -282,25 +278,34 @@ def _next(choice: _Choice, tally: Tally) -> Steps[list[ScannedMessage] | None]:
 
 
 def _acted(
+    context: Context, queue: str, act: Act, batch: list[Work], target: Target | None, takes: bool
+) -> Steps[list[QueueError | None]]:
+    return (
+        yield from at_once(
+            lambda manager: act_on(manager, context, queue, act, batch, target, takes)
+        )
+    )
+
+
+def act_on(
+    manager: QueueManager,
     context: Context,
     queue: str,
     act: Act,
-    batch: list[tuple[ScannedMessage, Message]],
+    batch: list[Work],
     target: Target | None,
     takes: bool,
-) -> Steps[list[QueueError | None]]:
-    def step(manager: QueueManager) -> list[QueueError | None]:
-        work = StepQueues(manager, context, queue)
-        try:
-            if takes:  # before anything is sent that could not be removed then
-                manager.groups.check_receiver(work.source.target())
-            if target is not None:
-                work.queue(*target)
-            return [_outcome(work, act, found, message) for found, message in batch]
-        finally:
-            work.close()
-
-    return (yield from at_once(step))
+) -> list[QueueError | None]:
+    """Acts on each of some messages, inside a turn: what came of them."""
+    work = StepQueues(manager, context, queue)
+    try:
+        if takes:  # before anything is sent that could not be removed then
+            manager.groups.check_receiver(work.source.target())
+        if target is not None:
+            work.queue(*target)
+        return [_outcome(work, act, found, message) for found, message in batch]
+    finally:
+        work.close()
 
 
 def _outcome(
@@ -319,64 +324,90 @@ def _send_again(work: StepQueues, found: ScannedMessage, message: Message, name:
     work.manager.returning.send_again(work.source, found.read.lookup_id, target, message)
 
 
-# -- handlers
+class BulkAct(NamedTuple):
+    """What is done to each message, and what a dry run of it looks at."""
+
+    act: Act
+    dry: Act
+    target: Target | None = None
+    sends: bool = False
+    takes: bool = True
 
 
-def delete_messages(context: Context, params: QueueParams, body: SelectBody) -> Steps[BulkJson]:
-    """Deletes messages, as if they had been received."""
-    return _bulk(
-        context,
-        params.queue,
-        body,
+def deleting() -> BulkAct:
+    """Messages end, as if they had been received."""
+    return BulkAct(
         lambda work, found, message: work.delete(found),
-        dry=lambda work, found, message: work.require(found),
+        lambda work, found, message: work.require(found),
     )
 
 
-def move_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
-    """Moves messages to another queue of this machine; they stay the same messages."""
+def moving(to: str, reason: str = "") -> BulkAct:
+    """Messages change their queue and stay the same messages; a reason is kept with them."""
 
     def move(work: StepQueues, found: ScannedMessage, message: Message) -> None:
-        target = work.queue(body.to, Access.MOVE)
-        work.manager.messages.move_message(work.source, found.read.lookup_id, target)
+        target = work.queue(to, Access.MOVE)
+        work.manager.messages.move_message(
+            work.source, found.read.lookup_id, target, reason=clean(reason)
+        )
 
     trial = Trial()
 
     def dry(work: StepQueues, found: ScannedMessage, message: Message) -> None:
-        trial.move(work.manager, work.source, found.read.lookup_id, body.to)
+        trial.move(work.manager, work.source, found.read.lookup_id, to)
 
-    return _bulk(context, params.queue, body, move, dry=dry, target=(body.to, Access.MOVE))
+    return BulkAct(move, dry, (to, Access.MOVE))
 
 
-def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
-    """Sends copies of messages to any queue; the copies are new messages."""
+def copying(to: str) -> BulkAct:
+    """Copies are sent; the originals stay."""
 
     def copy(work: StepQueues, found: ScannedMessage, message: Message) -> None:
-        target = work.queue(body.to, Access.SEND)
+        target = work.queue(to, Access.SEND)
         send_one(work.manager, target, message, is_transactional(target, message))
 
     trial = Trial()
 
     def dry(work: StepQueues, found: ScannedMessage, message: Message) -> None:
-        trial.send(work.manager, body.to, context.caller, message)
+        trial.send(work.manager, to, work.context.caller, message)
 
-    target = body.to, Access.SEND
-    return _bulk(context, params.queue, body, copy, dry=dry, target=target, sends=True, takes=False)
+    return BulkAct(copy, dry, (to, Access.SEND), sends=True, takes=False)
 
 
-def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
-    """Sends messages again, dead letters for one, and removes them from where they are."""
+def resending(to: str | None) -> BulkAct:
+    """Messages are sent again, each in one record with its end; without `to`, where they went."""
 
     def resend(work: StepQueues, found: ScannedMessage, message: Message) -> None:
-        name = body.to or message.destination_queue_format_name
-        _send_again(work, found, message, name)
+        _send_again(work, found, message, to or message.destination_queue_format_name)
 
     trial = Trial()
 
     def dry(work: StepQueues, found: ScannedMessage, message: Message) -> None:
-        work.require(found)
-        name = body.to or message.destination_queue_format_name
-        trial.send(work.manager, name, context.caller, message)
+        name, caller = to or message.destination_queue_format_name, work.context.caller
+        lookup_id = found.read.lookup_id
+        trial.send_again(work.manager, work.source, lookup_id, name, caller, message)
 
-    target = None if body.to is None else (body.to, Access.SEND)
-    return _bulk(context, params.queue, body, resend, dry=dry, target=target, sends=True)
+    return BulkAct(resend, dry, None if to is None else (to, Access.SEND), sends=True)
+
+
+# -- handlers
+
+
+def delete_messages(context: Context, params: QueueParams, body: SelectBody) -> Steps[BulkJson]:
+    """Deletes messages, as if they had been received."""
+    return _bulk(context, params.queue, body, deleting())
+
+
+def move_messages(context: Context, params: QueueParams, body: MoveMessagesBody) -> Steps[BulkJson]:
+    """Moves messages to another queue of this machine; they stay the same messages."""
+    return _bulk(context, params.queue, body, moving(body.to, body.reason))
+
+
+def copy_messages(context: Context, params: QueueParams, body: SelectToBody) -> Steps[BulkJson]:
+    """Sends copies of messages to any queue; the copies are new messages."""
+    return _bulk(context, params.queue, body, copying(body.to))
+
+
+def resend_messages(context: Context, params: QueueParams, body: ResendBody) -> Steps[BulkJson]:
+    """Sends messages again, dead letters for one, and removes them from where they are."""
+    return _bulk(context, params.queue, body, resending(body.to))

@@ -1,4 +1,4 @@
-"""Routes that are one call on job queues or the bindery and answer nothing: one entry for each.
+"""Routes that make one call on job queues or the bindery without a result, as a table.
 
 The method of the engine and its arguments are those of the entry in `wire/ncp`, where there is one.
 Routes that show something afterwards, write the audit or have no station of their own have handlers

@@ -106,9 +106,10 @@ def list_pulled(
     shown = entries[: params.limit]
     return PulledListJson(
         messages=[
-            PulledJson(lookup_id=entry.lookup_id, digest=f"{entry.digest:016x}") for entry in shown
+            PulledJson(lookup_id=entry.lookup_id, digest=f"{entry.digest:016x}", copied=copied)
+            for entry, copied in shown
         ],
-        next=shown[-1].lookup_id if more else None,
+        next=shown[-1][0].lookup_id if more else None,
     )
 
 
@@ -135,4 +136,5 @@ def pull_json(manager: QueueManager, pull: Pull) -> PullJson:
         bytes=definition.size,
         begun_time=time_text(definition.begun),
         last_time=time_text(definition.last) if definition.last else None,
+        copies=pull.copied_messages,
     )

@@ -1,4 +1,4 @@
-"""Pages of queues, made in steps: there may be very many, and others want their turns."""
+"""Pages of the queue list, made in steps, since there may be very many queues."""
 
 from __future__ import annotations
 

@@ -6,14 +6,12 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from posthouse.api.access import AccessEntryJson, AccessJson, AccessSetBody, GrantBody, RevokeBody
 from posthouse.api.transfer import ResetJson, ResetParams, SequencesJson
 from posthouse.api.types import (
-    AccessEntryJson,
-    AccessJson,
     CountJson,
     Done,
     DryRunParams,
-    GrantBody,
     Nothing,
     Privacy,
     QueueCreateBody,
@@ -22,7 +20,6 @@ from posthouse.api.types import (
     QueueParams,
     QueueSetBody,
     QueuesParams,
-    RevokeBody,
 )
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
@@ -341,8 +338,12 @@ def show_access(
     """Shows who may do what with a queue."""
     guard = manager.queues.guard(find_queue(manager, params.queue))
     guard.require(context.caller, GET_QUEUE_PERMISSIONS)
+    return _access_json(manager, guard.descriptor)
+
+
+def _access_json(manager: QueueManager, descriptor: SecurityDescriptor) -> AccessJson:
     return AccessJson(
-        owner=who_is(manager, guard.descriptor.owner),
+        owner=who_is(manager, descriptor.owner),
         entries=[
             AccessEntryJson(
                 who=who_is(manager, entry.sid),
@@ -350,7 +351,7 @@ def show_access(
                 denied=entry.denied,
                 rights=list(rights_words(entry.mask)),
             )
-            for entry in entries(guard.descriptor)
+            for entry in entries(descriptor)
         ],
     )
 
@@ -372,6 +373,18 @@ def sid_of(manager: QueueManager, who: str) -> bytes:
     if who.upper().startswith("S-1-"):
         return parse_sid(who.upper())
     return manager.accounts.find(who).sid
+
+
+def set_access(
+    manager: QueueManager, context: Context, params: QueueParams, body: AccessSetBody
+) -> AccessJson:
+    """Replaces the access list of a queue as a whole."""
+    new = _editable(manager, params.queue).with_entries(
+        (sid_of(manager, given.who), parse_rights(",".join(given.rights)), given.denied)
+        for given in body.entries
+    )
+    _set_access(manager, context, params.queue, new, entries=len(body.entries))
+    return _access_json(manager, new)
 
 
 def grant(manager: QueueManager, context: Context, params: QueueParams, body: GrantBody) -> Done:

@@ -1,4 +1,4 @@
-"""How fast queues fill and empty, from looks at their books some seconds apart."""
+"""How fast queues fill and empty, measured from their books every few seconds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from posthouse.engine.manager import QueueManager
 
 SAMPLE_INTERVAL_MS: Final = 5_000
 SAMPLES_MAX: Final = 13  # a minute
+
+
+Counts = dict[int, tuple[int, int]]
+"""Messages accepted and received so far, by the number of the queue."""
 
 
 class Rate(NamedTuple):
@@ -27,7 +31,7 @@ class Rates:
 
     def sample(self, manager: QueueManager, now_ms: int) -> None:
         """Notes where the books stand."""
-        self._samples.append((now_ms, _counts(manager)))
+        self._samples.append((now_ms, counts(manager)))
 
     def of(self, number: int) -> Rate:
         """The rates of a queue; zero while there is too little to go by."""
@@ -43,7 +47,8 @@ class Rates:
         return Rate(round(accepted / seconds, 3), round(received / seconds, 3))
 
 
-def _counts(manager: QueueManager) -> dict[int, tuple[int, int]]:
+def counts(manager: QueueManager) -> Counts:
+    """What every queue has accepted, and what of it was received."""
     return {
         number: (
             state.books[ACCEPTED] + state.express_books[ACCEPTED],

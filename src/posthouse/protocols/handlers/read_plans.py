@@ -25,6 +25,7 @@ from posthouse.model.errors import InvalidParameter, MessageAlreadyReceived
 from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
+from posthouse.model.text import excerpt
 from posthouse.protocols.handlers.context import Context, opened
 from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Steps, looked_at
@@ -41,9 +42,20 @@ def rows_module() -> Any:
     """What needs numpy; refused where it is not installed."""
     try:
         from posthouse.store import bulk_rows
-    except ImportError:
-        raise Unavailable("this queue manager has no numpy", REMEDY) from None
+    except ImportError as error:
+        raise not_loaded(error) from None
     return bulk_rows
+
+
+def not_loaded(error: ImportError) -> Unavailable:
+    """Why what needs numpy and pyarrow cannot be used: one is missing, or does not load here."""
+    package = (error.name or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package in ("numpy", "pyarrow"):
+        return Unavailable(f"this queue manager has no {package}", REMEDY)
+    return Unavailable(
+        f"numpy and pyarrow cannot be loaded here: {excerpt(str(error))}",
+        "See what is wrong with them where the queue manager runs: python -c 'import pyarrow'.",
+    )
 
 
 class Range:
@@ -242,7 +254,7 @@ def goes_on(manager: QueueManager, queue: Queue, asked: PlanQueueBody) -> tuple[
 
 
 def created_of(queue: Queue) -> str:
-    """What tells a queue from one that had its name before; numbers are given once."""
+    """A key that no earlier queue with the same name has; numbers are given once."""
     whole = queue.parent or queue  # journals and subqueues go with their queue
     return f"{whole.definition.create_time}.{whole.number}"
 

@@ -1,4 +1,4 @@
-"""What a refused request gets: a status of HTTP and the one JSON form of errors."""
+"""Errors as answers: the HTTP status and the one JSON form."""
 
 from __future__ import annotations
 
@@ -64,11 +64,26 @@ class TooManyScans(errors.InsufficientResources):
     http_status: Final = 429
 
 
+class TooManyQueries(errors.InsufficientResources):
+    """As many queries are in progress as may be."""
+
+    http_status: Final = 429
+
+
 class NoSuchPath(QueueError):
     """The API has nothing under that path."""
 
     http_status: Final = 404
     default_remedy = "GET /api/v1/openapi.json lists every path."
+
+
+class AuditNotWritten(QueueError):
+    """An act was not begun, since the audit log has to have it first and cannot be written."""
+
+    http_status: Final = 507
+    default_remedy = (
+        "Make room on the disk of the home, or set [audit] required = false and restart."
+    )
 
 
 class NoSuchUser(errors.IllegalUser):
@@ -110,6 +125,20 @@ class NoSuchCertificate(QueueError):
 
     http_status: Final = 404
     default_remedy = "`posthouse cert list` shows the certificates."
+
+
+class NoSuchOperation(QueueError):
+    """There is no operation of that number, or it is another user's."""
+
+    http_status: Final = 404
+    default_remedy = "`posthouse operation list` shows the operations."
+
+
+class OperationState(QueueError):
+    """The operation does not stand so that this could be done."""
+
+    http_status: Final = 409
+    default_remedy = "`posthouse operation list` shows how each stands."
 
 
 class NoSuchPeer(QueueError):

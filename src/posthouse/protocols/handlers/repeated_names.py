@@ -1,4 +1,4 @@
-"""Names that come twice in one object of a JSON body: readers differ in which value they take."""
+"""Refuses JSON bodies with a repeated name in one object, since readers treat them differently."""
 
 from __future__ import annotations
 

@@ -40,6 +40,10 @@ class Outside(NamedTuple):
     start: Callable[[Resume], None]
 
 
+class Present(NamedTuple):
+    """Asks whether the caller is still there: the value of the answer."""
+
+
 class Ahead(NamedTuple):
     """A call on the engine after which the next step begins before it is durable.
 
@@ -51,7 +55,7 @@ class Ahead(NamedTuple):
 
 
 AHEAD_MAX: Final = 2
-Step = Decide | Wait | Outside | Ahead
+Step = Decide | Wait | Outside | Ahead | Present
 Steps = Generator[Step, Answer, T]
 Finish = Callable[[T | None, Exception | None], None]
 
@@ -81,7 +85,7 @@ class Conversation(Generic[T]):
         self._advance(lambda: next(self._steps))
 
     def cancel(self) -> None:
-        """Whoever asked has gone: a wait ends now, a look soon, what changes things runs on."""
+        """The client has left: a wait ends now, a read soon; a step that changes data runs on."""
         self._cancelled = True
         waiting = self._waiting
         if waiting is not None:
@@ -118,6 +122,8 @@ class Conversation(Generic[T]):
                 self.cancel()
         elif isinstance(step, Ahead):
             self._run_ahead(step.call)
+        elif isinstance(step, Present):
+            self._answered(Answer(not self._cancelled, None, ()))
         else:
             step.start(self._came)
 
@@ -181,7 +187,7 @@ class Conversation(Generic[T]):
 
 
 def _finished(value: object, error: Exception | None) -> None:
-    """Whoever asked has been told already."""
+    """Does nothing: the client already has its answer."""
 
 
 def _cancelling(waiting: Wait) -> Callable[[QueueManager], object]:

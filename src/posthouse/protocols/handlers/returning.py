@@ -1,4 +1,4 @@
-"""Failed messages go back where they failed: each in one record with its receive, in queue order.
+"""Returns failed messages to the queue where they failed: in one record each, in queue order.
 
 Where a message failed is known from the queue it is in (a subqueue, a queue of dead letters) or
 from its headers (NServiceBus, Rebus). A message that cannot go stays, and is listed with its
@@ -11,10 +11,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, NamedTuple
 
-from posthouse.api.failures import ReturnBody, ReturnJson, ReturnTargetJson, nothing_returned
+from posthouse.api.failures import (
+    TARGETS_MAX,
+    ReturnBody,
+    ReturnJson,
+    ReturnTargetJson,
+    nothing_returned,
+)
 from posthouse.api.types import QueueParams
 from posthouse.engine.manager import QueueManager
-from posthouse.formats.search import content_of
 from posthouse.model.bus_addresses import queue_of_address
 from posthouse.model.errors import (
     AccessDenied,
@@ -27,7 +32,7 @@ from posthouse.model.errors import (
     QueueQuotaExceeded,
     RemoteProtocolError,
 )
-from posthouse.model.filters import Filter, parse_filter
+from posthouse.model.filters import Filter
 from posthouse.model.message import Message
 from posthouse.model.properties import QueueAccessType
 from posthouse.protocols.handlers.context import Context
@@ -77,12 +82,12 @@ def return_messages(context: Context, params: QueueParams, body: ReturnBody) -> 
         raise InvalidParameter(
             "messages are named by `where` and `group`, or by `lookup_ids`", "Give one of the two."
         )
-    where = None if body.where is None else parse_filter(body.where, content_of)
+    where = None if body.where is None else context.view.filter(body.where)
     with context.services.scans.running(context.caller):
-        return (yield from _Return(context, params.queue, body, where).steps())
+        return (yield from ReturnRun(context, params.queue, body, where).steps())
 
 
-class _Return:
+class ReturnRun:
     """One request."""
 
     def __init__(
@@ -103,8 +108,13 @@ class _Return:
             yield from self._page()
         else:
             yield from self._named(self._body.lookup_ids)
-        self._result.targets = list(self._rows.values())
         self._result.skip = list(self._closed)
+        return self.so_far
+
+    @property
+    def so_far(self) -> ReturnJson:
+        """What was done, also where an error has ended it."""
+        self._result.targets = list(self._rows.values())
         return self._result
 
     def _page(self) -> Steps[None]:
@@ -125,13 +135,24 @@ class _Return:
         self._result.matched += len(chosen)
         for at in range(0, len(chosen), TURN_MESSAGES):
             yield from at_once(partial(self._act, chosen=chosen[at : at + TURN_MESSAGES]))
-            self._context.services.pace.looked()  # that turn was this work's own
+            self._check_targets()
+            self._context.services.search_pace.looked()  # that turn was this work's own
+
+    def _check_targets(self) -> None:
+        """Ends it before more than a bounded number of queues have to be kept."""
+        if len(self._closed) > TARGETS_MAX:
+            raise InsufficientResources(
+                f"more than {TARGETS_MAX} queues have refused a message; "
+                f"{self._result.done} messages were returned before that",
+                "Make these queues, name one for all with --to, or choose fewer messages with "
+                "--where or --group.",
+            )
 
     def _chosen(self, batch: list[ScannedMessage]) -> list[_Candidate]:
         """Those that are meant, each with what is needed to send it."""
         group, chosen = self._body.group, list[_Candidate]()
         for found in batch:
-            if not is_meant(found, self._where):
+            if not is_meant(self._context, found, self._where):
                 continue
             failed = failed_of(found)
             if group is None or failed.key(similar=group.startswith("s")) == group:

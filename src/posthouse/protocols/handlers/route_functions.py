@@ -1,4 +1,4 @@
-"""Which function of the server answers which route of the API: the one of the same name."""
+"""Finds the function that answers a route: the one of the same name."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from posthouse.api.route import Route
 from posthouse.api.routes import ROUTES
 from posthouse.protocols.arrow import read as arrow_read
 from posthouse.protocols.handlers import (
+    audit,
     bindery,
     certificates,
     damage,
     directory,
     directory_names,
+    explain,
     failures,
     groups,
     job_queues,
     jobs,
+    leases,
     machine,
     messages,
     move_copy_delete,
     netware_calls,
+    operations,
     peers,
     pulls,
+    queries,
     queues,
     read_plans,
     returning,
     stages,
     stations,
+    tails,
     users,
 )
 from posthouse.protocols.handlers.context import Context
@@ -37,26 +43,32 @@ from posthouse.protocols.handlers.request_steps import Steps, at_once, looked_at
 
 MODULES: Final = (
     arrow_read,
+    audit,
     bindery,
     certificates,
     damage,
     directory,
     directory_names,
+    explain,
     failures,
     groups,
     job_queues,
     jobs,
+    leases,
     machine,
     messages,
     move_copy_delete,
     netware_calls,
+    operations,
     peers,
     pulls,
+    queries,
     queues,
     read_plans,
     returning,
     stages,
     stations,
+    tails,
     users,
 )
 

@@ -1,4 +1,4 @@
-"""Going through the messages of queues in bounded steps, without holding anything between them.
+"""Scans the messages of queues in bounded steps, without holding anything between them.
 
 A scan remembers a place in queue order. Messages that come or go meanwhile are seen or not, as in
 any browse; those it has shown it does not show again.
@@ -18,8 +18,9 @@ from posthouse.model.errors import AccessDenied, QueueNotFound
 from posthouse.model.filters import Filter
 from posthouse.model.message_json import MessageJson
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.handlers.context import Context, opened
+from posthouse.protocols.handlers.context import Context, Services, opened
 from posthouse.protocols.handlers.decoding import Decoding, decoded_size
+from posthouse.protocols.handlers.message_fields import MessageFields, header_condition
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.protocols.handlers.request_steps import Decide, Steps
 from posthouse.security.rights import PEEK_MESSAGE
@@ -27,8 +28,9 @@ from posthouse.security.rights import PEEK_MESSAGE
 STEP_MESSAGES: Final = 500
 FIRST_MESSAGES: Final = 50  # of a search: compared at once, for most queues are short
 STEP_BYTES: Final = 4 << 20  # of packets that one step fetches
-STEP_ROWS: Final = 4_000  # that one step looks at
-SCAN_MAX: Final = 100_000  # messages that one request reads
+STEP_ROWS: Final = 2_000  # that one step looks at
+SEARCH_S: Final = 1.0  # after which a request of a search is answered with what it has
+SCAN_MAX: Final = 1_000_000  # messages that one request reads
 JSON_FACTOR: Final = 4  # of the memory that a message takes until its JSON is sent
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
 
@@ -43,6 +45,7 @@ class ScannedMessage(NamedTuple):
     packet: bytes
     queue: str
     code_page: str = ""
+    move_reason: str = ""
 
     @property
     def place(self) -> QueuePosition:
@@ -51,7 +54,12 @@ class ScannedMessage(NamedTuple):
 
     def json(self) -> MessageJson:
         """The message as JSON."""
-        return message_json(self.read, self.packet, self.queue, self.code_page)
+        return message_json(self.read, self.packet, self.queue, self.code_page, self.move_reason)
+
+    @property
+    def fields(self) -> MessageFields:
+        """The message for comparisons that need no content."""
+        return MessageFields(self.read, self.packet, self.queue, self.json)
 
 
 class Scan:
@@ -75,7 +83,9 @@ class Scan:
         self._wanted = wanted
         self._locked = locked
         self.room = 0  # bytes on the account for the last step
+        self.passed = 0  # messages of the last step that their rows ruled out
         self._code_page = ""
+        self._reasons: dict[int, str] = {}  # of messages of the last step that were moved
 
     def step(self, count: int = STEP_MESSAGES) -> Steps[list[ScannedMessage]]:
         """Up to `count` messages more; fewer than there are when they are large.
@@ -91,7 +101,9 @@ class Scan:
             answer = yield Decide(lambda manager: self._look(manager, count, size))
         assert isinstance(answer.value, list)
         batch = [
-            ScannedMessage(read, packet, self.queue, self._code_page)
+            ScannedMessage(
+                read, packet, self.queue, self._code_page, self._reasons.get(read.number, "")
+            )
             for read, packet in zip(answer.value, answer.packets, strict=True)
         ]
         self.kept(room := JSON_FACTOR * sum(len(found.packet) for found in batch))
@@ -112,6 +124,14 @@ class Scan:
 
         With `room` there is memory for as many bytes of them.
         """
+        services = self.context.services
+        begun_s = services.clock_s()
+        try:
+            return self._looked(manager, count, room)
+        finally:
+            services.search_pace.looked(services.clock_s() - begun_s)
+
+    def _looked(self, manager: QueueManager, count: int, room: int | None) -> list[Read] | int:
         with opened(manager, self.queue, self._access, self.context) as descriptor:
             queue = descriptor.target()
             self.queue, self._code_page = queue.name, queue.code_page
@@ -121,8 +141,12 @@ class Scan:
             elif not self._takes(size := sum(row.size for _, _, row in chosen)):
                 return size
             reads = list[Read]()
+            self._reasons = {}
+            manager.messages.fetch_together([number for _, number, _ in chosen])
             for self.place, number, row in chosen:
                 reads.append(manager.messages.read_of(number, row))
+                if reason := manager.messages.move_reason(number):
+                    self._reasons[number] = reason
             self.place, self.done = place, done
             return reads
 
@@ -138,6 +162,7 @@ class Scan:
     ) -> tuple[list[Chosen], QueuePosition, bool]:
         """The next messages, where that ends, and whether it is the end of the queue."""
         messages, chosen, size, last = manager.messages, list[Chosen](), 0, self.place
+        self.passed = 0
         for looked, (place, number) in enumerate(queue.state.order.forward(self.place)):
             row = messages.row(number)
             if len(chosen) >= count or looked >= STEP_ROWS or (chosen and size >= STEP_BYTES):
@@ -148,6 +173,8 @@ class Scan:
             if self._wanted is None or self._wanted(row):
                 chosen.append((place, number, row))
                 size += row.size
+            else:
+                self.passed += 1
         return chosen, last, True
 
 
@@ -174,10 +201,18 @@ def examined(
     have; so is all that decodes bodies.
     """
 
+    view = context.view
+    headers = None if where is None else header_condition(where)
+
+    def matching(found: ScannedMessage) -> MessageJson | None:
+        if headers is not None and not headers(found.fields):
+            return None
+        message = view.shown(found.json())
+        return message if where is None or where.matches(message) else None
+
     def examine() -> list[MessageJson | None]:
-        messages = map(ScannedMessage.json, batch)
-        matching = (one if where is None or where.matches(one) else None for one in messages)
-        return list(matching if decoding is None else decoding.decoded(matching))
+        messages = map(matching, batch)
+        return list(messages if decoding is None else decoding.decoded(messages))
 
     size = sum(len(found.packet) for found in batch)
     decodes = decoding is not None or (where is not None and where.decodes)
@@ -185,9 +220,7 @@ def examined(
     if few and not decodes:
         return examine()
     services, plain = context.services, where is None and not decodes
-    if not plain:
-        services.pace.looked()
-    answer = yield services.offload(examine) if plain else services.gather(examine)
+    answer = yield services.offload(examine) if plain else services.search(examine)
     assert isinstance(answer.value, list)
     return answer.value
 
@@ -206,14 +239,23 @@ def search(
     where: Filter | None,
     limit: int,
     decoding: Decoding | None = None,
-    scan_max: int = SCAN_MAX,
+    latest_s: float | None = None,
 ) -> Steps[Page]:
-    """The next messages that a filter matches, up to a page of them."""
+    """The next messages that a filter matches, up to a page of them.
+
+    A long search is answered every `SEARCH_S` with what it has and where it goes on, so that its
+    caller sees how far it is, and can stop it.
+    """
     page: list[MessageJson] = []
     scanned = size = 0
+    services = scan.context.services
+    latest_s = search_until(services) if latest_s is None else latest_s
     while not scan.done:
         first = FIRST_MESSAGES if where else min(limit, STEP_MESSAGES)
         batch = yield from scan.step(STEP_MESSAGES if scanned and where else first)
+        scanned += scan.passed
+        if not batch and where:
+            yield services.search(_nothing)  # rests where others work
         messages = yield from _fetched(scan, batch, where, decoding)
         last = batch[len(messages) - 1] if decoding is not None and decoding.is_spent else None
         for found, message in zip(batch, messages, strict=False):
@@ -224,9 +266,19 @@ def search(
             full = len(page) >= limit or size >= STEP_BYTES or found is last
             if full and not (scan.done and found is batch[-1]):
                 return Page(page, found.place, scanned, size)
-        if scanned >= scan_max and not scan.done:
+        over = scanned >= SCAN_MAX or (where is not None and services.clock_s() >= latest_s)
+        if over and not scan.done:
             return Page(page, scan.place, scanned, size)
     return Page(page, None, scanned, size)
+
+
+def search_until(services: Services) -> float:
+    """Until when a request that begins now looks for messages."""
+    return services.clock_s() + SEARCH_S
+
+
+def _nothing() -> None:
+    """The work of a step whose rows ruled out all messages."""
 
 
 def _fetched(
@@ -249,11 +301,12 @@ def peekable_queues(manager: QueueManager, context: Context, after: int) -> list
     return [
         (queue.number, queue.name)
         for queue in manager.queues.all()
-        if queue.number >= after and queue.state.count and _peekable(manager, context, queue)
+        if queue.number >= after and queue.state.count and is_peekable(manager, context, queue)
     ]
 
 
-def _peekable(manager: QueueManager, context: Context, queue: Queue) -> bool:
+def is_peekable(manager: QueueManager, context: Context, queue: Queue) -> bool:
+    """Whether the caller may look at the messages of a queue."""
     if queue.outgoing is not None:
         return context.caller.is_administrator and context.caller.scopes is None
     if queue.definition.role is QueueRole.INTERNAL:

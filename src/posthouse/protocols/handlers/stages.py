@@ -1,4 +1,4 @@
-"""Staged writes over the API: rows come as Arrow, wait durable and unseen, and are published."""
+"""Staged writes over the API: rows come as Arrow, are stored invisibly, and are published."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from posthouse.model.errors import QueueError
 from posthouse.model.message_json import time_text
 from posthouse.protocols.arrow.ipc_frames import Content, Frame
 from posthouse.protocols.handlers.context import Context, Inflow
+from posthouse.protocols.handlers.read_plans import not_loaded
 from posthouse.protocols.handlers.refusals import BadRequest, Unavailable
 from posthouse.protocols.handlers.request_steps import Ahead, Decide, Steps, at_once
 
 LISTED_MAX = 1000
 RESOLVED_AT_ONCE = 100
-REMEDY = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
 
 
 def _rows_module() -> Any:
     """What needs pyarrow and numpy; refused where they are not installed."""
     try:
         from posthouse.protocols.arrow import stage_rows
-    except ImportError:
-        raise Unavailable("this queue manager has no pyarrow", REMEDY) from None
+    except ImportError as error:
+        raise not_loaded(error) from None
     return stage_rows
 
 

@@ -15,7 +15,7 @@ from posthouse.api.transfer import (
 from posthouse.engine.ledger.books import sender_books_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.outgoing_sequences import SequenceInfo
+from posthouse.engine.transfer.sequence_values import SequenceInfo
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.guids import format_guid
 from posthouse.model.message_json import time_text

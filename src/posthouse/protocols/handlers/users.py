@@ -1,4 +1,4 @@
-"""Users and tokens. All of it is the administrators'."""
+"""Users and tokens. For administrators only."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ def _user_json(account: Account) -> UserJson:
         password=account.http is not None,
         disabled=account.disabled,
         created_time=time_text(account.created_s),
+        role=None if account.role is None else account.role.value,
     )
 
 
@@ -105,8 +106,15 @@ def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[U
             http=verifier,
             nt_hash=_nt_hash(body.password),
             netware_password=body.password,
+            role=None if body.role is None else Role(body.role),
         )
-        context.tell(manager, "user_added", user=account.name, administrator=body.administrator)
+        context.tell(
+            manager,
+            "user_added",
+            user=account.name,
+            administrator=body.administrator,
+            role=body.role or "none",
+        )
         return _user_json(account)
 
     yield from at_once(check)  # before the costly part
@@ -135,7 +143,7 @@ def _verifier(context: Context, password: str) -> Steps[ScryptVerifier]:
 def set_user(
     manager: QueueManager, context: Context, params: UserParams, body: UserSetBody
 ) -> UserJson:
-    """Changes a user: doors, administrator or not, disabled or not. Open sessions end."""
+    """Changes a user: doors, role, administrator or not, disabled or not. Open sessions end."""
     context.require_administrator()
     account = _account(manager, params.name)
     if not isinstance(body.doors, UnsetType):
@@ -146,6 +154,9 @@ def set_user(
         account = msgspec.structs.replace(account, groups=groups)
     if not isinstance(body.disabled, UnsetType):
         account = msgspec.structs.replace(account, disabled=body.disabled)
+    if not isinstance(body.role, UnsetType):
+        role = None if body.role is None else Role(body.role)
+        account = msgspec.structs.replace(account, role=role)
     manager.accounts.replace(account)
     _end_sessions(context, account)
     context.tell(
@@ -154,6 +165,7 @@ def set_user(
         user=account.name,
         administrator=account.is_administrator,
         disabled=account.disabled,
+        role="none" if account.role is None else account.role.value,
     )
     return _user_json(account)
 

@@ -1,4 +1,4 @@
-"""Answers of HTTP that are longer than memory: written piece by piece, at the reader's pace."""
+"""Streams long HTTP answers piece by piece, at the reader's pace."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Streaming:
         return self._awaited.step(partial(self._write, pieces, room))
 
     def leave(self) -> None:
-        """Whoever asked has gone: nothing waits for memory."""
+        """The client has left: stops waiting for memory."""
         self._awaited.cancel()
 
     def finished(self, *, whole: bool) -> web.StreamResponse:

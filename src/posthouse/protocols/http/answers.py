@@ -1,4 +1,4 @@
-"""Answers of HTTP: refusals, the API's, and the paths beside it: health, metrics, one page."""
+"""HTTP answers: refusals, those of the API, and those of health, metrics and the plain page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from posthouse.engine.machine.health import obstacles
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.properties import QueueManagerState
+from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.protocols.handlers import openapi
 from posthouse.protocols.handlers.dispatch import match, media_of
@@ -61,9 +62,11 @@ def refusal(error: QueueError, *, browsed: bool = False) -> HttpAnswer:
     return HttpAnswer(status, encode_json(error_json(error)), JSON, headers, last)
 
 
-def api_answer(status: int, body: bytes, method: str, path: str) -> HttpAnswer:
+def api_answer(
+    status: int, body: bytes, method: str, path: str, more: Mapping[str, str]
+) -> HttpAnswer:
     """What the API answered, with the headers that go with it."""
-    headers: dict[str, str] = {}
+    headers = dict(more) if status < 300 else {}
     if status == MethodNotAllowed.http_status:
         try:
             match(method, path)
@@ -131,6 +134,11 @@ class Pages:
     def show(self, path: str, method: str, identity: ApiIdentity) -> HttpAnswer:
         """One of the paths that a browser opens."""
         _check_method(path, method)
+        if not identity.role.includes(Role.LOOK):
+            raise AccessDenied(
+                f"the role {identity.role.value} gets {METRICS} only",
+                "Use a token of role look, or of a role that includes it.",
+            )
         if path == OPENAPI:
             return HttpAnswer(200, self._document)
         text = plain_page.page(self._manager, identity.caller, self._version)

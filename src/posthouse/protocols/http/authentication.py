@@ -1,4 +1,4 @@
-"""Who may come in: Host, Origin and token of a request; no sockets and no clock.
+"""Checks Host, Origin and token of a request; no sockets and no clock.
 
 Callers over TCP show a token, for everything but `/healthz` and `/readyz`. Host and Origin are
 checked, so that no web page can have a browser speak to a queue manager in its name.

@@ -1,4 +1,4 @@
-"""What the API has to do with outside the engine: coroutines, threads, who opened a socket."""
+"""Work of the API outside the engine: coroutines, threads, the user of a Unix socket."""
 
 from __future__ import annotations
 

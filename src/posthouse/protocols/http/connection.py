@@ -1,7 +1,7 @@
 """One connection of the admin endpoint or the control socket.
 
 Its first bytes decide: `GET /api/v1/session ` becomes a client session, anything else is aiohttp's.
-Both stay behind this protocol, which counts and bounds them.
+All their bytes pass through this protocol, which counts and bounds them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from posthouse.model.errors import QueueError
+from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.net.connections import Admission
 from posthouse.protocols.handlers.dispatch import Done
@@ -114,7 +114,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         return admin.buffer if has_room and self.session is not None else admin.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes for whoever has the connection."""
+        """Hands received bytes to the session, the HTTP server or the login that has the
+        connection.
+        """
         data = bytes(self.admin.buffer[:nbytes])
         if self.session is not None:
             self._take_or_wait(self.session, data)
@@ -305,6 +307,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._pause(self.session is not None and self.session.paused)
 
     def _open_session(self, identity: ApiIdentity, rest: bytes) -> None:
+        if not identity.role.includes(Role.LOOK):
+            self._refuse(
+                AccessDenied(
+                    f"the role {identity.role.value} opens no session",
+                    "Use a token of role look, or of a role that includes it.",
+                )
+            )
+            return
         self.transport.write(SWITCHING)
         self._identity = identity
         self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)
@@ -312,7 +322,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.admission.prove()
         self.session = session = ClientSession(
             self.admin.desk,
-            identity.caller,
+            identity.caller.seeing_masked(self.admin.services.views[identity.role].patterns),
             identity.role.value,
             self._write,
             api=self._call,
@@ -356,6 +366,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             rooms,
             association=self.session,
             address=self._address,
+            token_id="" if self._identity is None else self._identity.token_id,
         )
         if call is not None and not call.ended:
             self._calls[asked] = call, rooms

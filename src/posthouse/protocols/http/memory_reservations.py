@@ -1,4 +1,4 @@
-"""How requests over HTTP wait for memory before messages are fetched for their answers."""
+"""Memory reservations: HTTP requests wait for memory before messages are fetched for an answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Awaited:
             resume(None if error else task.result(), error)
 
     def cancel(self) -> None:
-        """Whoever asked has gone."""
+        """The client has left: cancels what waits."""
         for task in list(self._running):
             task.cancel()
 
@@ -93,7 +93,7 @@ class Loan:
     def take(self, size: int) -> bool:
         """Whether there was room for these bytes; then they are on the account."""
         holder = self._holder
-        if holder.gone:  # what runs on for nobody is not counted
+        if holder.gone:  # what runs on after its client left is not counted
             return True
         if not self._account.may_hold(holder, size):
             return False
@@ -110,9 +110,9 @@ class Loan:
             self._size += size
 
     def send(self, size: int, *, in_any_case: bool) -> None:
-        """What was fetched has become an answer, which is on the account until it is sent.
+        """Turns fetched bytes into those of an answer, which count until it is sent.
 
-        What the answer takes beyond that may be refused. Nobody is let in between.
+        What the answer takes beyond that may be refused. No other request is admitted in between.
         """
         holder, fetched = self._holder, self._size
         if holder.gone:
@@ -160,7 +160,7 @@ class Rooms:
             self._holder.leave()
 
     def leave(self) -> None:
-        """Whoever asked is gone: nothing waits, and nothing is held once the steps have ended."""
+        """The client has left: nothing waits, and nothing is held once the steps have ended."""
         self._left = True
         self._waits.cancel()
         if not self._working:
@@ -171,3 +171,7 @@ class Rooms:
         remedy = "Ask for less, or try again."
         take = self._loan.change
         return self._waits.step(lambda: room_for(self._memory, self._holder, size, take, remedy))
+
+    def until_gone(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Outside:
+        """A step that ends with its coroutine, which is cancelled when the caller has gone."""
+        return self._waits.step(work)

@@ -6,7 +6,7 @@ from html import escape
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue, QueueRole
-from posthouse.protocols.handlers.health import glance
+from posthouse.protocols.handlers.health import summarize_health
 from posthouse.security.access import Caller
 from posthouse.security.rights import GET_QUEUE_PROPERTIES
 
@@ -31,7 +31,7 @@ def page(manager: QueueManager, caller: Caller, version: str) -> str:
     more = len(queues) - QUEUES_SHOWN
     note = f"<p>{more} more queues are not shown.</p>" if more > 0 else ""
     whole = caller.is_administrator and caller.scopes is None
-    look = glance(manager, manager.queues.all() if whole else queues, whole)
+    look = summarize_health(manager, manager.queues.all() if whole else queues, whole)
     wrong = "".join(f"<li>{escape(line)}</li>" for line in look.problems())
     problems = f"<ul>{wrong}</ul>" if wrong else ""
     return (

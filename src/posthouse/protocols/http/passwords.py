@@ -1,4 +1,4 @@
-"""Logins with a user name and a password over HTTP (the door `http`; docs/security.md).
+"""Logins with user name and password over HTTP (the login `http`; docs/security.md).
 
 A check takes a quarter of a second of a core on purpose, so it runs in threads of its own, a few at
 a time. Unknown names, shut doors and disabled users take the same steps as a wrong password.
@@ -35,8 +35,8 @@ from posthouse.security.accounts import (
 )
 
 ROLE: Final = Role.OPERATE
-"""What a password gives: what the user may do with queues and messages. Users, tokens, backups and
-the like need a token of role administer, or the control socket."""
+"""What a password gives a user without a role: what the user may do with queues and messages.
+Users, tokens, backups and the like need the role administer, or the control socket."""
 THREADS: Final = 2
 CHECKS_MAX: Final = 32  # under way or waiting for a thread, of all addresses
 CHECKS_PER_NETWORK: Final = 4
@@ -86,7 +86,7 @@ class PasswordLogins:
     async def identify(self, login: PasswordLogin, address: str) -> ApiIdentity:
         """Who this is; raises Unauthorized, or TooManyLogins without looking at the password."""
         network, mark = network_of(address), self._mark(login)
-        verifier = self._verifier(login.user)
+        verifier = self.verifier(login.user)
         known = self._known.get(mark)
         if known is not None and known.verifier is verifier and self._now_ms() < known.until_ms:
             return self._identity(login.user)
@@ -96,7 +96,7 @@ class PasswordLogins:
         self._checks.add(check)
         check.add_done_callback(self._checks.discard)
         right = await asyncio.shield(check)
-        if not right or self._verifier(login.user) is not verifier:  # it may have changed meanwhile
+        if not right or self.verifier(login.user) is not verifier:  # it may have changed meanwhile
             raise Unauthorized("the user name or the password is wrong", WRONG)
         self._known[mark] = _Known(verifier, self._now_ms() + REMEMBERED_MS)
         return self._identity(login.user)
@@ -113,6 +113,10 @@ class PasswordLogins:
             self._failed(login.user, address, network)
         return right
 
+    def still(self, user: str, verifier: ScryptVerifier) -> ApiIdentity | None:
+        """Who a user is whose password was right, for as long as it is the user's and opens."""
+        return self._identity(user) if self.verifier(user) is verifier else None
+
     def _mark(self, login: PasswordLogin) -> bytes:
         text = f"{user_key(login.user)}\0{login.password}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, text, hashlib.sha256)
@@ -124,14 +128,16 @@ class PasswordLogins:
             return None
         return account if account.opens(Door.HTTP) else None
 
-    def _verifier(self, user: str) -> ScryptVerifier:
+    def verifier(self, user: str) -> ScryptVerifier:
+        """What the password of a user is compared with; it changes with the password."""
         account = self._account(user)
         return NO_PASSWORD if account is None or account.http is None else account.http
 
     def _identity(self, user: str) -> ApiIdentity:
         account = self._account(user)
         assert account is not None  # its verifier was looked at in the same step
-        return ApiIdentity(self._accounts.caller(account.name), ROLE, password_id(account.name))
+        caller, role = self._accounts.caller(account.name), account.role or ROLE
+        return ApiIdentity(caller, role, password_id(account.name))
 
     def _check_pace(self, user: str, network: str) -> None:
         """By the name as it was given: whether there is such a user shows in nothing."""

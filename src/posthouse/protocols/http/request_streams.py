@@ -1,4 +1,4 @@
-"""Requests of HTTP that are longer than memory: read message by message, at the engine's pace."""
+"""Reads long HTTP requests message by message, at the engine's pace."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Incoming:
         reading, self._reading = self._reading, None
         self._frames, self._ready = IpcFrames(), []  # nor what has come of it
         if reading is not None and not reading.cancel() and not reading.cancelled():
-            reading.exception()  # nobody is going to ask for it
+            reading.exception()  # marks it as seen: no one else asks for it
 
     async def _read(self) -> Frame | None:
         while not self._ready and not self._frames.ended:

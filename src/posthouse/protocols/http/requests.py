@@ -1,4 +1,4 @@
-"""HTTP requests of the admin endpoint, as aiohttp hands them over: read, asked, answered."""
+"""HTTP requests of the admin endpoint on aiohttp: reads, dispatches and answers them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from aiohttp import StreamReader, web
+from multidict import CIMultiDict
 
 from posthouse.api.route import ARROW
 from posthouse.model.errors import QueueError, without_frames
+from posthouse.model.trace_context import TRACEPARENT, TRACESTATE
 from posthouse.protocols.engine_calls import Answer, Call, Turns
+from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.protocols.handlers.dispatch import Api, media_of, takes_stream
 from posthouse.protocols.handlers.peers import PEER_CALL, call_of
 from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge, OurFault, WrongToken
 from posthouse.protocols.handlers.request_steps import Conversation
+from posthouse.protocols.handlers.request_trace import RequestTrace
 from posthouse.protocols.http.answer_streams import HEADERS, Streaming
 from posthouse.protocols.http.answers import (
     HEALTH,
+    JSON,
     METRICS,
     READINESS,
     HttpAnswer,
@@ -28,7 +33,15 @@ from posthouse.protocols.http.answers import (
     check_content,
     refusal,
 )
-from posthouse.protocols.http.authentication import ApiIdentity, Gate
+from posthouse.protocols.http.authentication import ApiIdentity, Gate, Headers, PasswordLogin
+from posthouse.protocols.http.console import (
+    SESSION,
+    SIGN_IN_MAX,
+    Console,
+    check_origin,
+    led_there,
+)
+from posthouse.protocols.http.console_sessions import PAGE_KEY
 from posthouse.protocols.http.memory_reservations import Rooms
 from posthouse.protocols.http.passwords import PasswordLogins
 from posthouse.protocols.http.request_streams import PORTIONS_MAX, UPLOAD_BYTES, Incoming
@@ -60,7 +73,7 @@ class PendingRequests:
                 del self._of_token[token_id]
 
     def cancel(self, token_id: str) -> None:
-        """The token is good for nothing any more: what waits or looks with it ends."""
+        """The token has become invalid: ends what waits or reads with it."""
         for conversation in list(self._of_token.get(token_id, ())):
             conversation.cancel()
 
@@ -83,8 +96,10 @@ class HttpFace:
         body_timeout_s: float,
         identified: Callable[[web.BaseRequest], None],
         turns: Turns,
+        console: Console | None = None,
     ) -> None:
         self._turns = turns
+        self._console = console
         self._api = api
         self._gate = gate
         self._passwords = passwords
@@ -113,7 +128,7 @@ class HttpFace:
         unread = request.body_exists and not (content.at_eof() and content.exception() is None)
         if (
             self.closing or unread or answer.last
-        ):  # a body that nobody reads is not the next request
+        ):  # an unread body must not be taken for the next request
             response.force_close()
         return response
 
@@ -144,6 +159,11 @@ class HttpFace:
             self._gate.check(request.headers)
             if path == PEER_CALL:
                 return await self._peer_answer(request)
+            if self._console is not None:
+                if self._console.is_path(path):
+                    return await self._console_answer(self._console, request, path)
+                if self._console.leads(path, request.headers):
+                    return led_there()
             identity = await self._identify(request, browsed=browsed)
             if path == METRICS:
                 return await _joined(pages.scrape(request.method, identity), self._turns)
@@ -155,22 +175,65 @@ class HttpFace:
             return refusal(without_frames(error), browsed=browsed)
 
     async def _identify(self, request: web.BaseRequest, *, browsed: bool = False) -> ApiIdentity:
-        """Who asks, by a token or by a password."""
-        login = self._gate.login_of(request.headers)
-        if login is None:
-            identity = await self._by_token(request, browsed=browsed)
-        else:
+        """Who asks, by a token, by a password or by a session of the console."""
+        headers = request.headers
+        login = self._gate.login_of(headers)
+        if login is not None:
             identity = await self._passwords.identify(login, request.remote or "")
+        elif self._console is not None and not browsed and _is_of_console(headers):
+            check_origin(headers, request.method)
+            identity, _ = self._console.sessions.identify(
+                headers, secure=_is_secure(request), now_s=int(time.time())
+            )
+        else:
+            identity = await self._by_token(request, headers, browsed=browsed)
         self._identified(request)
         return identity
 
-    async def _by_token(self, request: web.BaseRequest, *, browsed: bool) -> ApiIdentity:
+    async def _by_token(
+        self, request: web.BaseRequest, headers: Headers, *, browsed: bool
+    ) -> ApiIdentity:
         try:
-            return self._gate.identify(request.headers, int(time.time()), browsed=browsed)
+            return self._gate.identify(headers, int(time.time()), browsed=browsed)
         except WrongToken:
             pause_ms = self._wrong_tokens.pause_ms(request.remote or "")
             await asyncio.sleep(pause_ms / 1000)
             raise
+
+    async def _console_answer(
+        self, console: Console, request: web.BaseRequest, path: str
+    ) -> HttpAnswer:
+        """A file of the console, or its session: shown, begun, ended."""
+        headers, secure, now_s = request.headers, _is_secure(request), int(time.time())
+        if path != SESSION:
+            return console.show(path, request.method)
+        console.check(headers, request.method)
+        if request.method == "GET":
+            return console.session(headers, now_s, secure=secure)
+        if request.method == "DELETE":
+            return console.signed_out(headers, now_s, secure=secure)
+        holder = self._memory.open(request.remote or "", _abort(request), lambda: None)
+        try:
+            given = console.read(await self._body(request, holder, JSON, SIGN_IN_MAX))
+        finally:
+            holder.leave()
+        if given.token:
+            shown = CIMultiDict({"Authorization": f"Bearer {given.token}"})
+            identity = await self._by_token(request, shown, browsed=False)
+        else:
+            login = PasswordLogin(given.user, given.password)
+            identity = await self._passwords.identify(login, request.remote or "")
+        self._identified(request)
+        answer = console.signed_in(identity, headers, secure=secure)
+        await self._written_down("sign_in", identity, request.remote or "")
+        return answer
+
+    async def _written_down(self, act: str, identity: ApiIdentity, address: str) -> None:
+        """An entry of the audit log; the answer leaves when it is durable."""
+        written = asyncio.Event()
+        entry = Act(identity.caller.name, identity.role.value, identity.token_id, address, act, {})
+        self._api.services.audit.end(entry, "done", "", {}, written.set)
+        await written.wait()
 
     async def _readiness(self, request: web.BaseRequest) -> HttpAnswer:
         """Whether messages are taken; a turn of the engine has looked at the disk before."""
@@ -215,6 +278,8 @@ class HttpFace:
         rooms = Rooms(self._memory, holder)
         flow = Streaming(request, holder, self._memory, closing=self.closing)
         incoming: Incoming | None = None
+        headers = request.headers
+        trace = RequestTrace(headers.getall(TRACEPARENT, ()), headers.getall(TRACESTATE, ()))
         try:
             method = "GET" if request.method == "HEAD" else request.method
             if takes_stream(method, path, identity.role):
@@ -230,6 +295,7 @@ class HttpFace:
                 None if request.method == "HEAD" else flow,
                 incoming,
                 request.remote or "",
+                trace,
             )
             if flow.response is not None:
                 holder.leave()
@@ -245,14 +311,16 @@ class HttpFace:
         handler = request.protocol
         assert isinstance(handler, RequestHandler)
         handler.holder = holder
-        return api_answer(status, content, method, path)
+        return api_answer(status, content, method, path, trace.received)
 
-    async def _body(self, request: web.BaseRequest, holder: Holder, kind: str) -> bytes:
+    async def _body(
+        self, request: web.BaseRequest, holder: Holder, kind: str, limit: int = 0
+    ) -> bytes:
         """The body of a request, up to the limit in size and time."""
         if not request.body_exists:
             return b""
         check_content(request.headers, kind)
-        limit = self._body_size_max
+        limit = limit or self._body_size_max
         too_large = BodyTooLarge(f"a request has at most {limit} bytes")
         if (request.content_length or 0) > limit:
             raise too_large
@@ -300,8 +368,9 @@ class HttpFace:
         outflow: Streaming | None,
         inflow: Incoming | None,
         address: str,
+        trace: RequestTrace,
     ) -> tuple[int, bytes]:
-        """The API's answer; when whoever asked is gone, waits end."""
+        """The API's answer; waits end when the client has left."""
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
 
         def done(status: int, content: bytes) -> None:
@@ -312,10 +381,22 @@ class HttpFace:
         caller, role = identity.caller, identity.role
         rooms.begin()
         conversation = self._api.call(
-            caller, role, method, target, body, done, rooms, outflow, inflow, None, address
+            caller,
+            role,
+            method,
+            target,
+            body,
+            done,
+            rooms,
+            outflow,
+            inflow,
+            None,
+            address,
+            identity.token_id,
+            trace,
         )
         if conversation is None:
-            return answered.result()
+            return await answered
         with self._pending.held(identity.token_id, conversation), _until(identity, conversation):
             try:
                 return await answered
@@ -338,6 +419,16 @@ def _until(identity: ApiIdentity, conversation: Conversation[Any]) -> Iterator[N
         timer.cancel()
 
 
+def _is_of_console(headers: Headers) -> bool:
+    """Whether a request shows a session of the console, and nothing else."""
+    return "Authorization" not in headers and PAGE_KEY in headers
+
+
+def _is_secure(request: web.BaseRequest) -> bool:
+    """Whether the browser speaks TLS: with this endpoint, or with a proxy before it."""
+    return request.secure or request.headers.get("Origin", "").startswith("https://")
+
+
 async def _joined(pieces: Iterator[bytes], turns: Turns) -> HttpAnswer:
     """The metrics; others have their turn between the pieces."""
     parts = list[bytes | None]()
@@ -348,7 +439,7 @@ async def _joined(pieces: Iterator[bytes], turns: Turns) -> HttpAnswer:
 
 
 async def _invite(request: web.BaseRequest) -> None:
-    """Whoever asks first whether to send a body is told so."""
+    """Answers `Expect: 100-continue`, so that the client sends its body."""
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0

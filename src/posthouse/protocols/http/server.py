@@ -1,4 +1,4 @@
-"""The admin endpoint and the control socket: what they share, how they listen and how they stop."""
+"""The servers of the admin endpoint and the control socket: listening and stopping."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +18,19 @@ from aiohttp import HttpVersion10, web
 
 from posthouse.engine.accounts.logins import Told
 from posthouse.engine.jobs.settings import QmsSettings
+from posthouse.model.errors import QueueError
 from posthouse.model.roles import Role
 from posthouse.net import control_socket as control
 from posthouse.net.connections import Connections
 from posthouse.net.listening import Listener
 from posthouse.net.sockets import shown_address
 from posthouse.protocols.engine_calls import Desk, OneTurn, Turns
+from posthouse.protocols.handlers.audit_trail import AuditTrail, NoTrail
+from posthouse.protocols.handlers.content_view import content_views, parse_masks
 from posthouse.protocols.handlers.context import Services
 from posthouse.protocols.handlers.dispatch import Api
+from posthouse.protocols.handlers.history_samples import TICK_S, History
+from posthouse.protocols.handlers.query_limits import QueryLimits
 from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.http.answers import Pages
@@ -41,6 +47,8 @@ from posthouse.protocols.http.background_work import (
     paused,
 )
 from posthouse.protocols.http.connection import HEADER_MAX, HttpConnection
+from posthouse.protocols.http.console import Console
+from posthouse.protocols.http.console_sessions import ConsoleSessions
 from posthouse.protocols.http.passwords import PasswordLogins, monotonic_ms
 from posthouse.protocols.http.requests import HttpFace, PendingRequests, RequestHandler
 from posthouse.protocols.http.settings import AdminSettings
@@ -52,7 +60,7 @@ from posthouse.protocols.memory import (
 from posthouse.protocols.metrics.binary import AskFigures
 from posthouse.protocols.metrics.exposition import AskMetrics, Metrics, SyncTimes, Traffic
 from posthouse.protocols.metrics.remote_read import AskFigures as AskRemoteRead
-from posthouse.protocols.pacing import Busy, Pace
+from posthouse.protocols.pacing import GIVES_WAY, Busy, Pace
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.protocols.settings import LimitSettings
 from posthouse.security.access import Caller
@@ -62,6 +70,7 @@ READ_BUFFER: Final = 256 << 10
 KEPT_UNCOUNTED: Final = 16 << 10  # aiohttp keeps twice that and one read of a body not asked for
 LINE_MAX: Final = 1 << 16  # a filter in a query, percent-encoded
 GATHERERS: Final = 2  # bulk reads beside each other; more would only wait for each other
+SEARCHERS: Final = 1  # searches beside the loop; threads of Python would wait for each other
 POLL_S: Final = 0.02  # while a stop waits for what has begun
 
 
@@ -90,6 +99,9 @@ class Admin:
         store: LogStore | None = None,
         busy: Callable[[], Busy] = lambda: Busy(0.0, 0),
         turns: Turns | None = None,
+        audit: AuditTrail | None = None,
+        disk_free: Callable[[], int | None] = lambda: None,
+        ask_peers: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         manager = desk.manager
         limits, qms = limits or LimitSettings(), qms or QmsSettings()
@@ -105,25 +117,37 @@ class Admin:
         self.tokens.gone = self.end_sessions_of
         self.passwords = PasswordLogins(manager.accounts, login_refused)
         self.wrong_tokens = WrongTokens(login_refused, monotonic_ms)
+        self.console_sessions = ConsoleSessions(
+            self.tokens, self.passwords, self.settings.console_idle_s, monotonic_ms, os.urandom
+        )
         self.traffic = Traffic()
         self.pending = PendingRequests()
-        self.rates = Rates()
-        pace = Pace(limits.bulk_read_share)
+        self.rates, self.history = Rates(), History()
+        share = limits.bulk_read_share
+        pace, search_pace = Pace(share), Pace(share, GIVES_WAY)
         self.services = Services(
             tokens=self.tokens,
             rates=self.rates,
             version=version,
             backup=None if backup is None else awaited(backup),
             refresh=None if refresh is None else awaited(lambda nothing: refresh()),
+            ask_peers=None if ask_peers is None else awaited(ask_peers),
             store=store,
             offload=in_a_thread,
             gather=in_the_background(GATHERERS, pace, busy),
             pace=pace,
+            search=in_the_background(SEARCHERS, search_pace, busy),
+            search_pace=search_pace,
             scans=ScanLimits(limits.scans_per_user),
+            queries=QueryLimits(self.settings.queries_max),
+            clock_s=time.perf_counter,
             pause=paused,
             revoked=self.end_sessions_of,
             fault=fault,
             station_lease_ms=qms.station_lease_s * 1000,
+            audit=audit or NoTrail(),
+            history=self.history,
+            views=content_views(parse_masks(self.settings.masks)),
         )
         self.api = Api(desk, self.services)
         metrics = Metrics(
@@ -132,6 +156,8 @@ class Admin:
         self.pages = Pages(manager, metrics, version, healthy)
         self.sessions: dict[str, set[HttpConnection]] = {}
         self._sampling: asyncio.TimerHandle | None = None
+        self._next_tick_ms = 0
+        self._disk_free = disk_free
         self._users = 0
 
     @property
@@ -153,14 +179,26 @@ class Admin:
             self._sampling = None
 
     def _sample(self) -> None:
-        self.rates.sample(self.desk.manager, time.monotonic_ns() // 1_000_000)
+        now_ms = time.monotonic_ns() // 1_000_000
+        self.rates.sample(self.desk.manager, now_ms)
+        if now_ms >= self._next_tick_ms:
+            self._next_tick_ms = now_ms + TICK_S * 1000 - SAMPLE_INTERVAL_MS // 2
+            # A turn of the engine, which has the time: ages are those of now.
+            tick = partial(self.history.tick, now_ms=now_ms, disk_free=self._disk_free())
+            with suppress(QueueError):
+                self.desk.decide(tick, lambda answer: None)
+        if len(self.services.leases):
+            with suppress(QueueError):
+                self.desk.decide(self.services.leases.expire, lambda answer: None)
         loop = asyncio.get_running_loop()
         self._sampling = loop.call_later(SAMPLE_INTERVAL_MS / 1000, self._sample)
 
     def end_sessions_of(self, token_ids: list[str]) -> None:
         """Tokens were revoked, or their user has changed: what was opened with them closes."""
+        self.console_sessions.end_of(token_ids)
         for connection in [one for id in token_ids for one in self.sessions.get(id, ())]:
             connection.end()
+        self.services.operations.stop_of(token_ids)
         loop = asyncio.get_running_loop()  # this is a turn of the engine, and cancelling another
         for token_id in token_ids:
             loop.call_soon(self.pending.cancel, token_id)
@@ -191,6 +229,7 @@ class AdminDoor(ABC):
             body_timeout_s=admin.settings.body_timeout_s,
             identified=self._identified,
             turns=admin.turns,
+            console=self._console(),
         )
         self.web = web.Server(self._handle, handler_cancellation=True)
         self._listener: Listener | None = None
@@ -200,6 +239,10 @@ class AdminDoor(ABC):
     @abstractmethod
     def address_of(self, transport: asyncio.Transport) -> str:
         """Who connections are counted by."""
+
+    def _console(self) -> Console | None:
+        """The web console, where it is served."""
+        return None
 
     def refuses(self, transport: asyncio.Transport) -> str:
         """Why a connection is turned away, if it is."""
@@ -289,6 +332,14 @@ class AdminServer(AdminDoor):
         peer = transport.get_extra_info("peername")
         return str(peer[0]) if peer else "unknown"
 
+    def _console(self) -> Console | None:
+        """The web console, where the settings have it."""
+        admin = self.admin
+        if not admin.settings.serves_console:
+            return None
+        name = admin.desk.manager.machine.settings.computer_name
+        return Console(admin.console_sessions, admin.passwords, name, admin.version)
+
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
         self._listener = Listener(
@@ -305,7 +356,7 @@ class AdminServer(AdminDoor):
 
 
 class ControlSocket(AdminDoor):
-    """The socket in the home: whoever may open it is the administrator."""
+    """The control socket in the home: a user who may open it acts as administrator."""
 
     name = "control"
 

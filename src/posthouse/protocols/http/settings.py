@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from posthouse.model.settings_kinds import (
     DAY_S,
@@ -57,6 +57,46 @@ class AdminSettings(Section, frozen=True):
     insecure: Annotated[
         bool, meaning("Allows other addresses than the loopback without a certificate.")
     ] = False
+    console: Annotated[
+        Literal["loopback", "on", "off"],
+        meaning(
+            "Web console under `/console/`: where `listen` is the loopback, on any address, or "
+            "nowhere."
+        ),
+    ] = "loopback"
+    console_idle_s: Annotated[
+        int,
+        within(60, DAY_S, "Time after which a session of the console without an act ends."),
+    ] = 3600
+    explain_peers: Annotated[
+        Names,
+        meaning(
+            "Queue managers that are asked where a message is, each `NAME URL TOKEN_FILE`; the "
+            "file is relative to the home and holds a token of role look for that machine."
+        ),
+    ] = ()
+    masks: Annotated[
+        Names,
+        meaning(
+            "Fields of bodies that a role does not see, each `ROLE QUEUES PATH`: a role (`read`, "
+            "`operate`), which includes the smaller ones, a pattern of queue paths, and a JSONPath "
+            "or an XPath."
+        ),
+    ] = ()
+    queries_max: Annotated[
+        int, within(0, 64, "Queries by SQL that run at a time, each in a process. 0: none.")
+    ] = 2
+    query_time_s: Annotated[int, within(1, 3600, "Time after which a query is ended.")] = 30
+    query_memory: Annotated[
+        int, size(64 * MIB, 64 * GIB, "Memory for the data of a query. Above it, it is ended.")
+    ] = GIB
+    query_lake: Annotated[
+        FileName,
+        meaning(
+            "Folder of a lake that queries read as `lake.messages`, relative to the home. Only "
+            "administrators without masks read it."
+        ),
+    ] = ""
     body_size_max: Annotated[
         int, size(MIB, GIB, "Largest body of a request, and largest frame of a client session.")
     ] = 64 * MIB
@@ -69,6 +109,11 @@ class AdminSettings(Section, frozen=True):
     idle_timeout_s: Annotated[
         int, within(1, DAY_S, "Time after which a connection without requests is closed.")
     ] = 75
+
+    @property
+    def serves_console(self) -> bool:
+        """Whether the web console is there."""
+        return self.console == "on" or (self.console == "loopback" and is_loopback(self.listen))
 
     def faults(self) -> Iterator[Fault]:
         """An endpoint for others without TLS, and half a certificate."""

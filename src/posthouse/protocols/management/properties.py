@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.queues.queue import Outgoing, Queue, QueueRole, QueueType
-from posthouse.engine.transfer import outgoing_sequences
+from posthouse.engine.transfer import sequence_values
 from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferReport
 from posthouse.model.properties import LOCAL_CONNECTION, OutgoingQueueState
 from posthouse.model.property_ids import Vt
@@ -253,7 +253,7 @@ class QueueValues:
         return NULL if report is None else value(report)
 
 
-def _place(info: outgoing_sequences.SequenceInfo | None) -> Variant:
+def _place(info: sequence_values.SequenceInfo | None) -> Variant:
     """SEQUENCE_INFO; all zero where there is none."""
     return Variant(Vt.BLOB, SEQUENCE_INFO.pack(SequenceInfo(*info) if info else _NOTHING))
 

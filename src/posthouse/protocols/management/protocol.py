@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
@@ -17,6 +17,7 @@ from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyId,
     InvalidParameter,
+    QueueError,
     QueueNotFound,
     UnsupportedOperation,
 )
@@ -46,7 +47,23 @@ from posthouse.security.access import Caller
 ANNOTATION: Final = "Message Queuing - Management"
 _GET_INFO: Final = METHODS[ManagementOpnum.GET_INFO]
 _ACTION: Final = METHODS[ManagementOpnum.ACTION]
+ACTION_SHOWN: Final = 40  # characters
+OBJECT_SHOWN: Final = 300
 Act = Callable[["Management", QueueManager, ManagedObject, Caller], None]
+
+
+class RemoteAct(NamedTuple):
+    """An action that someone on another machine asked for, and what came of it."""
+
+    user: str
+    address: str
+    action: str
+    object: str
+    error: QueueError | None
+
+
+Acted = Callable[[RemoteAct, Callable[[], None]], None]
+"""Writes an act of an operator down, and calls when it is."""
 
 
 class Management:
@@ -62,9 +79,11 @@ class Management:
         minimum_level: Level,
         version: str,
         tidy: Callable[[], None],
+        acted: Acted = lambda act, then: then(),
     ) -> None:
         self.calls: Counter[str] = Counter({method.name: 0 for method in METHODS.values()})
         self.tidy = tidy
+        self._acted = acted  # writes an act down, then calls
         self._desk = desk
         self._logins = logins
         self._minimum_level = minimum_level
@@ -116,12 +135,20 @@ class Management:
         self.calls[_ACTION.name] += 1
         request: ManagementAction = _ACTION.request.decode(call.stub, ndr64=call.ndr64)
 
+        user = ""
+
         def decide(manager: QueueManager) -> None:
-            self._act(manager, request, caller_of(self._logins, call))
+            nonlocal user
+            caller = caller_of(self._logins, call)
+            user = caller.name
+            self._act(manager, request, caller)
 
         def answered(answer: Answer) -> None:
             result = ActionResult(0 if answer.error is None else answer.error.code)
-            call.answer(_ACTION.response.encode(result, ndr64=call.ndr64))
+            response = _ACTION.response.encode(result, ndr64=call.ndr64)
+            name, about = request.action[:ACTION_SHOWN], str(request.object)[:OBJECT_SHOWN]
+            act = RemoteAct(user or "unknown", call.address, name, about, answer.error)
+            self._acted(act, lambda: call.answer(response))
 
         self._desk.decide(decide, answered)
 

@@ -32,7 +32,7 @@ class ObjectType(IntEnum):
 
 
 class ManagedObject(NamedTuple):
-    """MGMT_OBJECT, 2.2.1.2; a queue behind a NULL pointer is None, reserved values are zero."""
+    """MGMT_OBJECT, 2.2.1.2; a NULL pointer to the queue is None, reserved values are zero."""
 
     type: int
     queue: QueueFormat | None = None
@@ -42,7 +42,7 @@ MACHINE: Final = ManagedObject(ObjectType.MACHINE)
 
 
 class ManagedObjectPart:
-    """MGMT_OBJECT behind a reference pointer: the structure, then the queue it points to."""
+    """MGMT_OBJECT by reference pointer: the structure, then the queue it points to."""
 
     def read(self, reader: Reader) -> ManagedObject:
         """The object; its tag and its type are the same."""
@@ -130,7 +130,7 @@ class VariantsPart:
 
 
 class TextPart:
-    """A string behind a reference pointer."""
+    """A string by reference pointer."""
 
     def read(self, reader: Reader) -> str:
         """The text without its terminator."""

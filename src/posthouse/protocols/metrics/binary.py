@@ -1,4 +1,4 @@
-"""The metrics of the binary protocol ([MS-MQQB]), from figures that its door gives."""
+"""The metrics of the binary protocol ([MS-MQQB]), from figures of its server."""
 
 from __future__ import annotations
 

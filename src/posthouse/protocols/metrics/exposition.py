@@ -1,4 +1,4 @@
-"""The metrics, for Prometheus: computed when they are asked for, from the engine and its doors."""
+"""The metrics for Prometheus: computed on request from the engine and the protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of the account of memory."""
+"""The metrics of the memory budget."""
 
 from __future__ import annotations
 

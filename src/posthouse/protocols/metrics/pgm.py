@@ -1,4 +1,4 @@
-"""The metrics of multicast, from figures that its door gives."""
+"""The metrics of multicast, from figures of its server."""
 
 from __future__ import annotations
 

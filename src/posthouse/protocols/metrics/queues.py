@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from posthouse.engine.ledger.books import books_of, sender_books_of
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.pipelines.group import Group
-from posthouse.engine.queues.queue import OutgoingQueueState, Queue
+from posthouse.engine.queues.queue import Group, OutgoingQueueState, Queue
 from posthouse.protocols.handlers.queues import kind_of
 from posthouse.protocols.handlers.transfer_json import state_word
 

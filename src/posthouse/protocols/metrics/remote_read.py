@@ -1,4 +1,4 @@
-"""The metrics of remote read ([MS-MQRR]), from figures that its door gives."""
+"""The metrics of remote read ([MS-MQRR]), from figures of its server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of messages over HTTP ([MC-MQSRM]), from figures that their door gives."""
+"""The metrics of messages over HTTP ([MC-MQSRM]), from figures of their server."""
 
 from __future__ import annotations
 

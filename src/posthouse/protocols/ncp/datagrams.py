@@ -65,7 +65,7 @@ Peer = tuple[str, int]
 SendTo = Callable[[bytes, Peer], None]
 
 ENDED_KEPT: Final = 1024  # connections whose last reply can be asked for again
-BEHIND: Final = 0x80  # sequence numbers that far ahead are behind: an old datagram came late
+BEHIND: Final = 0x80  # a sequence number this far ahead is an old one: a datagram came late
 
 
 class DatagramConnection:
@@ -99,7 +99,7 @@ class DatagramConnection:
         return self._sequence < 0 and not self.service.ended
 
     def repeat(self, request: Request) -> None:
-        """The kept reply once more; what is still running says so."""
+        """Sends the kept reply again, or a "working" reply while the request runs."""
         if self._kept:
             self._protocol.repeated += 1
             self._datagrams.send(self._kept, self.peer)

@@ -1,4 +1,4 @@
-"""What carries out an NCP call, and the completion codes of what the engine refuses.
+"""Carries out NCP calls, and maps refusals of the engine to completion codes.
 
 Most calls are one method of the engine, which their entry in `wire/ncp` names. The others have a
 handler in `protocols/ncp/calls`.

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from posthouse.net.connections import Admission, Connections
 from posthouse.net.listening import Listener
+from posthouse.net.peer_disconnects import Departures, is_cut_off
 from posthouse.net.sockets import GONE, address_of, shown_address
 from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.memory import (
@@ -93,6 +94,7 @@ class NcpConnection(asyncio.BufferedProtocol):
         if self._holder is not None:
             self._holder.leave()
             self._holder = None
+        self._node.departures.forget(self._transport)
         self._node.open.discard(self)
         session, self._session = self._session, None
         if session is not None:
@@ -147,11 +149,22 @@ class NcpConnection(asyncio.BufferedProtocol):
         if self._transport.is_closing() or self._session is None:
             return
         waits = self._holder is not None and self._holder.waiting
+        if waits:
+            self._node.departures.watch(self._transport, self._left)
+        else:
+            self._node.departures.forget(self._transport)
         much = self._session.held_bytes > self._node.held_max
         if waits or much or not self.writable or self._node.stopping:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def _left(self) -> None:
+        """The client sends no more: a request that it began is let go with it."""
+        session = self._session
+        missing = 0 if session is None else session.announced_bytes - session.held_bytes
+        if session is None or is_cut_off(self._transport, missing):
+            self._transport.abort()
 
     # -- the stop
 
@@ -187,6 +200,7 @@ class NcpNode:
         self.stopping = False
         self.held_max = settings.request_max + READ_BUFFER  # of requests not looked at
         self.open: set[NcpConnection] = set()
+        self.departures = Departures()  # of clients that are not read from
         self.ports: list[_Port] = []
         self.buffer = memoryview(bytearray(READ_BUFFER))
         self.small_buffer = self.buffer[:SMALL_REQUEST]
@@ -228,6 +242,7 @@ class NcpNode:
         if self._timer is not None:
             self._timer.cancel()
         await asyncio.sleep(0)
+        self.departures.close()
 
 
 class NcpServer:

@@ -1,4 +1,4 @@
-"""What a client has between 0x1111 and 0x5555, whatever transport it came by (qms-facts 1.4)."""
+"""The service connection of an NCP client, over any transport (qms-facts 1.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One outgoing queue of a multicast name on its way through a source ([MC-MQSRM] 3.1.7.9)."""
+"""Feeds one outgoing queue of a multicast name to a PGM source ([MC-MQSRM] 3.1.7.9)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sources(Protocol):
     """Where sources come from."""
 
     def open_source(self, feed: Feed) -> Source | None:
-        """A session for a queue; None: not now, and the queue's owner knows why."""
+        """A session for a queue; None if there can be none now, which the host has reported."""
         ...
 
     def close_source(self, source: Source) -> None:

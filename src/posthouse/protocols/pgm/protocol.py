@@ -37,7 +37,7 @@ class PgmNetwork(Protocol):
         ...
 
     def leave(self, group: str) -> None:
-        """Nothing of the group comes any more."""
+        """Leaves a multicast group."""
         ...
 
     def multicast(self, group: str, kind: int, packet: bytes) -> None:

@@ -66,7 +66,7 @@ class Listener(Protocol):
         ...
 
     def send_nak(self, receiver: PgmReceiver, sequences: tuple[int, ...]) -> None:
-        """Asks the path address for repairs, and tells the group."""
+        """Sends a NAK to the path address, and to the group."""
         ...
 
 
@@ -145,10 +145,10 @@ class PgmReceiver:
         self._ask(now_ms)
 
     def _learn_path(self, path: str, now_ms: int) -> None:
-        """The last PGM hop on the way to the source, if it is one that the operator knows.
+        """Notes the last PGM hop on the way to the source, if the operator has listed it.
 
-        Otherwise anybody could have us send NAKs to anybody, at any rate: then the source gets
-        them, which answers them as well (RFC 3208 16).
+        Otherwise a stranger could make us send NAKs to any address at any rate. In that case the
+        source gets the NAKs; it answers them as well (RFC 3208 16).
         """
         if path != self.source and path not in self.settings.network_elements:
             self.counts["paths_refused"] += 1
@@ -375,7 +375,9 @@ class PgmReceiver:
             self._back_off(sequence, missing, now_ms)
 
     def _nak(self, due: list[int], now_ms: int) -> None:
-        """6.2: nobody is asked before an SPM has told whom; 6.3: the oldest first."""
+        """Sends NAKs for what is due: none before an SPM has given the path (6.2), the oldest
+        first (6.3).
+        """
         settings = self.settings
         if self.path is None:
             for sequence in due:

@@ -277,7 +277,7 @@ def _ipv4(interface: str) -> str:
     try:
         return str(IPv4Address(interface))
     except AddressValueError:
-        return ""  # an IPv6 address says nothing about groups of IPv4
+        return ""  # an IPv6 address is of no use for IPv4 groups
 
 
 def _route_to(group: str) -> str:

@@ -1,4 +1,4 @@
-"""Groups that are listened to, and the sessions of their sources (RFC 3208 2, 6)."""
+"""Multicast groups that we listen to, and the sessions of their sources (RFC 3208 2, 6)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Reception:
         if receiver is None:
             self.counts["ignored"] += 1
         elif kind != NAK and sender != receiver.source:
-            self.counts["foreign"] += 1  # nobody but the source speaks for it
+            self.counts["foreign"] += 1  # only the source's own address counts
         else:
             receiver.receive(packet, self._now())
             self._timers.arm(self._of[receiver][1])

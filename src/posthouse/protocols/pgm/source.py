@@ -80,7 +80,7 @@ class PgmSession(NamedTuple):
 
 
 class DataUnit(NamedTuple):
-    """An application data unit and what its owner knows it by."""
+    """An application data unit, and the token by which its owner finds it."""
 
     token: Hashable
     data: bytes
@@ -131,7 +131,7 @@ class Source:
         self._finishing = False
         self._finished_ms: int | None = None
 
-    # -- what the owner says
+    # -- calls of the owner
 
     def offer(self, token: Hashable, data: bytes, now_ms: int) -> None:
         """One more unit to send, after all others; none is longer than `unit_bytes`."""
@@ -188,7 +188,7 @@ class Source:
             self._spms_due = max(self._spms_due, 1)
             self._beat_anew(now_ms)
 
-    # -- what receivers say
+    # -- packets of receivers
 
     def receive(self, packet: PgmPacket, now_ms: int) -> None:
         """A NAK for this session; anything else has no effect on a source."""

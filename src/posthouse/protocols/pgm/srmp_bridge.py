@@ -1,4 +1,4 @@
-"""Between SRMP and PGM: messages as units, units as arrivals ([MC-MQSRM] 2.1.2)."""
+"""Connects SRMP and PGM: messages as data units, data units as arrivals ([MC-MQSRM] 2.1.2)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import MulticastName
 from posthouse.protocols.pgm.session import MulticastPlace
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.mime_parts import read_parts
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
@@ -73,7 +73,7 @@ def _content_type(payload: bytes) -> str:
 def write_message(place: MulticastPlace, packet: bytes) -> bytes:
     """A message as an application data unit, with a head as if it went over HTTP (note 2)."""
     context = SrmpContext(receipts_to="", destination=MulticastName(*place))
-    request = srmp_of(packet, glance(packet), context)
+    request = srmp_of(packet, summarize(packet), context)
     return write_unit(str(place), request.fields, request.payload)
 
 

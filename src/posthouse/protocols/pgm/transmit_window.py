@@ -1,4 +1,4 @@
-"""The transmit window: what a source has sent and can still repair (RFC 3208 2.1, 16)."""
+"""The transmit window: packets that a source can still repair (RFC 3208 2.1, 16)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TransmitWindow:
         self._kept.bytes += grown
 
     def clear(self) -> None:
-        """Nothing can be repaired any more."""
+        """Drops all packets: none can be repaired from now on."""
         self._packets.clear()
         self._count(-self.bytes)
 

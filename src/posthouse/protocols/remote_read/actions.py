@@ -1,4 +1,4 @@
-"""ulAction, and which other parameters go with it ([MS-MQRR] 3.1.4.7, 3.1.4.13)."""
+"""ulAction of a receive, and the parameters that it requires ([MS-MQRR] 3.1.4.7, 3.1.4.13)."""
 
 from __future__ import annotations
 

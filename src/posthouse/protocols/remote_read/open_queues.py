@@ -91,7 +91,7 @@ class QueueContext:
         run_down(manager, self.descriptor)
 
     def _return(self, manager: QueueManager, *, in_doubt: bool) -> None:
-        """Messages first, and to nobody who waits on this very handle."""
+        """Returns the locked messages, after cancelling the reads that wait on this handle."""
         error = OperationCancelled("the queue was closed")
         manager.messages.cancel_reads_of(self.descriptor, error)
         for entry in self.remote.pending.remove_all(self):

@@ -26,9 +26,9 @@ T = TypeVar("T", bound=CallTimer)
 
 
 class CallTimers(Generic[T]):
-    """Timers that all run equally long, so that they are due in the order they were started in.
+    """Timers of one duration, so that they are due in the order in which they started.
 
-    `wake` hears of the first one's time, and after `take_due` of the next one's.
+    `wake` is called with the time of the first one, and after `take_due` with that of the next.
     """
 
     __slots__ = ("_queue", "_wake", "_woken", "duration_ms", "running")

@@ -131,7 +131,7 @@ class RemoteRead:
         )
 
     def know(self, group: Group, address: str) -> Client:
-        """The client, of whose end we shall hear."""
+        """The client of an association group, registered so that its end is noticed."""
         client = self.clients.get(group)
         if client is None:
             client = Client(self, group, address)
@@ -158,7 +158,7 @@ class RemoteRead:
     # -- finding
 
     def _queue(self, call: Call, handle: bytes) -> QueueContext | None:
-        """The queue behind a handle of this group and user; handles of others are none here."""
+        """The queue of a handle of this group and user; None for handles of others."""
         found = call.association.group.find(handle, call.identity)
         return found if type(found) is QueueContext and found.remote is self else None
 
@@ -397,10 +397,12 @@ class _EnlistingCall:
         enlist(manager, self._request.transaction_id, self._request.propagation_token, group)
 
     def answered(self, answer: Answer) -> None:
-        """The answer, once the log knows that we take part."""
+        """Answers once the enlistment is durable."""
         self._remote.calls_running.stop(self)
         answer_result(self._call, answer.error)
 
     def timed_out(self) -> None:
-        """3.1.2.1: whoever asked does not wait any longer; the transaction's own timer ends it."""
+        """Ends the call, for which the client no longer waits (3.1.2.1); the transaction has its
+        own timer.
+        """
         self._call.fault(statuses.CANCELLED)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.queues.queue import Cursor
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.engine.transfer.remote_reads import (
     end_read,
@@ -314,7 +314,9 @@ class StartedReceive(PendingRequestEntry):
         self.queue.client.delivered(self._size)
 
     def _deliver(self, read: Read, packet: bytes) -> None:
-        """3.1.4.7: the packet in sections. To nobody, where the client has gone meanwhile."""
+        """Answers with the packet in sections (3.1.4.7), or gives it back if the client has
+        gone.
+        """
         remote, call = self._remote, self._call
         assert call is not None
         if self._gone:
@@ -391,7 +393,7 @@ class StartedReceive(PendingRequestEntry):
         descriptor, lookup_id = self.queue.descriptor, self.lookup_id
         try:
             end_read(manager, descriptor, lookup_id, positive=self._positive)
-        except QueueError:  # rights may have gone meanwhile, and no timer runs for it any more
+        except QueueError:  # the right may be gone, and its timer has ended
             return_message(manager, descriptor, lookup_id, in_doubt=self._positive)
             raise
 

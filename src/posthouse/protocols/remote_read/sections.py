@@ -1,4 +1,4 @@
-"""A stored message as a remote reader gets it ([MS-MQRR] 2.2.5-7, 3.1.4.7): one section or two."""
+"""Splits a stored message into the sections that remote read delivers ([MS-MQRR] 2.2.5-7)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from posthouse.engine.transfer.remote_reads import Particulars
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.protocols.remote_read.stubs import Section
 from posthouse.wire.layout import align4
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import OVER_HTTP
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.remote_read import (
     READER_FRONT,
     locate_srmp,
@@ -18,7 +18,7 @@ from posthouse.wire.packet.remote_read import (
     pack_trailers,
     reader_front,
 )
-from posthouse.wire.packet.tail import BASE_TAIL, USER_TAIL, locate_tail
+from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL, locate_tail
 from posthouse.wire.srmp.stored_messages import document_form
 
 FULL_PACKET: Final = 0  # SectionType, 2.2.7
@@ -36,7 +36,7 @@ def sections(
     compound_size_max: int,
 ) -> tuple[Section, ...]:
     """The whole packet where the reader takes that much, else its front and what is after it."""
-    seen = glance(packet)
+    seen = summarize(packet)
     user_flags = seen.user_flags
     limited_at, limited_size, allowed = seen.body_at, seen.body_size, body_size_max
     first, second = BINARY_FIRST, BINARY_SECOND
@@ -70,25 +70,25 @@ def cut(
     return (front, Section(second, len(trailers), trailers)) if trailers else (front,)
 
 
-def _srmp(packet: bytes, seen: Glance) -> tuple[bytes, Glance, int, int, int] | None:
+def _srmp(packet: bytes, seen: PacketSummary) -> tuple[bytes, PacketSummary, int, int, int] | None:
     """The packet with its body in the compound message, where that is and where all headers end.
 
     None: it is not an SRMP message.
     """
     try:
         packet = document_form(packet, seen)
-        seen = glance(packet)
+        seen = summarize(packet)
         srmp, end = locate_srmp(packet, seen)
     except RemoteProtocolError:
         return None
     return packet, seen, srmp.compound_at, srmp.compound_size, end
 
 
-def _binary_end(packet: bytes, seen: Glance) -> int:
+def _binary_end(packet: bytes, seen: PacketSummary) -> int:
     """Where the last known header ends; what a peer has put after it is not handed on."""
     body_end, flags = seen.body_at + seen.body_size, seen.user_flags & ~OVER_HTTP
     try:
         tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, flags)
     except RemoteProtocolError:
-        return align4(seen.packet_size)  # nobody has looked at these headers yet: as they came
+        return align4(seen.packet_size)  # these headers are not checked yet: sent as they came
     return align4(tail.end)

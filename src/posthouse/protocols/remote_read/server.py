@@ -16,6 +16,7 @@ from posthouse.protocols.memory import MemoryAccount
 from posthouse.protocols.remote_read.protocol import RemoteRead
 from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
+from posthouse.rpc.domain_logins import DomainLogins
 from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
 from posthouse.rpc.ept import EPT
 from posthouse.rpc.interface import Interface
@@ -71,6 +72,7 @@ class RemoteReadNode:
         memory: MemoryAccount | None = None,
         bug: Callable[[Exception], None] | None = None,
         kerberos: KerberosService | None = None,
+        domain: DomainLogins | None = None,
         now: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
         self.settings = settings
@@ -79,7 +81,10 @@ class RemoteReadNode:
         self.now = now
         self.remote = RemoteRead(desk, settings, now, self._wake_at, memory)
         self.remote.logins.takes_domain_users = settings.domain_users
-        self.authenticator = Acceptors(self.remote.logins, names, os.urandom, filetime, kerberos)
+        self.domain = domain
+        self.authenticator = Acceptors(
+            self.remote.logins, names, os.urandom, filetime, kerberos, domain
+        )
         self.mapper = EndpointMapper(self._entries)
         self.mapper_port = 0
         self.servers: list[RpcServer] = []
@@ -156,7 +161,9 @@ class RemoteReadNode:
         self.remote.tick()
 
     def stop(self) -> None:
-        """Nothing is due any more."""
+        """Closes the interface and stops its timer."""
+        if self.domain is not None:
+            self.domain.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -176,6 +183,8 @@ class RemoteReadServer:
 
     async def start(self, host: str, port: int) -> str:
         """Listens; returns `address:port`."""
+        if self._node.domain is not None:
+            self._node.domain.start()
         while True:
             try:
                 where = await self._server.start(host, port)

@@ -70,12 +70,23 @@ class RemoteReadSettings(RpcSettings, frozen=True):
     domain_users: Annotated[
         bool,
         meaning(
-            "Lets users of the domain of `keytab` log in without an account here. Their rights "
-            "are those that queues grant to their SIDs, as the domain has signed them into the "
-            "ticket: of the user and of groups. Users with an account have those rights as well, "
-            "with or without this setting."
+            "Lets users of the domain (of `keytab`, or through `winbind`) log in without an "
+            "account here. Their rights are those that queues grant to their SIDs, as the domain "
+            "states them: of the user and of groups. Users with an account have those rights as "
+            "well, with or without this setting."
         ),
     ] = False
+    winbind: Annotated[
+        bool,
+        meaning(
+            "Lets users of the domain log in by NTLM, too: winbind of this machine, which is "
+            "joined to the domain with samba, has a domain controller verify them. Needs "
+            "`libwbclient`, and that the service user is in the group `winbindd_priv`."
+        ),
+    ] = False
+    winbind_ms: Annotated[
+        int, within(100, MINUTE_MS, "Time that winbind has to verify a login.")
+    ] = 10_000
     # 3.1.2.2, note 11
     cleanup_ms: Annotated[
         int,

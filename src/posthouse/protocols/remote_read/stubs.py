@@ -1,4 +1,4 @@
-"""The RemoteRead interface, [MS-MQRR] appendix A: what each method is asked, what it answers.
+"""The RemoteRead interface, [MS-MQRR] appendix A: parameters and results of each method.
 
 One NamedTuple for each side of a method, its fields in the order of the IDL; `hBind` is never sent,
 reference pointers are what they point to, a return value is the last field of the answer. `METHODS`
@@ -367,7 +367,7 @@ class SetUserAcknowledgementClass(NamedTuple):
 
 
 # The answer with one section, in NDR, as nearly every message is delivered: arrive time, sequence
-# id, one section behind a pointer, count of the array; type, both sizes, pointer; count of bytes.
+# id, pointer to one section, count of the array; type, both sizes, pointer; count of bytes.
 _ONE_SECTION: Final = struct.Struct("<I4xQIIIH2xIIII")
 _NO_SECTION: Final = struct.Struct("<I4xQ8xI")
 _RESULT: Final = struct.Struct("<I")

@@ -1,4 +1,4 @@
-"""What the requests of client sessions share: payloads read, answers written."""
+"""Shared code for requests of client sessions: reads payloads, writes answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a client session has open, by the handles its client knows: queues, cursors, transactions.
+"""The open queues, cursors and transactions of a client session, by handle.
 
-Handles begin at a random place, so that one of a session that broke means nothing in the next one.
+Handles begin at a random number, so that a handle of a broken session is invalid in the next one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from posthouse.model.errors import (
     TransactionSequence,
 )
 from posthouse.wire.frames.frames import FRAME_SIZE_MAX
-from posthouse.wire.packet.fronts import next_other, user_header
-from posthouse.wire.packet.glance import glance, require_properties
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import require_properties, summarize
+from posthouse.wire.packet.packet_prefixes import next_other, user_header
 
 _HANDLE_MASK = 0x3FFFFFFF
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class SessionLimits:
 class Handles(Generic[T]):
     """Objects of one kind by handle."""
 
-    __slots__ = ("_error", "_last", "_limit", "_of", "_what")
+    __slots__ = ("_error", "_last", "_limit", "_of", "_second", "_what")
 
     def __init__(self, what: str, start: int, limit: int, error: type[QueueError]) -> None:
         self._what = what
@@ -54,16 +54,20 @@ class Handles(Generic[T]):
         self._limit = limit
         self._error = error
         self._of: dict[int, T] = {}
+        self._second: dict[int, int] = {}  # of what has two handles, each by the other
 
     def check_room(self) -> None:
         """Refuses one more than the session may have."""
-        if len(self._of) >= self._limit:
+        if len(self._of) - len(self._second) // 2 >= self._limit:
             raise InsufficientResources(f"the session has too many {self._what}s open")
 
-    def add(self, value: T) -> int:
-        """The handle of something new."""
+    def add(self, value: T, second: int = 0) -> int:
+        """The handle of something new; `second` is one that the client has already."""
         self._last += 1
         self._of[self._last] = value
+        if second and second not in self._of:
+            self._of[second] = value
+            self._second[second], self._second[self._last] = self._last, second
         return self._last
 
     def get(self, handle: int) -> T:
@@ -74,16 +78,21 @@ class Handles(Generic[T]):
             raise self._error(f"the session has no {self._what} {handle} open") from None
 
     def drop(self, handle: int) -> None:
-        """The handle stands for nothing any more."""
+        """Makes a handle invalid."""
         self._of.pop(handle, None)
+        if self._second:
+            second = self._second.pop(handle, 0)
+            if second:
+                del self._second[second], self._of[second]
 
     def clear(self) -> None:
         """None of the handles stands for anything."""
-        self._of = {}
+        self._of, self._second = {}, {}
 
     def drop_all(self, values: set[T]) -> None:
         """Drop all handles of these values."""
-        self._of = {handle: value for handle, value in self._of.items() if value not in values}
+        for handle in [handle for handle, value in self._of.items() if value in values]:
+            self.drop(handle)
 
 
 def queue_handles(start: int, limits: SessionLimits) -> Handles[SessionQueue]:
@@ -121,7 +130,7 @@ class SessionQueue:
     def _check(self, place: int, data: bytes) -> bytes | None:
         """The front that a packet and those like it have; None where each has to be looked at."""
         try:
-            seen = glance(data)
+            seen = summarize(data)
             require_properties(seen)
             packet = Packet(data, seen)
             packet.check()

@@ -1,8 +1,8 @@
 """A client session: frames in, calls on the engine, frames out (design, section 5).
 
-No sockets and no event loop: whoever has the connection hands in its bytes in any pieces and writes
-what comes out. Every answer waits until it is durable, so answers may overtake one another. What
-the client did last can be asked again after the connection broke, if it named its session.
+It has no sockets and no event loop: the owner of the connection hands in bytes in any pieces and
+writes what comes out. Every answer waits until it is durable, so answers may overtake one another.
+A client that named its session can repeat its last requests after the connection broke.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.messages.cursor import Cursor
+from posthouse.engine.queues.queue import Cursor
 from posthouse.engine.sessions.resumable import NAME_SIZE, UNANSWERED_MAX, NamedSession
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
@@ -43,7 +43,7 @@ from posthouse.wire.frames.frames import Frame, Splitter
 Finish = Callable[[int, bytes], None]  # status and body of a response
 Api = Callable[[Caller, str, str, str, bytes, Finish], None]
 """The management interface: caller, role, method, path, body, and what to do with the response."""
-Encode = Callable[[int, Answer], bytes]
+Encode = Callable[[int, Answer], bytes | list[bytes]]
 LARGE_FRAME: Final = 64 << 10
 
 
@@ -267,20 +267,26 @@ class ClientSession:
         """An ERROR frame."""
         self.write(frames.encode(request, frames.refusal(error)))
 
-    def write(self, frame: bytes) -> None:
-        """Puts a frame on its way, together with all others of now."""
+    def write(self, frame: bytes | list[bytes]) -> None:
+        """Puts a frame, whole or in parts, on its way, together with all others of now."""
         if self.closed:
             return
-        self._out.append(frame)
-        self._out_bytes += len(frame)
-        if len(frame) > LARGE_FRAME:
+        first = not self._out
+        if type(frame) is list:  # no call, as `isinstance` is one
+            size = sum(map(len, frame))
+            self._out += frame
+        else:
+            size = len(frame)
+            self._out.append(frame)  # type: ignore[arg-type]
+        self._out_bytes += size
+        if size > LARGE_FRAME:
             self._is_counted = True
             self._counted()  # before others of this round are written
         if self._held:
-            self._unread += len(frame)
+            self._unread += size
             if self._unread > self.limits.unread_bytes_max:
                 self._give_up()
-        if len(self._out) == 1:
+        if first and self._out:
             self._soon(self.flush)
 
     def _give_up(self) -> None:
@@ -321,7 +327,7 @@ class ClientSession:
                 self.desk.decide(self._leave, lambda answer: None)
 
     def _shut(self) -> None:
-        """Nothing comes in or goes out any more."""
+        """Stops all input and output."""
         self.closed = True
         self.splitter = Splitter(self.limits.frame_size_max)  # half a frame is of no use
         self._backlog.clear()
@@ -398,7 +404,7 @@ class ClientSession:
         return frames.encode(
             request,
             payloads.Welcome(
-                payloads.VERSION,
+                payloads.REVISION,
                 self._software,
                 manager.machine.settings.computer_name,
                 manager.machine.identifier,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from posthouse.engine.ledger.effects import Read
+from posthouse.engine.ledger.effects import Read, Reads
+from posthouse.engine.ledger.row_columns import ARRIVED_WORD, CLASS_WORD
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.messages.cursor import Cursor, CursorState
+from posthouse.engine.messages.cursor import CursorState
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
+from posthouse.engine.queues.queue import Cursor
 from posthouse.engine.sessions.calls import receive_several
 from posthouse.model.errors import (
     InsufficientResources,
@@ -19,9 +22,14 @@ from posthouse.model.errors import (
 from posthouse.protocols.engine_calls import Answer
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.frames.frames import (
+    MARK_IN_DOUBT,
     READ_AT_ONCE,
     READ_COUNT_MAX,
     READ_NEXT,
+)
+from posthouse.wire.frames.message_columns import (
+    MessageColumns,
+    encode_message_columns,
     encode_message_lists,
 )
 
@@ -31,19 +39,35 @@ if TYPE_CHECKING:
 RECEIVED_AT_ONCE: Final = 1_000  # messages in one turn; a receive of more goes on in the next
 
 
-def encode_reads(request: int, answer: Answer) -> bytes:
-    """The MESSAGES frame of one read or several."""
+def encode_reads(request: int, answer: Answer) -> list[bytes]:
+    """The MESSAGES frame of one read or several, in parts."""
     value = answer.value
+    if type(value) is Reads:
+        return encode_message_columns(request, _columns(value), value.senders, answer.packets)
     reads: list[Read] = [value] if isinstance(value, Read) else value  # type: ignore[assignment]
     return encode_message_lists(request, reads, answer.packets)
 
 
-def bytes_of(manager: QueueManager, found: Read | list[Read]) -> int:
+def _columns(reads: Reads) -> MessageColumns:
+    rows, marks = reads.rows, bytes(len(reads))
+    if reads.in_doubt:
+        marks = bytes([MARK_IN_DOUBT if n in reads.in_doubt else 0 for n in reads.numbers])
+    return MessageColumns(
+        lookup_id=(rows.word(0), rows.word(1)),
+        arrived=rows.word(ARRIVED_WORD),
+        last_move=rows.last_moves,
+        states=(rows.word(CLASS_WORD), rows.word(CLASS_WORD + 1)),
+        marks=marks,
+    )
+
+
+def bytes_of(manager: QueueManager, found: Read | Sequence[Read]) -> int:
     """How much the packets are that a read of this turn has brought."""
     packets = manager.messages.packets_read()
     if isinstance(found, Read):
         return len(packets[found.number])
-    return sum([len(packets[read[0]]) for read in found])
+    numbers = found.numbers if isinstance(found, Reads) else [read.number for read in found]
+    return sum(map(len, map(packets.__getitem__, numbers)))
 
 
 class FetchRequest(ABC):
@@ -64,10 +88,10 @@ class FetchRequest(ABC):
         self.session.desk.decide(self._decide, self._answered)
 
     @abstractmethod
-    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+    def _decide(self, manager: QueueManager) -> Read | Sequence[Read] | None:
         """What is there; None: it waits for a message, or for memory."""
 
-    def _count(self, manager: QueueManager, found: Read | list[Read]) -> None:
+    def _count(self, manager: QueueManager, found: Read | Sequence[Read]) -> None:
         size = bytes_of(manager, found)
         self.size += size
         self.session.add_answer(size)
@@ -120,7 +144,7 @@ class SessionRead(FetchRequest):
         self.descriptor: OpenQueueDescriptor | None = None  # once it waits
         self._until_ms = 0  # when its time is over, once it has waited for anything
 
-    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+    def _decide(self, manager: QueueManager) -> Read | Sequence[Read] | None:
         session, asked = self.session, self.asked
         descriptor = session.queues.get(asked.queue).descriptor
         cursor = session.cursors.get(asked.cursor) if asked.cursor else None
@@ -151,7 +175,7 @@ class SessionRead(FetchRequest):
     @abstractmethod
     def take(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
-    ) -> Read | list[Read] | None:
+    ) -> Read | Sequence[Read] | None:
         """What is there; None: it waits, and `woken` is its token."""
 
     @property
@@ -205,10 +229,10 @@ class ReceiveRequest(SessionRead):
         most = min(self.asked.count_max, self.session.limits.batch_max) - self._got
         return min(most, RECEIVED_AT_ONCE)
 
-    def _decide(self, manager: QueueManager) -> Read | list[Read] | None:
+    def _decide(self, manager: QueueManager) -> Read | Sequence[Read] | None:
         return self._more(manager) if self._parts else super()._decide(manager)
 
-    def _more(self, manager: QueueManager) -> list[Read]:
+    def _more(self, manager: QueueManager) -> Sequence[Read]:
         """Further messages, as far as they are there and the answer has room."""
         session, asked = self.session, self.asked
         descriptor = session.queues.get(asked.queue).descriptor
@@ -223,7 +247,8 @@ class ReceiveRequest(SessionRead):
         return found
 
     def _answered(self, answer: Answer) -> None:
-        found = answer.value if isinstance(answer.value, list) else []
+        value = answer.value
+        found: Sequence[Read] = value if type(value) in (Reads, list) else []  # type: ignore[assignment]
         self._got += len(found)
         if found and (self._parts or self._goes_on(found)):
             self._parts.append(answer)
@@ -232,7 +257,7 @@ class ReceiveRequest(SessionRead):
         else:
             super()._answered(_joined(self._parts) if self._parts else answer)
 
-    def _goes_on(self, found: list[Read]) -> bool:
+    def _goes_on(self, found: Sequence[Read]) -> bool:
         """Whether there may be more, and room for it."""
         step_bytes = self.session.desk.manager.machine.settings.step_bytes
         return (
@@ -244,7 +269,7 @@ class ReceiveRequest(SessionRead):
 
     def take(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
-    ) -> Read | list[Read] | None:
+    ) -> Read | Sequence[Read] | None:
         """Several at once where several are there."""
         asked, limits = self.asked, self.session.limits
         if asked.flags & READ_NEXT:
@@ -295,7 +320,7 @@ class PeekRequest(SessionRead):
 
     def take(
         self, manager: QueueManager, descriptor: OpenQueueDescriptor, cursor: Cursor | None
-    ) -> Read | list[Read] | None:
+    ) -> Read | Sequence[Read] | None:
         """The first waits, the others only if they are there."""
         asked = self.asked
         if asked.flags & READ_AT_ONCE or asked.transaction:

@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.sessions.calls import about, count, send_to_list
+from posthouse.engine.sessions.calls import about, count, send_as_transaction, send_to_list
 from posthouse.engine.sessions.resumable import ENDED
+from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     InvalidParameter,
     RemoteProtocolError,
@@ -169,11 +170,13 @@ def on_move(session: ClientSession, request: int, payload: bytes) -> None:
 def on_send(session: ClientSession, request: int, payload: bytes) -> None:
     """SEND: Enqueue Message To An Open Queue (3.1.7.1.27), all or none, once per request id."""
     handle, transaction, request_id, packets = frames.decode_send(payload)
+    alone = transaction == payloads.OWN_TRANSACTION
 
-    def send(manager: QueueManager, batch: list[bytes]) -> list[int]:
+    def send(manager: QueueManager, batch: list[bytes], within: Transaction | None) -> list[int]:
         queue = session.queues.get(handle)
-        within = session.own_transaction(manager, transaction) if transaction else None
         try:
+            if queue.descriptor.nested and alone:
+                raise InvalidParameter("a list of queues takes no transaction in one request")
             if queue.descriptor.nested:
                 return send_to_list(manager, queue.descriptor, batch, within)
             queue.check(batch)
@@ -184,11 +187,15 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
     def call(manager: QueueManager) -> list[int]:
         if len(packets) > session.limits.batch_max:
             raise InvalidParameter(f"a batch has at most {session.limits.batch_max} messages")
-        if session.named is None or not request_id or transaction:
-            return send(manager, packets)
-        return manager.sessions.send_once(
-            session.named, request_id, packets, partial(send, manager)
-        )
+        if alone:
+            named = session.named if request_id else None
+            act = partial(send, manager, packets)
+            return send_as_transaction(manager, named, request_id, len(packets), session, act)
+        within = session.own_transaction(manager, transaction) if transaction else None
+        if session.named is None or not request_id or within is not None:
+            return send(manager, packets, within)
+        act_once = partial(send, manager, within=None)
+        return manager.sessions.send_once(session.named, request_id, packets, act_once)
 
     session.decide(request, call, _sent, frames.size_of(payload))
 

@@ -35,7 +35,8 @@ def on_begin(session: ClientSession, request: int, payload: bytes) -> None:
         else:
             identifier = _identifier(asked.identifier or manager.machine.new_guid())
             transaction = manager.transactions.create_transaction(identifier, session)
-        return payloads.Begun(session.transactions.add(transaction), transaction.identifier)
+        handle = session.transactions.add(transaction, payloads.early_handle(request))
+        return payloads.Begun(handle, transaction.identifier)
 
     session.decide(request, call, structure)
 

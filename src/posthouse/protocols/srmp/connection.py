@@ -1,4 +1,4 @@
-"""A connection that somebody opened to us: requests in, responses out, in order ([MC-MQSRM] 2.1.1).
+"""An incoming HTTP connection: requests in, responses out, in order ([MC-MQSRM] 2.1.1).
 
 What is wrong with a request as such is answered here; what it carries goes to the engine with the
 requests of all other connections (`Host.hand_in`), and is answered once that is durable.
@@ -13,8 +13,10 @@ from typing import Protocol
 
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.formats.trace_headers import with_trace
 from posthouse.model.errors import RemoteProtocolError
+from posthouse.model.trace_context import TraceHeaders, is_tracestate, read_context
 from posthouse.protocols.srmp.http_head import RequestHead
 from posthouse.protocols.srmp.http_reader import HttpRequest, RequestReader
 from posthouse.protocols.srmp.http_writer import CONTINUE, response
@@ -49,7 +51,7 @@ class ResponseSlot:
 
 
 class ConnectionHost(Protocol):
-    """What a connection has of its protocol."""
+    """The interface of a connection to its protocol."""
 
     @property
     def refuses(self) -> str:
@@ -70,7 +72,7 @@ class ConnectionHost(Protocol):
         ...
 
     def peer_at(self, address: str) -> Peer:
-        """The other end as the engine knows it."""
+        """The other end as a `Peer` of the engine."""
         ...
 
     def rearm(self, connection: SrmpConnection) -> None:
@@ -186,6 +188,8 @@ class SrmpConnection:
         except RemoteProtocolError as fault:
             slot.answer(400, str(fault))  # 3.1.5.1.2
             return
+        if head.traceparent and not parts.extension and message.signature is None:
+            parts = parts._replace(extension=_trace_of(head))
         self.unsynced_bytes += slot.size
         arrival = _new(SrmpArrival, (self._peer_of(head), message, parts, head.raw))
         self._host.hand_in(slot, arrival)
@@ -295,6 +299,15 @@ class SrmpConnection:
             self.is_closed = True
             self._ending = True
             self._host.closed(self)
+
+
+def _trace_of(head: RequestHead) -> bytes:
+    """The trace context of a request, for a message that has nothing in its extension."""
+    trace = TraceHeaders(head.traceparent, head.tracestate)
+    if read_context(trace) is None:
+        return b""
+    state = trace.state if is_tracestate(trace.state) else ""
+    return with_trace(b"", trace._replace(state=state)) or b""
 
 
 _UNREADABLE = RequestHead(b"", b"", "", "", 0, False, False, False, "")

@@ -38,9 +38,9 @@ def is_handled(name: FormatName) -> bool:
 def destination_of(
     manager: QueueManager, name: DirectName, settings: SrmpSettings
 ) -> HttpDestination:
-    """3.1.7.9: the host of the name, or of an outbound redirection; or a proxy that knows it.
+    """The host to connect to (3.1.7.9): that of the name, of an outbound redirection, or a proxy.
 
-    What is meant for HTTPS goes over TLS wherever it goes.
+    Messages for an HTTPS name go over TLS in each case.
     """
     redirected = manager.transfer.redirected(url_text(name))
     host, port = name.host, name.port

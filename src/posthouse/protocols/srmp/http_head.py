@@ -1,4 +1,4 @@
-"""The head of an HTTP message, strictly (RFC 9112; decision 68).
+"""Parses the head of an HTTP message strictly (RFC 9112; decision 68).
 
 What two readers could understand in two ways is refused: line feeds alone, folded fields, white
 space in front of a colon, two lengths, a length beside a transfer coding.
@@ -52,11 +52,13 @@ class RequestHead(NamedTuple):
     method: bytes
     path: str  # without escapes
     content_type: str
-    length: int  # of the body; CHUNKED: its chunks tell
+    length: int  # of the body; CHUNKED: given by its chunks
     keep: bool  # whether the connection is to stay
     expects: bool  # `100 Continue` before it sends its body
     is_old: bool  # HTTP/1.0
     forwarded_for: str
+    traceparent: str = ""  # of W3C, as it came
+    tracestate: str = ""
 
     @property
     def is_chunked(self) -> bool:
@@ -76,7 +78,7 @@ class ResponseHead(NamedTuple):
     reason: str
     length: int | None  # of the body; CHUNKED, or None: it ends with the connection
     keep: bool
-    date: int = 0  # the second of the peer's clock; 0: it does not tell
+    date: int = 0  # the second of the peer's clock; 0: not sent
 
     @property
     def is_chunked(self) -> bool:
@@ -87,7 +89,7 @@ class ResponseHead(NamedTuple):
 def read_request_head(raw: bytes, fields_max: int) -> RequestHead:
     """The head of a request, with the empty line after it; raises HttpFault.
 
-    A sender of many messages says the same with each of them, so short ones are remembered.
+    A sender of many messages repeats the same head, so the results for short heads are cached.
     """
     if len(raw) <= _REMEMBERED_SIZE_MAX:
         return _read_short_head(raw, fields_max)
@@ -124,6 +126,8 @@ def _read_head(raw: bytes, fields_max: int) -> RequestHead:
         bool(expect) and not is_old,
         is_old,
         fields.get(b"x-forwarded-for", b"").decode("latin-1"),
+        fields.get(b"traceparent", b"").decode("latin-1"),
+        fields.get(b"tracestate", b"").decode("latin-1"),
     )
 
 

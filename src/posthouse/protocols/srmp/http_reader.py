@@ -1,4 +1,4 @@
-"""HTTP messages of a byte stream, without I/O: requests of others, responses to ours (RFC 9112).
+"""Splits a byte stream into HTTP messages, without I/O: requests and responses (RFC 9112).
 
 A reader takes bytes in any pieces. What it cannot understand it names in `error`, and takes nothing
 more: where the next message would begin is unknown.
@@ -24,7 +24,7 @@ _END = b"\r\n\r\n"
 _LINE_MAX = 256  # of the size of a chunk with its extensions
 SMALL = BLOCK  # bytes of a body in chunks that are read whatever it may become
 _CONTINUES_MAX = 8  # interim responses to one request
-# A chunk costs as much as some thousand bytes. Nobody who means well sends many that are tiny.
+# A chunk costs as much as some thousand bytes. An honest sender does not send many tiny ones.
 CHUNKS_FREE = 1024
 CHUNK_SIZE_MIN = 256  # of all of them on average, if there are more than that
 

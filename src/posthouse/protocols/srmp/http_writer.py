@@ -1,4 +1,4 @@
-"""HTTP messages as they are sent: responses to others, requests of ours (RFC 9112)."""
+"""Writes HTTP messages: responses and requests (RFC 9112)."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from posthouse.engine.transfer.protocol_interface import Outbound
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName
 from posthouse.protocols.srmp.destinations import HttpDestination
-from posthouse.protocols.srmp.exchange import Exchange, Posted
 from posthouse.protocols.srmp.http_head import ResponseHead
 from posthouse.protocols.srmp.link_states import LINK_STATES, SrmpLinkEvent
 from posthouse.protocols.srmp.link_states import SrmpLinkState as SrmpLinkState
 from posthouse.protocols.srmp.network import SrmpTransport
+from posthouse.protocols.srmp.outgoing_connection import Exchange, Posted
 from posthouse.protocols.srmp.sending import NEVER, SrmpSendingQueue
 from posthouse.protocols.srmp.settings import SrmpSettings
 
@@ -93,7 +93,7 @@ class SrmpLink:
         """The address in use."""
         return self.hops[self.at] if self.at < len(self.hops) else None
 
-    # -- what its connection tells it
+    # -- reports of its connection
 
     def answered(self, posted: Posted, head: ResponseHead) -> None:
         """A request got its response."""

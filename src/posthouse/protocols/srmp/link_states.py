@@ -1,4 +1,4 @@
-"""The states of a link over HTTP and what leads from one to the next, [MC-MQSRM] 3.1.7.7-9."""
+"""The states of a link over HTTP and their transitions, [MC-MQSRM] 3.1.7.7-9."""
 
 from __future__ import annotations
 

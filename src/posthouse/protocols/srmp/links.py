@@ -1,7 +1,7 @@
 """All links: which outgoing queue is posted where, and when ([MC-MQSRM] 3.1.6.1, 3.1.7).
 
-A connection belongs to one outgoing queue, as the document has it. What a failure leaves behind is
-simple: the sender ends, so that everything waits again, and the retransmission timer begins again.
+A connection belongs to one outgoing queue, as the document has it. After a failure the sender ends,
+so that everything waits again, and the retransmission timer restarts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from posthouse.protocols.srmp.destinations import (
     is_handled,
     usable_addresses,
 )
-from posthouse.protocols.srmp.exchange import Exchange, Posted
 from posthouse.protocols.srmp.http_head import ResponseHead
 from posthouse.protocols.srmp.link import LinkAttempt, SrmpLink
 from posthouse.protocols.srmp.link_states import SrmpLinkEvent, SrmpLinkState
 from posthouse.protocols.srmp.network import SrmpNetwork, SrmpTransport
+from posthouse.protocols.srmp.outgoing_connection import Exchange, Posted
 from posthouse.protocols.srmp.requests import RequestMaker, Unsendable
 from posthouse.protocols.srmp.sending import NEVER, TakenPosts
 from posthouse.protocols.srmp.settings import SrmpSettings
@@ -169,7 +169,7 @@ class SrmpLinks:
         self._links.pop(link.number, None)
 
     def stop(self) -> None:
-        """Nothing is begun any more, and every connection is closed."""
+        """Begins nothing new and closes every connection."""
         self.stopped = True
         for link in self.all():
             self._close(link)
@@ -179,9 +179,11 @@ class SrmpLinks:
     # -- who may acknowledge (decision 24)
 
     def may_acknowledge(self, number: int, address: str) -> bool | None:
-        """Whether stream receipts for a queue count from there: its name has to lead there.
+        """Whether stream receipts for a queue count from this address: the queue's name must lead
+        there.
 
-        None: that is not known yet, and worth asking again. Nobody says a final receipt twice.
+        None: not known yet, ask again. A final receipt is sent only once, so it must not be
+        dropped.
         """
         queue, link = self._queue(number), self._links.get(number)
         if queue is None or not queue.state.count:
@@ -400,7 +402,7 @@ class SrmpLinks:
         if words and not (lost and exchange.answers):
             self._fail(link, _STATUS.UNKNOWN_FAILURE, words)
             return
-        if lost:  # it was idle, and closed while our request was on its way: nobody has failed
+        if lost:  # it was idle, and closed while our request was on its way: not a failure
             self._end_sending(link)
         link.happened(SrmpLinkEvent.CLOSED)
         self._reports.state([link.number], _STATE.DISCONNECTED)

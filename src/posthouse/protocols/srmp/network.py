@@ -1,4 +1,4 @@
-"""What SRMP needs of a network; asyncio and the simulation each have one."""
+"""The network interface of SRMP; asyncio and the simulation each implement it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SrmpTransport(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends it when what was written is sent; its owner hears nothing more."""
+        """Ends it when what was written is sent; its owner gets no more calls."""
         ...
 
     def pause(self) -> None:

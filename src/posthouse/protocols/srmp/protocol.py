@@ -11,8 +11,8 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.srmp.connection import ResponseSlot, SrmpConnection
@@ -164,7 +164,7 @@ class SrmpProtocol:
         self._answers[status] += 1
 
     def peer_at(self, address: str) -> Peer:
-        """The other end as the engine knows it."""
+        """The other end as a `Peer` of the engine."""
         return Peer(b"", address, partial(self._may_acknowledge, address))
 
     def _may_acknowledge(self, address: str, number: int) -> bool | None:

@@ -1,4 +1,4 @@
-"""Messages as requests: URL, head, and where receipts are to come to ([MC-MQSRM] 3.1.7.2.4)."""
+"""Turns messages into HTTP requests, with the URL for receipts ([MC-MQSRM] 3.1.7.2.4)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from functools import partial
 from ipaddress import ip_address
 
 from posthouse.engine.transfer.srmp.redirects import url_text
+from posthouse.formats.trace_headers import shown_trace
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.names import DirectName, Protocol
+from posthouse.model.trace_context import TRACEPARENT, TRACESTATE
 from posthouse.protocols.engine_calls import Desk
 from posthouse.protocols.srmp.destinations import HttpDestination
 from posthouse.protocols.srmp.http_writer import request
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.message_security import Signer
 from posthouse.security.xml_signatures import sign
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.srmp.serialize import ORDER_QUEUE_PATH, SrmpContext, request_target, srmp_of
 
 Sign = Callable[[bytes, bytes, bytes, int], bytes]
@@ -27,7 +29,7 @@ class Unsendable(Exception):
 
 
 class RequestMaker:
-    """Makes requests of packets. It knows where we listen, for others have to answer us there."""
+    """Turns packets into HTTP requests, with the address where we listen, for answers."""
 
     def __init__(self, desk: Desk, settings: SrmpSettings) -> None:
         self._desk = desk
@@ -42,7 +44,7 @@ class RequestMaker:
         self, packet: bytes, name: DirectName, destination: HttpDestination, local_address: str
     ) -> list[bytes]:
         """The request for a packet that goes to a queue by way of a destination."""
-        transfer, url, seen = self._desk.manager.transfer, url_text(name), glance(packet)
+        transfer, url, seen = self._desk.manager.transfer, url_text(name), summarize(packet)
         base = self.base_url(name.protocol is Protocol.HTTPS, local_address)
         try:
             made = srmp_of(
@@ -60,9 +62,10 @@ class RequestMaker:
         host, target = request_target(made.url)
         if destination.to_proxy:
             target = f"http://{host}{target}"
-        return request(target, host, made.fields, made.payload)
+        fields = [*made.fields, *_trace_of(packet, seen)] if seen.extension_size else made.fields
+        return request(target, host, fields, made.payload)
 
-    def _signing(self, packet: bytes, seen: Glance) -> Sign | None:
+    def _signing(self, packet: bytes, seen: PacketSummary) -> Sign | None:
         """Signs what was signed here, by the same user in the form of SRMP (2.2.7)."""
         manager = self._desk.manager
         if not seen.security_at or seen.source_guid != manager.machine.identifier:
@@ -87,6 +90,18 @@ class RequestMaker:
             host = local_address if _is_any(address) else address
         shown = f"[{host}]" if ":" in host else host
         return f"{scheme}://{shown}:{port}" if port else f"{scheme}://{shown}"
+
+
+def _trace_of(packet: bytes, seen: PacketSummary) -> list[tuple[str, str]]:
+    """The header fields of the trace context that the message carries."""
+    trace = shown_trace(Packet(packet, seen).extension)
+    if trace is None:
+        return []
+    return [
+        (name, value)
+        for name, value in ((TRACEPARENT, trace.parent), (TRACESTATE, trace.state))
+        if value
+    ]
 
 
 def _sign(

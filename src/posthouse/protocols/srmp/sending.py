@@ -1,4 +1,4 @@
-"""What an outgoing queue sends, and the Stream Receipt Wait Timer ([MC-MQSRM] 3.1.2.2, 3.1.6.2)."""
+"""Sends an outgoing queue over HTTP: the Stream Receipt Wait Timer ([MC-MQSRM] 3.1.2.2)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class SrmpSendingQueue:
         return self.reminds
 
     def end(self) -> None:
-        """Nothing of it is under way any more: all of it waits again."""
+        """Ends sending: all unacknowledged messages wait again."""
         self.resend_at_ms = NEVER
         self.begins_anew = False
         sender, self.sender = self.sender, None

@@ -1,4 +1,4 @@
-"""How a running queue manager follows the authority that its settings name."""
+"""Follows the authority that the settings name, while the queue manager runs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class FollowedDirectory:
         self.feed.close()
 
     def _on_loop(self, call: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits
             self._loop.call_soon_threadsafe(call)
 
     def _post(self, call: Call, back: Callable[[object], None]) -> None:
@@ -136,10 +136,10 @@ class FollowedDirectory:
 
 
 def reached_at(endpoint: str, name: str) -> tuple[str, ...]:
-    """Where others reach the listener of the binary protocol, as the directory tells them.
+    """The addresses that the directory lists for the listener of the binary protocol.
 
-    Nobody else reaches a loopback address. One that listens everywhere is found by its name, and
-    needs no word where the port is the usual one.
+    A loopback address cannot be reached from elsewhere. A listener on all addresses is found by its
+    name, and needs no entry if its port is the usual one.
     """
     address = Address.parse(endpoint)
     host = ip_address(address.host)

@@ -1,4 +1,4 @@
-"""The thread between a queue manager and the authority of its directory.
+"""The thread that exchanges changes with the authority of the directory.
 
 It asks for changes from time to time and has them taken in, and it carries out what calls of the
 engine need. One thread makes all calls of an authority, so what it answers is taken in in the order
@@ -101,7 +101,7 @@ class DirectoryFeed:
         self._thread.start()
 
     def refresh(self, done: Callable[[], None] = lambda: None, *, whole: bool = False) -> None:
-        """Asks for changes now, or for everything; `done` is called in the thread behind it."""
+        """Asks for changes now, or for everything; `done` is called in the thread afterwards."""
         self._jobs.put(_Refresh(done, whole))
 
     def need(self, orders: Sequence[Order], done: Done) -> Need:

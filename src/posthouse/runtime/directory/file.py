@@ -1,7 +1,7 @@
 """A directory that several queue managers share as one file: the document that exports write.
 
-Whoever changes it holds a lock on a file beside it, and replaces it as a whole; whoever reads it
-sees one version or the next. A file that cannot be read or understood is an authority that is away.
+A writer holds a lock on a file beside it, and replaces it as a whole; a reader sees one version or
+the next. A file that cannot be read or understood is an authority that is away.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Key = tuple[type[DirectoryObject], bytes]
 
 
 class _Stamp(NamedTuple):
-    """What tells one version of a file from another without reading it."""
+    """What differs between two versions of a file, found without reading it."""
 
     device: int
     inode: int
@@ -287,7 +287,7 @@ def _is_at(handle: int, place: Path) -> bool:
 def _take_over(handle: int, model: os.stat_result) -> None:
     """Gives a file the owner, where we may, the group and the rights of another one.
 
-    Without its group, those who share the file by that could not read it any more.
+    Without its group, users who share the file through the group could no longer read it.
     """
     own = os.fstat(handle)
     if (own.st_uid, own.st_gid) != (model.st_uid, model.st_gid):

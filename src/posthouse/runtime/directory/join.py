@@ -1,4 +1,4 @@
-"""`posthouse directory join`: which queue manager this one is, in the eyes of a directory server.
+"""`posthouse directory join`: finds or creates this queue manager in a directory server.
 
 A domain gives identifiers itself, and an earlier installation may have left an object below its
 computer. An unused queue manager takes over that object's identifier; one that

@@ -47,8 +47,9 @@ FAULTS_MAX: Final = 100
 _SHARE_OF_TIME: Final = 100
 """A whole listing may be made again after this many times its own duration."""
 REPLICATION_S: Final = 4 * 3600
-"""So long another server may not have heard of what we have entered: sites of a domain tell each
-other every three hours, unless somebody has set it otherwise."""
+"""The time that other servers may take to get what we wrote: sites of a domain replicate every
+three hours, unless configured otherwise.
+"""
 _OVERLAP_S: Final = 60
 """Changes of this long before are asked for again: servers stamp them before they can be seen."""
 
@@ -146,7 +147,9 @@ class LdapAuthority:
         return Changes(reading.objects, [], True, latest, unusable, tuple(self.faults))
 
     def _unheard_of(self) -> frozenset[_Key]:
-        """What we have entered lately on other servers: that this one lacks it says nothing."""
+        """Objects that we wrote lately on other servers: if this one lacks them, they are not
+        deleted.
+        """
         here, now = self._places.contexts.host, self._clock()
         self._made = {
             key: (host, at) for key, (host, at) in self._made.items() if now - at < REPLICATION_S
@@ -158,7 +161,7 @@ class LdapAuthority:
         token = Token(since.host, max(since.stamp, self._stamp_now(), key=int))
         entries = self._listed(self._newer(since))
         computers = [entry for entry in entries if COMPUTER in entry.classes]
-        for computer in computers:  # what stands below a computer shows what it says
+        for computer in computers:  # entries below a computer contain its values
             place = computer.dn.child(QUEUE_MANAGER_CN)
             entries += self._search(place, any_of(*map(_class, ("mSMQConfiguration", "mSMQQueue"))))
         lists = {key for kind, key in self._given if kind is DistributionList}

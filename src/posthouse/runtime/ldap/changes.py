@@ -264,7 +264,9 @@ class Changer:
         self._places.get(place)
 
     def _write_settings(self, value: QueueManager) -> None:
-        """The sites of a server know it; what they knew before is entered again, facts 2.4."""
+        """Writes the entries of a server in its sites, after deleting the earlier ones, facts
+        2.4.
+        """
         self._delete_settings(value.identifier)
         if not is_server(value):
             return

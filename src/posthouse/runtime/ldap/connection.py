@@ -1,4 +1,4 @@
-"""A connection to a directory server: which one, how it is encrypted, who we are there.
+"""A connection to a directory server: server selection, encryption, login.
 
 Needs `posthouse[ldap]`. Calls block, with a limit of time each; one thread makes them.
 """
@@ -30,10 +30,10 @@ _TIME_LIMIT_S: Final = 10.0
 
 
 def looked_up(domain: str, resolver: dns.resolver.Resolver | None = None) -> list[Server]:
-    """Servers in the order they are to be tried; none where none is known.
+    """The LDAP servers of a domain in the order in which to try them; empty if none is found.
 
-    The certificate of a server proves its name, and the name service proves nothing: whoever could
-    answer in its place would name a server of their own. So the name has to be one of the domain.
+    The certificate of a server proves its name, and DNS proves nothing: a forged answer could name
+    an attacker's server. So the name has to be one of the domain.
     """
     if not domain:
         return []
@@ -133,7 +133,7 @@ class LdapConnection:
             _let_go(connection)
 
     def opened(self) -> Server:
-        """Makes sure that there is a connection; tells to which server."""
+        """Makes sure that there is a connection, and returns its server."""
         if self._open is None or self._open.closed:
             self._reopen()
         assert self.server is not None
@@ -193,7 +193,9 @@ class LdapConnection:
         return AuthorityAway(f"{self.server}: a listing {words}")
 
     def _completed(self, entry: LdapEntry, until: float) -> LdapEntry:
-        """With the values that a domain tells in portions only, [MS-ADTS] 3.1.1.3.1.3.3."""
+        """The entry with all values of attributes that a domain sends in ranges, [MS-ADTS]
+        3.1.1.3.1.3.3.
+        """
         values = {name: list(given) for name, given in entry.attributes.items()}
         for name in [name for name in values if _RANGE in name]:
             attribute, _, span = name.partition(_RANGE)
@@ -231,9 +233,9 @@ class LdapConnection:
     def modify(
         self, dn: Dn, attributes: Mapping[str, Values], before: LdapEntry | None = None
     ) -> None:
-        """Attributes with the values they shall have; no value takes one away.
+        """Replaces the values of attributes; an attribute without values is removed.
 
-        Refused as one of `CONFLICTS` where the entry is not any more as it was `before`.
+        Refused as one of `CONFLICTS` if the entry has changed since `before`.
         """
         changes = {
             name: [(ldap3.MODIFY_REPLACE, list(values))] for name, values in attributes.items()
@@ -271,7 +273,7 @@ class LdapConnection:
             timed.begin(self._answer_s, self._answer_size_max)
             try:
                 return self._exchange(method, arguments, options)
-            except Exception as error:  # the library says anything where the peer talks nonsense
+            except Exception as error:  # the library raises anything on malformed answers
                 self.close()
                 if is_last or timed.expired:
                     raise AuthorityAway(f"{self.server}: {_reason(error)}") from None
@@ -446,7 +448,7 @@ def read_password(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise AuthorityAway(f"the password cannot be read: {error}") from None
     password = (text.splitlines() or [""])[0]
-    if not password:  # an empty one would log in as nobody, and succeed
+    if not password:  # an empty one would succeed as an anonymous login
         raise AuthorityAway(f"there is no password in {path}")
     return password
 

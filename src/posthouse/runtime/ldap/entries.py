@@ -1,4 +1,4 @@
-"""Finding one's way in a directory server: its contexts, entries by identifier, computers."""
+"""Finds entries in a directory server: its contexts, entries by identifier, computers."""
 
 from __future__ import annotations
 

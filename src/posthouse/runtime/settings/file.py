@@ -151,7 +151,7 @@ def parse_size(given: object) -> object:
     return int(found[1]) * _UNITS[found[2].upper()]
 
 
-# -- what a declaration says
+# -- types and notes of a declaration
 
 
 def metas(kind: object) -> Iterator[Meta]:

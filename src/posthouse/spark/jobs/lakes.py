@@ -1,8 +1,8 @@
-"""What a job sees of a lake: the queues that its client may look into (decision 17).
+"""Limits what a job sees of a lake to the queues that its client may read (decision 17).
 
 Lakes are files of the server, and outlive the queues that their messages were in. So the queue
-manager is asked, as the client, for each queue of a lake. Administrators see all of it; of a queue
-that is gone or was made again, or of another machine, nobody else does.
+manager is asked, as the client, for each queue of a lake. Only administrators see messages of a
+queue that is gone, was created again, or is of another machine.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def seen_queues(http: BulkHttp, path: Path) -> list[str] | None:
 def _may_look(http: BulkHttp, queue: str, first_us: int) -> bool:
     """Whether the client may look into a queue, and it is the one of which the lake has messages.
 
-    Whoever makes a queue has all rights to it, and none to what was in one of the same name.
+    The creator of a queue has all rights to it, but none to messages of an earlier queue with its
+    name.
     """
     try:
         (found,) = plan(http, [PlannedQueue(queue)]).queues

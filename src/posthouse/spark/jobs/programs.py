@@ -61,7 +61,7 @@ class Programs:
         self._identity = _identity(user)
         self._remedy = "Start the server as root or with another --code-user, or with --trust-code"
         if user is None and self._identity is not None and not self._may_read(_PYTHON):
-            self._identity = None  # nobody could not even start this Python
+            self._identity = None  # that user could not even start this Python
             self._remedy = (
                 f"The user {NOBODY} may not run {_PYTHON}: use a Python that everybody may read, "
                 "or start the server with another --code-user, or with --trust-code"
@@ -76,7 +76,7 @@ class Programs:
         self._check()
         with tempfile.TemporaryDirectory(prefix="posthouse-programs-") as name:
             parent = Path(name)
-            parent.chmod(0o711)  # who knows the name of a folder in it gets there; nobody lists it
+            parent.chmod(0o711)  # its folders can be entered by name, but not listed
             folder = parent / secrets.token_hex(16)
             folder.mkdir(0o700)
             file = fetched(task, folder)
@@ -135,7 +135,7 @@ class Programs:
         return found
 
     def _submitted(self) -> list[str]:
-        """What a session that says nothing of its own starts with."""
+        """The arguments for sessions of a program that sets none of its own."""
         words = ["--master", self._master]
         for name, value in self._conf.items():
             words += ["--conf", f"{name}={value}"]

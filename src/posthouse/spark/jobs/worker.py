@@ -26,7 +26,7 @@ from posthouse.qms.queue_server import JobFailed, JobGone, Pulse, Task
 from posthouse.spark import pipelines
 from posthouse.spark.failures import cause_of
 from posthouse.spark.jobs.lakes import http_with, seen_queues, tables_of
-from posthouse.spark.jobs.orders import (
+from posthouse.spark.jobs.pipeline_requests import (
     ORDER_MAX,
     ArchiveOrder,
     DeadLettersOrder,
@@ -240,10 +240,10 @@ class SparkWorker:
 
 @contextmanager
 def _watched(task: Task, spark: SparkSession, at_once: Callable[[], bool]) -> Iterator[None]:
-    """While a job runs it is looked after: one that is gone is broken off, or that is to stop.
+    """Watches a job while it runs: cancels it if it is gone from the queue, or if it is to stop.
 
-    What was done all the same is done: whether the job is still this server's tells its finish. To
-    do it again would send a replay twice.
+    Work that was finished anyway stays finished: the final call shows whether the job still belongs
+    to this server. To do it again would send a replay twice.
     """
     over = threading.Event()
     gone: list[JobGone] = []
@@ -297,7 +297,9 @@ def _name(task: Task) -> str:
 
 
 def _check_whole(stopped: bool) -> None:
-    """A server that stops has not done the job: whoever gets it next goes on with it."""
+    """Raises if the server is stopping: the job is not done, and the next server goes on with
+    it.
+    """
     if stopped:
         raise JobGone("the server stops")
 

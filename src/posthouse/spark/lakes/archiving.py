@@ -21,20 +21,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from posthouse.client.arrow_read import LookupIdentity, PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter
-from posthouse.spark.checkpoints import planned_offsets
 from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.lakes.compaction import compact
+from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches, SharedTally, Tally
 from posthouse.spark.lakes.disk import Disk, locked
-from posthouse.spark.lakes.erasure import retain
 from posthouse.spark.lakes.files import FilesGone, LakeFiles
-from posthouse.spark.lakes.source import FORMAT, LAKE, STORAGE, ArchiveSource, file_of
+from posthouse.spark.lakes.source import FORMAT, LAKE, RUN, STORAGE, ArchiveSource
 from posthouse.spark.lakes.state import LakeState
 from posthouse.spark.last_batch import settle
 from posthouse.spark.options import SourceOptions, source_options
 from posthouse.spark.progress import Meter, Watch
 from posthouse.spark.queue_selection import asked_of
-from posthouse.spark.sessions import session
+from posthouse.spark.sessions import is_connect, session
 
 GROUP: Final = "archive"
 JOURNAL: Final = ";journal"
@@ -44,7 +42,6 @@ BYTES_MAX: Final = 256 << 20
 EVERY_S: Final = 5.0
 EARLIEST: Final = -2
 LOOK_S: Final = 1
-TEND_EVERY: Final = 64  # batches
 STARTS_MAX: Final = 3
 
 
@@ -86,6 +83,7 @@ def archive(
     checkpoint: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
     master: str | None = None,
+    remote: str | None = None,
     max_messages: int = MESSAGES_MAX,
     max_bytes: int = BYTES_MAX,
     every_s: float = EVERY_S,
@@ -103,7 +101,8 @@ def archive(
     of each queue along. `group` names the durable position of a consuming reader. Where messages
     were purged before they were archived, it fails unless `fail_on_data_loss` is false. Days that
     are older than `keep` are dropped from the lake. `storage_options` open an object store, as
-    `deltalake` takes them; then `checkpoint` names a folder.
+    `deltalake` takes them; then `checkpoint` names a folder. `remote` is a Spark Connect server
+    (`sc://host:15002`), which has to see the folder of the checkpoint too.
     """
     files = LakeFiles(lake, storage_options=storage_options)
     sources = _sources(files, queues, url, token_file, journals)
@@ -120,11 +119,12 @@ def archive(
             "failOnDataLoss": str(fail_on_data_loss).lower(),
         }
         meter = Meter(progress, 0 if follow else sources.messages)
-        running = Archive(files, folder, meter, stop, keep)
-        made = spark or session("archive", master)
+        naming = Naming(files.place.uri, files.place.options, folder, keep)
+        running = Archive(naming, folder, meter, stop)
+        made = spark or session("archive", master, remote)
         running.run(made, options, every_s if follow else None)
         settle(folder, sources.options.get("url"), sources.options.get("tokenFile"))
-        running.tend()
+        naming.tend()
     return running.result()
 
 
@@ -133,15 +133,14 @@ class Archive:
 
     def __init__(
         self,
-        lake: LakeFiles,
+        naming: Naming,
         checkpoint: Path,
         meter: Meter,
         stop: threading.Event | None,
-        keep: timedelta | None = None,
     ) -> None:
-        self._lake = lake
-        self._keep = keep
+        self._naming = naming
         self._checkpoint = checkpoint
+        self._tally = SharedTally(checkpoint)
         self._meter = meter
         self._stop = stop or threading.Event()
         self._in_batch = threading.Lock()
@@ -168,61 +167,60 @@ class Archive:
 
     def _stream(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
         self._failure = None
-        stream = spark.readStream.format(FORMAT).options(**options).load()
-        writer = stream.writeStream.foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", str(self._checkpoint))
-        if every_s is None:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
-        query = writer.start()
+        remote = is_connect(spark)
+        if remote:
+            options = {**options, RUN: self._tally.begin()}
         try:
-            self._wait(query)
-            with self._in_batch:  # a batch that has begun is finished
-                query.stop()
+            stream = spark.readStream.format(FORMAT).options(**options).load()
+            stream.schema  # noqa: B018 - over Connect it is the first question to the server
+            batch = RemoteBatches(self._naming, self._checkpoint) if remote else self._batch
+            writer = stream.writeStream.foreachBatch(batch)
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+            if every_s is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+            self._follow(writer.start(), remote)
         except PySparkException as error:
             raise self._failure or cause_of(error) from None
         finally:
-            query.stop()
+            if remote:
+                self._tally.end()
 
-    def _wait(self, query: StreamingQuery) -> None:
-        while not query.awaitTermination(LOOK_S):
-            if self._stop.is_set():
-                self._stopped = True
-                return
+    def _follow(self, query: StreamingQuery, remote: bool) -> None:
+        seen = Tally("")
+        try:
+            while not query.awaitTermination(LOOK_S):
+                seen = self._note(seen) if remote else seen
+                if self._stop.is_set():
+                    self._stopped = True
+                    break
+            with self._in_batch:  # a batch that has begun is finished
+                query.stop()
+        finally:
+            query.stop()
+            if remote:
+                self._note(seen)
+
+    def _note(self, seen: Tally) -> Tally:
+        """What the server has written since it was asked last."""
+        now = self._tally.read()
+        if now.batches > seen.batches:
+            self._files += now.files - seen.files
+            self._bytes += now.bytes - seen.bytes
+            self._meter.add(now.messages - seen.messages, now.batches - seen.batches)
+        return now
 
     def _batch(self, files: DataFrame, number: int) -> None:
         try:
             with self._in_batch:
-                self._add(files, number)
+                added = self._naming.add(files, number)
+                self._files += len(added.files)
+                self._bytes += added.bytes
+                self._meter.add(added.rows)  # who watches may fail, which is our failure then
         except Exception as error:
             self._failure = cause_of(error) if isinstance(error, PySparkException) else error
             raise
-
-    def _add(self, rows: DataFrame, number: int) -> None:
-        """Names what the tasks have written, unless the lake has the batch."""
-        files = [file_of(row) for row in rows.collect()]
-        added = self._lake.add(files, self._query(), number, self._incarnations(number))
-        self._files += len(added.files)
-        self._bytes += added.bytes
-        self._meter.add(added.rows)
-        if number % TEND_EVERY == TEND_EVERY - 1:
-            self.tend()
-
-    def tend(self) -> None:
-        """Small files become large ones, and what is too old goes."""
-        if self._keep is not None:
-            retain(self._lake, self._keep)
-        compact(self._lake.place.uri, storage_options=self._lake.place.options)
-
-    def _incarnations(self, number: int) -> dict[str, str]:
-        """Which starts of their queue managers gave the last ids of a batch, by queue."""
-        planned = planned_offsets(str(self._checkpoint), number)
-        return {queue: name for one in planned for queue, name in one.incarnations.items()}
-
-    def _query(self) -> str:
-        """The stream's id, as its checkpoint has it: its batches are counted there."""
-        return str(json.loads((self._checkpoint / "metadata").read_bytes())["id"])
 
     def result(self) -> Archived:
         """What was done."""

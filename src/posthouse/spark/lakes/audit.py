@@ -1,4 +1,4 @@
-"""`audit`: what became of messages, as one table to which rows are only ever added.
+"""`audit`: the history of messages as one append-only table.
 
 Journals, acknowledgments, reports of traced messages and dead letters, each an event of the message
 that it is about. A Delta table that refuses deletions (`delta.appendOnly`); its log has how far

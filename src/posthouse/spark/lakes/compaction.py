@@ -1,5 +1,7 @@
-"""Small files of a lake become large ones: new files, a new version, and in time the end of the old
-ones. Rows go from Parquet to Parquet by Arrow, a batch at a time; no Spark is needed."""
+"""Compacts a lake: replaces small files by large ones in a new version, and later deletes them.
+
+Rows go from Parquet to Parquet by Arrow, a batch at a time; no Spark is needed.
+"""
 
 from __future__ import annotations
 

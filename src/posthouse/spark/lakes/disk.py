@@ -1,4 +1,4 @@
-"""What a lake asks of a file system, in one place: so that tests may fail each of these steps."""
+"""The file system calls of a lake in one place, so that tests can make each of them fail."""
 
 from __future__ import annotations
 

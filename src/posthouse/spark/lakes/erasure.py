@@ -1,4 +1,4 @@
-"""The end of messages in a lake: by their age, or by a condition, for good.
+"""Erases messages from a lake, by age or by a condition, for good.
 
 An erasure writes the files that hold such messages again, without them, and deletes every file that
 the newest version does not name: of older versions nothing remains that could hold them. Then it

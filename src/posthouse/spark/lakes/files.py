@@ -1,4 +1,4 @@
-"""The files of a lake: batches come in, files are replaced or dropped, old ones go.
+"""The files of a lake: adds batches, replaces or drops files, deletes old ones.
 
 The data is written first, and synced. Then the log names it, in one step with the number of the
 batch and the highest lookup id of each queue. A process that is killed leaves files that no version
@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -104,16 +104,34 @@ class LakeFiles:
     def state_as_of(self, moment: int | datetime) -> LakeState:
         """What the lake had at a version, or at a time."""
         table = self.state().table
+        newest = table.version()
         try:
             table.load_as_version(moment)
         except Exception as error:  # deltalake raises several kinds
+            is_later = isinstance(moment, int) and moment > newest
+            why = f"its newest is {newest}" if is_later else " ".join(str(error).split())
             raise InvalidParameter(
-                f"{self.place} has no version of {moment}: {error}",
+                f"{self.place} has no version {moment}: {why}",
                 "Entries of the log are kept for 30 days; `DeltaTable(path).history()` lists them.",
             ) from None
+        self._check_begun(table, moment)
         found = LakeState(table)
         self._check_kept(found)
         return found
+
+    def _check_begun(self, table: DeltaTable, moment: int | datetime) -> None:
+        """A time before the first version is not one of an empty lake."""
+        if isinstance(moment, int):
+            return
+        asked = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        for entry in table.history(1):
+            first = datetime.fromtimestamp(entry["timestamp"] / 1000, UTC)
+            if asked >= first:
+                continue
+            raise InvalidParameter(
+                f"the log of {self.place} begins at {first.isoformat(' ', 'seconds')}",
+                "Choose a later time.",
+            )
 
     def _check_kept(self, state: LakeState) -> None:
         gone = [file for file in state.files if not self._is_file(file)]

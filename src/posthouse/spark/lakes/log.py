@@ -1,4 +1,4 @@
-"""The Delta log of a lake: `deltalake` writes its entries, and here they become durable.
+"""The Delta log of a lake: `deltalake` writes its entries, and this module makes them durable.
 
 delta-rs syncs nothing, so that after a power failure an entry could be there and be empty. On a
 file system each change is therefore made in a copy of the log, which consists of hard links. The

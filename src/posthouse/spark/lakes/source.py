@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "posthouse-archive"
 LAKE: Final = "lake"
+RUN: Final = "run"  # of a command that the server of Spark Connect has to share a folder with
 STORAGE: Final = "storageOptionsSecret"  # Spark shows no option whose name has that word
 _TYPES: Final = {int: LongType(), str: StringType()}
 FILES: Final = StructType(
@@ -74,7 +75,11 @@ class ArchiveSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns of a file."""
+        """The columns of a file. A server of Spark Connect is asked here whether it sees them."""
+        if RUN in self.options:
+            from posthouse.spark.lakes.archive_commit import check_shared
+
+            check_shared(self.options["checkpoint"], self.options[RUN])
         return FILES
 
     def streamReader(self, schema: StructType) -> ArchiveReader:
@@ -90,6 +95,7 @@ class ArchiveReader(StreamReader):
     def __init__(self, options: dict[str, str]) -> None:
         given = {key.lower(): value for key, value in options.items()}
         self._lake = given.pop(LAKE)
+        given.pop(RUN, None)
         self._storage: Mapping[str, str] = json.loads(given.pop(STORAGE.lower(), "{}"))
         super().__init__(given, message_schema(NAMES, exact=True))
 

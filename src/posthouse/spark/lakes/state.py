@@ -1,4 +1,4 @@
-"""What a lake has at one version: its files, and how far queues and streams have been archived.
+"""The state of a lake at one version: its files, and archived positions of queues and streams.
 
 The number of a stream's last batch, the highest lookup id of each queue and the start of the queue
 manager that gave it are transactions of Delta's log: they are written in one step with the files,

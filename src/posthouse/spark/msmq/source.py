@@ -1,4 +1,4 @@
-"""Reading queues of any MSMQ, Windows included: over remote read, with what that can promise.
+"""Reads queues of any MSMQ, Windows included, over remote read.
 
 A table is what is in the queues while they are looked through. A stream that only looks (consume =
 none) shows each message once, as far as lookup ids show it. A stream that consumes names the
@@ -177,7 +177,9 @@ class Watch:
 
 
 def _open(queue: posthouse.RemoteQueue) -> None:
-    """The reader before us may be gone, and their computer not know it yet."""
+    """Opens the queue, and retries for a while: its computer may not have noticed yet that the
+    previous reader is gone.
+    """
     end = time.monotonic() + OPEN_S
     while True:
         try:

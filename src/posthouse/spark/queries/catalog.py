@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
+CATALOG: Final = "posthouse"
+"""The first part of names with three: `posthouse.MANAGER.QUEUE`."""
 SHOWN: Final = "namespace string, table string, reads string"
 
 
@@ -48,7 +50,7 @@ class LoadLess(Protocol):
 
 
 class Table(NamedTuple):
-    """Something that a statement can read."""
+    """Something that a statement can read; a namespace has one part, or two in the catalog."""
 
     namespace: str
     name: str
@@ -59,8 +61,15 @@ class Table(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Both parts of its name."""
+        """All parts of its name."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def qualifiers(self) -> tuple[tuple[str, ...], ...]:
+        """What may come before a column of it, in small letters: its name, with more and more of
+        what it lies in."""
+        parts = (*self.namespace.split(".", 1), self.name.lower())
+        return tuple(parts[first:] for first in reversed(range(len(parts))))
 
 
 class Tables(Protocol):
@@ -75,11 +84,13 @@ class Tables(Protocol):
 
 def table_of(parts: Sequence[str], tables: Tables) -> Table:
     """The table of a name in a statement; an unknown one is refused, with the nearest there is."""
-    found = tables.find(parts[0].lower(), parts[1].lower()) if len(parts) == 2 else None
+    *within, last = (part.lower() for part in parts)
+    found = tables.find(".".join(within), last) if 1 <= len(within) <= 2 else None
     if found is not None:
         return found
     name = ".".join(parts)
-    titles = [table.title for table in tables.all()]
+    in_catalog = len(within) == 2
+    titles = [one.title for one in tables.all() if ("." in one.namespace) == in_catalog]
     near = get_close_matches(name.lower()[:80], titles, 1, 0.5)
     hint = f"Did you mean {near[0]}? " if near else ""
     raise InvalidParameter(f"there is no table {excerpt(name)}", f"{hint}SHOW TABLES lists them.")
@@ -90,8 +101,15 @@ def shown_tables(tables: Tables, namespace: str, pattern: str) -> list[tuple[str
     return [
         (table.namespace, table.name, table.reads)
         for table in sorted(tables.all(), key=lambda table: table.title)
-        if namespace.lower() in ("", table.namespace) and _matches(table.name, pattern)
+        if _lists(namespace.lower(), table.namespace) and _matches(table.name, pattern)
     ]
+
+
+def _lists(asked: str, namespace: str) -> bool:
+    """Without a namespace the catalog is left out, which has the same queues by longer names."""
+    if not asked:
+        return "." not in namespace
+    return asked == namespace or namespace.startswith(f"{asked}.")
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -1,4 +1,4 @@
-"""SQL functions that read what is in messages, for bodies at rest: in a lake, in any table.
+"""SQL functions that decode message bodies in a lake or any other table.
 
 `decode_message` gives all columns that a read with `decode` has, `decode_text` the content for
 people. They run in Spark's Python workers, which need this package as the source does.

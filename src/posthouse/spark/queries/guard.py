@@ -1,4 +1,4 @@
-"""What a read-only statement may be: one SELECT over tables that are named (decision 17).
+"""Checks that a statement is read-only: one SELECT over named tables (decision 17).
 
 Looked at after parsing, in Spark's own tree, and once more in the tree that Spark has made of it.
 Texts are never searched: what counts is what Spark will do. Both trees are held against lists of
@@ -25,6 +25,8 @@ from posthouse.spark.queries.functions import (
     TABLE_FUNCTIONS,
     plain_name,
 )
+from posthouse.spark.queries.parsers import PARSED_WITH, parser_of
+from posthouse.spark.sessions import is_connect
 
 STATEMENT_LENGTH_MAX: Final = 100_000
 DEPTH_MAX: Final = 200  # brackets in brackets: far deeper ones keep the parser busy for minutes
@@ -58,7 +60,7 @@ _PARSED: Final = frozenset(
         f"{CATALYST}expressions.PipeOperator",
     ]
 )
-# Leaves of an analysed statement that hold nothing but what it says itself.
+# Leaves of an analysed statement whose rows come from the statement itself.
 _LEAVES: Final = frozenset(
     {"CTERelationRef", "LocalRelation", "OneRowRelation", "Range", "UnionLoopRef"}
 )
@@ -108,7 +110,7 @@ def guarded_session(spark: SparkSession) -> SparkSession:
     """
     inner = spark.newSession()
     register_functions(inner)
-    for key, value in _SETTINGS.items():
+    for key, value in (_SETTINGS | (PARSED_WITH if is_connect(spark) else {})).items():
         inner.conf.set(key, value)
     inner.conf.set(_TIME_ZONE, str(spark.conf.get(_TIME_ZONE)))
     return inner
@@ -120,8 +122,8 @@ class Guard:
     def __init__(self, spark: SparkSession) -> None:
         if spark.conf.get(SUBSTITUTE) != "false":
             raise ValueError(f"{SUBSTITUTE} is on: take a guarded session")
-        self._walk = Walk(spark)
-        self._parser: Any = spark._jsparkSession.sessionState().sqlParser()
+        jvm, self._parser = parser_of(spark)
+        self._walk = Walk(jvm)
 
     def parsed(self, text: str) -> Statement | ShowTables:
         """What the statement names, if it may be run at all."""
@@ -240,7 +242,7 @@ class Guard:
             parts = parts[:-1]
         try:
             again = self._walk.texts(self._parser.parseMultipartIdentifier(written))
-        except PySparkException:
+        except (PySparkException, Py4JJavaError):
             return None
         return Name(parts, place[0], place[0] + len(written)) if again == parts else None
 
@@ -269,13 +271,22 @@ def depth(text: str) -> int:
 
 def wrong_statement(error: PySparkException) -> InvalidParameter:
     """Why Spark cannot parse or analyse a statement, in one line."""
-    said = (error.getMessage() or str(error)).strip().split("\n\n")[0]
-    return InvalidParameter(" ".join(said.split())[:600], REMEDY)
+    return _wrong(error.getMessage() or str(error))
+
+
+def _wrong(said: str) -> InvalidParameter:
+    first = said.strip().split("\n\n")[0]
+    return InvalidParameter(" ".join(first.split())[:600], REMEDY)
 
 
 def given_up(error: Py4JJavaError) -> InvalidParameter:
-    """What Spark states where it has no words for users: its parser's stack has an end, for one."""
+    """What Spark states where it has no words for users: its parser's stack has an end, for one.
+
+    A parser without a session has words, but nothing makes them an error of PySpark.
+    """
     kind = str(error.java_exception.getClass().getSimpleName())
+    if kind == "ParseException":
+        return _wrong(str(error.java_exception.getMessage()))
     return InvalidParameter(f"Spark gives the statement up: {kind}", REMEDY)
 
 

@@ -27,6 +27,7 @@ from posthouse.spark.queries.guard import (
     guarded_session,
     wrong_statement,
 )
+from posthouse.spark.sessions import is_connect
 
 NAMED_MAX: Final = 100
 # Words with which a statement means columns that it does not name.
@@ -78,8 +79,13 @@ def _loaded(
 
 
 def _analysed(inner: SparkSession, guard: Guard, text: str, views: set[str]) -> DataFrame:
+    """The rows. What Spark has made of the statement is looked at, but for Spark Connect, which
+    does not show it: there the first look has to do."""
     try:
         frame = inner.sql(text)
+        if is_connect(inner):
+            frame.schema  # noqa: B018 - the server analyses it now
+            return frame
         tree: Any = frame._jdf.queryExecution().analyzed()
     except PySparkException as error:
         raise _cause(error) from None
@@ -121,14 +127,24 @@ def _is_common(relation: Name, common_tables: frozenset[str]) -> bool:
 
 def _renamed(statement: str, seen: Statement, views: list[View]) -> str:
     """The statement with the views' names, from its end to its beginning so that places stay."""
-    by_parts = {(view.table.namespace, view.table.name.lower()): view.name for view in views}
     names = {(name.first, name.behind): name.parts for name in (*seen.relations, *seen.attributes)}
     text = statement
     for (first, behind), parts in sorted(names.items(), reverse=True):
-        view = by_parts.get((parts[0].lower(), parts[1].lower())) if len(parts) > 1 else None
-        if view is not None:
-            text = text[:first] + _quoted([view, *parts[2:]]) + text[behind:]
+        written = _in_view(parts, views)
+        if written is not None:
+            text = text[:first] + _quoted(written) + text[behind:]
     return text
+
+
+def _in_view(parts: list[str], views: list[View]) -> list[str] | None:
+    """A name with that of a view in the place of its table's, of which the longest that fits
+    counts; None where it has none of a table with a namespace."""
+    small = tuple(part.lower() for part in parts)
+    for length in range(len(parts), 1, -1):
+        for view in views:
+            if small[:length] in view.table.qualifiers:
+                return [view.name, *parts[length:]]
+    return None
 
 
 def _quoted(parts: list[str]) -> str:

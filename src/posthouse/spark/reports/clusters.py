@@ -74,7 +74,7 @@ class Cluster(NamedTuple):
 
 def with_shapes(messages: DataFrame) -> DataFrame:
     """The messages with `kind` and `shape` of their bodies, of which a `sample` is left."""
-    shapes = arrow_udf(_shapes, _FOUND)  # type: ignore[call-overload]  # the hints say the rest
+    shapes = arrow_udf(_shapes, _FOUND)  # type: ignore[call-overload]  # the type hints suffice
     shaped = messages.withColumns(
         {
             "class_code": F.coalesce("class_code", F.lit(0)),

@@ -57,7 +57,7 @@ def with_content(messages: DataFrame) -> DataFrame:
 def content_tables(frame: DataFrame) -> dict[str, list[Values]]:
     """By message type and exception; and what could not be read, by format and reason.
 
-    Numbers in reasons are places in a body, which tell nothing of the kind of fault.
+    Numbers in reasons are positions in a body, which do not matter for the kind of fault.
     """
     why = F.regexp_replace("decode_error", "[0-9]+", "#")
     unread = frame.where("decode_error is not null").withColumn("why", why)

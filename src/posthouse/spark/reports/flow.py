@@ -86,7 +86,8 @@ def node_of(queue: str) -> str:
 
 def flow_page(edges: list[Edge]) -> Page:
     """The graph, and its edges as a table."""
-    page = Page("Which queue feeds which", "From the messages in queues, journals, dead letters.")
+    note = "From the messages in queues, journals, dead letters."
+    page = Page("Which queue feeds which", note, rest="`posthouse pipeline flow --json` prints all")
     page.chart(graph(edges))
     page.section("Edges")
     rows = [(named(one.source), named(one.target), one.messages, one.bytes) for one in edges]

@@ -1,9 +1,9 @@
 """`latency`: how long messages take from send to arrival to receipt, by route and hour.
 
-What is known of a message lies in many places, and is put together by its identifier: waiting
-messages and administration acknowledgments tell of arrivals, journals of queues and acknowledgments
-of receipts, reports of traced messages of every machine on the way. Times of MSMQ are seconds;
-clocks of two machines differ: a span below zero is counted as such and left out.
+The times of a message are in many places, and are joined by its message id: waiting messages and
+administration acknowledgments show arrivals, journals of queues and acknowledgments show receipts,
+and reports of traced messages show every machine on the way. Times of MSMQ are seconds; clocks of
+two machines differ: a span below zero is counted as such and left out.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Latencies(Report):
 
 
 def latency(spark: SparkSession, options: Mapping[str, str], queues: Sequence[str]) -> Latencies:
-    """The latencies that these queues tell of; `options` lead there, as those of the source."""
+    """The latencies from the messages of these queues; `options` are those of the source."""
     wanted = {**options, "columns": ",".join(_COLUMNS.split())}
     return Latencies(read_queue(spark, wanted, *queues))
 
@@ -105,7 +105,7 @@ def journeys(messages: DataFrame) -> DataFrame:
 
 
 def _of_messages(messages: DataFrame) -> DataFrame:
-    """What messages tell of themselves, by where they are: in a journal they came when received."""
+    """The times that messages show by their place: those in a journal came there when received."""
     queue = F.lower("queue")
     is_source_journal = queue.endswith("\\system$;journal")
     is_journal = queue.endswith(";journal") & ~is_source_journal
@@ -133,7 +133,7 @@ def _of_bus() -> Column:
 
 
 def _of_acknowledgments(messages: DataFrame) -> DataFrame:
-    """What acknowledgments tell of other messages: each was sent when that happened."""
+    """The times that acknowledgments show of other messages: each was sent when that happened."""
     code, sent = F.col("class_code"), F.col("sent_time")
     none = F.lit(None)
     chosen = messages.where(code.isin(ACK_REACH_QUEUE, ACK_RECEIVE))

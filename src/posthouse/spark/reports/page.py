@@ -32,10 +32,23 @@ svg { max-width: 100%; height: auto; }
 
 
 class Page:
-    """A report that grows section by section."""
+    """A report that grows section by section.
 
-    def __init__(self, title: str, note: str = "") -> None:
+    A browser loads it again after `refresh_s` seconds. `rest` is where all rows of a long table
+    are.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        note: str = "",
+        *,
+        refresh_s: int = 0,
+        rest: str = "all are in the tables beside",
+    ) -> None:
         self._title = title
+        self._refresh_s = refresh_s
+        self._rest = rest
         self._parts = [f"<h1>{escaped(title)}</h1>"]
         self.note(note)
 
@@ -60,14 +73,16 @@ class Page:
         body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown[:ROWS_MAX])
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
         if len(shown) > ROWS_MAX:
-            self.note(f"The first {ROWS_MAX} of {len(shown):,}; all are in the tables beside.")
+            self.note(f"The first {ROWS_MAX} of {len(shown):,}; {self._rest}.")
 
     def html(self) -> str:
         """The page."""
+        seconds = self._refresh_s
+        refresh = f'<meta http-equiv="refresh" content="{seconds}">' if seconds else ""
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-            '<meta name="referrer" content="no-referrer">'
+            f'<meta name="referrer" content="no-referrer">{refresh}'
             f"<title>{escaped(self._title)}</title><style>{_STYLE}</style></head><body>"
             f"{''.join(self._parts)}</body></html>\n"
         )

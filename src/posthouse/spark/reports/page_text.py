@@ -1,4 +1,4 @@
-"""Texts of strangers for a page: shown as they are, and nothing in them done."""
+"""Escapes texts of strangers for an HTML page."""
 
 from __future__ import annotations
 

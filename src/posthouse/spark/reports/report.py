@@ -1,4 +1,4 @@
-"""What all reports are: tables of rows that Spark keeps until the report is closed."""
+"""The base of all reports: tables of rows that Spark keeps until the report is closed."""
 
 from __future__ import annotations
 

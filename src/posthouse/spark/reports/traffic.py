@@ -1,4 +1,4 @@
-"""`traffic`: what goes through queues: messages by queue, hour, message type and format.
+"""`traffic`: messages through queues, by queue, hour, message type and format.
 
 It also names what it could not read, and why: formats that are not known, and bodies that break
 the format that they claim.

@@ -52,7 +52,7 @@ def good_rows(checked: Checked) -> Any:
 
 
 def dead_letters(rows: Any, faults: list[Fault], place: Place) -> Iterator[dict[str, Any]]:
-    """Label and body of a message for each bad row: where it stood, why it is bad, what it says."""
+    """Label and body of a message for each bad row: its place, the reason, its values."""
     bad = rows.take(pa.array([fault.row for fault in faults], pa.int64()))
     for fault, values in zip(faults, bad.to_pylist(), strict=True):
         letter = {

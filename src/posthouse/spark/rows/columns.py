@@ -1,4 +1,4 @@
-"""What a row may set of the message it becomes, and what of that cannot be sent.
+"""The columns that set properties of a message to send, and checks of their values.
 
 Every check looks at a whole Arrow array at a time. Where a value has to be looked at in Python,
 only different ones are, or those few that a kernel finds suspicious.

@@ -1,4 +1,4 @@
-"""Columns of what is in messages: made in tasks, of the columns that were read."""
+"""Columns with decoded content of messages, made in tasks from the columns that were read."""
 
 from __future__ import annotations
 

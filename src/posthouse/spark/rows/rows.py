@@ -37,8 +37,8 @@ from posthouse.spark.rows.columns import (
 )
 
 XML_ROOT: Final = "message"
-# Columns of messages that were read, which nobody can set: they are left out without a word, so
-# that what one queue holds can be written to another.
+# Columns of received messages that cannot be set: they are left out silently, so that the rows of
+# one queue can be written to another.
 IGNORED: Final = frozenset({*NAMES, BODY_TEXT.name, *DECODED_NAMES}) - BY_NAME.keys()
 _WITH_ID: Final = {**BY_NAME, ID_COLUMN.name: ID_COLUMN}
 _HEADERS_MAX: Final = 64 << 10  # more than headers and names of a packet take
@@ -137,7 +137,7 @@ class RowMap:
         return json_writer(arrow)
 
     def _check_constants(self) -> None:
-        """What an option says is said of every row: refused when the write is planned."""
+        """Checks the options that set a column for every row, when the write is planned."""
         for name, value in self._constants.items():
             column = BY_NAME[name]
             faults = self._faults(column, pa.array([value], _wide(column)))

@@ -1,4 +1,4 @@
-"""Alarms on their way: into a log, a queue, webhooks. One that fails does not stop the others."""
+"""Delivers alarms to a log, a queue or webhooks. One that fails does not stop the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look at queues shows. Pure values: times are seconds since 1970."""
+"""Observations of queues, as pure values: times are seconds since 1970."""
 
 from __future__ import annotations
 

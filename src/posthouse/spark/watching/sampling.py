@@ -1,4 +1,4 @@
-"""Looks at queues of a queue manager: counts, ages, and messages that are new. It only peeks."""
+"""Samples queues: counts, ages, and messages that are new. It only peeks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Change notifications: the bodies of messages to `notify_queue$` ([MS-MQCN] 2.2).
 
-Version 2 is what queue managers tell each other; version 1 came from directory servers of old, is
+Queue managers send version 2 to each other; version 1 came from old directory servers, is
 recognised and has no effect (routing-and-directory-facts, section 3).
 """
 
@@ -26,7 +26,7 @@ _UNFIT: Final = re.compile(r"[^\x21-\x3b\x3d-\x7e]")
 
 
 class Notification(NamedTuple):
-    """One change: what happened (1 to 4), to which object, and the server that knows of it."""
+    """One change: what happened (1 to 4), to which object, and the server that has the change."""
 
     event: int
     identifier: bytes

@@ -12,7 +12,6 @@ from posthouse.model.message import EncryptionAlgorithm, HashAlgorithm
 from posthouse.model.message_classes import ACK_RECEIVE, ORDER_ACK
 from posthouse.model.names import DirectName, PrivateName, Protocol
 from posthouse.wire.layout import Layout, align4, encode_text, guid, object_id, u32, u64
-from posthouse.wire.packet.glance import HEAD, NAMES_AT, Glance, glance
 from posthouse.wire.packet.headers import (
     INFINITE,
     MESSAGE_PROPERTIES_HEADER,
@@ -25,6 +24,7 @@ from posthouse.wire.packet.headers import (
     UserFlags,
 )
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import HEAD, NAMES_AT, PacketSummary, summarize
 
 ORDER_QUEUE_NUMBER = 4
 ORDER_QUEUE_NAME = "order_queue$"
@@ -105,12 +105,12 @@ def final_ack(body: FinalAck, message_class: int, destination: OrderQueue, origi
     return _pack(FINAL_ACK_BODY.pack(body), message_class, 1, destination, origin)
 
 
-def read_order_ack(packet: bytes, seen: Glance | None = None) -> OrderAck:
+def read_order_ack(packet: bytes, seen: PacketSummary | None = None) -> OrderAck:
     """The body of a packet that is an OrderAck, [MS-MQQB] 2.2.4.1."""
     return ORDER_ACK_BODY.unpack(_body(packet, seen))
 
 
-def read_final_ack(packet: bytes, seen: Glance | None = None) -> FinalAck:
+def read_final_ack(packet: bytes, seen: PacketSummary | None = None) -> FinalAck:
     """The body of a packet that is a FinalAck, [MS-MQQB] 2.2.5.1."""
     return FINAL_ACK_BODY.unpack(_body(packet, seen))
 
@@ -122,7 +122,7 @@ def ack_class(packet: bytes, base_flags: int, user_flags: int) -> int:
     """
     if base_flags & MEANINGFUL_FLAGS or not _goes_to_order_queue(packet, user_flags):
         return 0
-    seen = glance(packet)
+    seen = summarize(packet)
     code = seen.message_class
     if packet[seen.label_at : seen.label_at + seen.label_size] != PACKED_LABEL:
         return 0
@@ -132,7 +132,7 @@ def ack_class(packet: bytes, base_flags: int, user_flags: int) -> int:
 
 
 def _goes_to_order_queue(packet: bytes, user_flags: int) -> bool:
-    """Whether DestinationQueue is an order queue; which machine's, the router knows."""
+    """Whether DestinationQueue is an order queue, of any machine."""
     code = user_flags >> 10 & 7
     if code == QUEUE_PRIVATE_ON_DESTINATION:
         return packet[NAMES_AT : NAMES_AT + 4] == ORDER_QUEUE_NUMBER.to_bytes(4, "little")
@@ -146,7 +146,7 @@ def _goes_to_order_queue(packet: bytes, user_flags: int) -> bool:
     return isinstance(destination, DirectName) and destination.private
 
 
-def _body(packet: bytes, seen: Glance | None) -> bytes:
+def _body(packet: bytes, seen: PacketSummary | None) -> bytes:
     body = Packet(packet, seen).body
     if len(body) != BODY_SIZE:
         raise MalformedPacket(f"transactional acknowledgment with a body of {len(body)} bytes")

@@ -14,7 +14,6 @@ from posthouse.wire.binary.internal import (
 )
 from posthouse.wire.binary.order_acks import ack_class
 from posthouse.wire.block_buffer import Gathered
-from posthouse.wire.packet.glance import HEAD, INTERNAL, SESSION
 from posthouse.wire.packet.headers import (
     BASE_HEADER,
     PACKET_SIZE_MAX,
@@ -23,6 +22,7 @@ from posthouse.wire.packet.headers import (
     VERSION_NUMBER,
 )
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import HEAD, INTERNAL, SESSION
 
 FRONT = struct.Struct("<BxHII")  # version, flags, signature and PacketSize of a BaseHeader
 INTERNAL_FLAGS = struct.Struct("<18xH")
@@ -87,7 +87,7 @@ class PacketSplitter:
 
     A BaseHeader is judged as soon as its 16 bytes are there. What is kept is never more than has
     arrived, whatever PacketSize promises; `held` states how much that is. No packet is looked into,
-    except to find a SessionHeader behind PacketSize.
+    except to find a SessionHeader after PacketSize.
     """
 
     __slots__ = ("_held", "_limit", "_wanted", "error")
@@ -95,7 +95,7 @@ class PacketSplitter:
     def __init__(self, packet_size_max: int = PACKET_SIZE_MAX) -> None:
         self.error: RemoteProtocolError | None = None
         self._held = Gathered()  # the beginning of a packet
-        self._wanted = BASE_SIZE  # how much of it is needed to know more
+        self._wanted = BASE_SIZE  # how much of it is needed for the next step
         self._limit = packet_size_max
 
     @property
@@ -111,8 +111,8 @@ class PacketSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The packets that these bytes complete, in their order.
 
-        If the bytes after them begin no packet, `error` is set, and nothing follows any more:
-        the session is to be closed when the packets in front of the error are done with.
+        If the bytes after them do not begin a packet, `error` is set and no more packets follow:
+        close the session when the packets before the error are done with.
         """
         packets: list[bytes] = []
         if self.error is None:
@@ -172,7 +172,8 @@ class PacketSplitter:
 def packet_extent(
     data: bytes | bytearray, at: int, end: int, packet_size_max: int = PACKET_SIZE_MAX
 ) -> int:
-    """The size of the packet at `at` with its SessionHeader, as far as the bytes up to `end` tell.
+    """The size of the packet at `at` with its SessionHeader, as far as the bytes up to `end` show
+    it.
 
     A size beyond `end` means: ask again when this many are there. A BaseHeader must be there.
     """

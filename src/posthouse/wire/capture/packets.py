@@ -87,7 +87,8 @@ class PacketReader:
             if at is None or packet is None:
                 self.passed_over["frames without IP" if at is None else "broken IP packets"] += 1
                 continue
-            whole = self._whole(frame.at_us, packet, (at, frame.end))
+            # Without what the link put after the packet: padding, checksums, trailers.
+            whole = self._whole(frame.at_us, packet, (at, packet.payload[1]))
             if whole is not None:
                 yield whole
         if self._unfinished:

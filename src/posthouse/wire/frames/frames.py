@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from posthouse.model.errors import MalformedPacket, QueueError, RemoteProtocolError, Truncated
+from posthouse.wire.frames.large_frames import LargeAnswer, LargeSend
 from posthouse.wire.frames.payloads import (
     Abort,
     Begin,
@@ -100,7 +101,7 @@ ENDED: Final = 0xA3
 ERROR: Final = 0xFF
 
 # Flags of RECEIVE and PEEK.
-READ_NEXT: Final = 0x01  # PEEK through a cursor: what is behind where it stands
+READ_NEXT: Final = 0x01  # PEEK through a cursor: the message after its position
 READ_AT_ONCE: Final = 0x02  # RECEIVE: the message is removed before it is delivered, no END follows
 _READ_FLAGS: Final = READ_NEXT | READ_AT_ONCE
 READ_COUNT_MAX: Final = 2_000  # messages of one answer, which one turn of the server reads
@@ -151,10 +152,6 @@ class End(NamedTuple):
     lookup_ids: tuple[int, ...]
 
 
-# Number, lookup id, queue, priority, class, arrived, aborts, moves, last move, flags, sender.
-Found = tuple[int, int, int, int, int, int, int, int, int, int, bytes]
-
-
 class Delivered(NamedTuple):
     """One message of a MESSAGES frame; `sender` is the SID the queue manager verified."""
 
@@ -178,8 +175,8 @@ _ONE_SEND = struct.Struct("<IIQII")  # with the size of its one packet
 _LARGE_SEND_AT = HEADER_SIZE + _ONE_SEND.size
 _READ = struct.Struct("<IIIiIB")
 _END = struct.Struct("<IQBHI")
-_MESSAGE = struct.Struct("<QIIHHHBBBxHI")
-MESSAGE_HEADER_SIZE: Final = _MESSAGE.size
+MESSAGE_HEADER: Final = struct.Struct("<QIIHHHBBBxHI")
+MESSAGE_HEADER_SIZE: Final = MESSAGE_HEADER.size
 assert MESSAGE_HEADER_SIZE == 32
 
 
@@ -189,18 +186,6 @@ def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple
     if at + count * size > len(payload):
         raise Truncated(f"a frame announces {count} numbers and has fewer")
     return struct.unpack_from(f"<{count}{code}", payload, at)
-
-
-class LargeSend(bytes):
-    """The payload of a SEND of one large packet: its fields, and apart from them the packet."""
-
-    packet: bytes
-
-    def __new__(cls, fields: bytes, packet: bytes) -> LargeSend:
-        """Both parts."""
-        made = super().__new__(cls, fields)
-        made.packet = packet
-        return made
 
 
 def size_of(payload: bytes) -> int:
@@ -328,10 +313,15 @@ def decode_ended(payload: bytes) -> int:
     return _count(payload)
 
 
+def messages_front(request: int, size: int, count: int) -> bytes:
+    """How a MESSAGES frame begins, of this many messages; `size` bytes follow their headers."""
+    size += _REST + 4 + MESSAGE_HEADER_SIZE * count
+    return _pack_header(size, MESSAGES, request) + _LENGTH.pack(count)
+
+
 def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
     """A whole MESSAGES frame: headers first, then senders and packets."""
-    pack, heads, tails = _MESSAGE.pack, [], []
-    size = _REST + 4
+    pack, heads, tails, size = MESSAGE_HEADER.pack, [], [], 0
     for message in messages:
         sender, packet = message[9], message[10]
         heads.append(pack(*message[:9], len(sender), len(packet)))
@@ -339,39 +329,17 @@ def encode_messages(request: int, messages: Sequence[Delivered]) -> bytes:
             tails.append(sender)
         tails.append(packet)
         size += len(sender) + len(packet)
-    size += MESSAGE_HEADER_SIZE * len(heads)
-    head = _pack_header(size, MESSAGES, request) + _LENGTH.pack(len(heads))
-    return b"".join((head, *heads, *tails))
-
-
-def encode_message_lists(request: int, reads: Sequence[Found], packets: Sequence[bytes]) -> bytes:
-    """A MESSAGES frame of messages as the engine gives them, with their packets.
-
-    Their flags have the marks after those of the row.
-    """
-    pack, count, size = _MESSAGE.pack, len(reads), _REST + 4
-    heads, tails = [b""], list[bytes]()
-    for read, packet in zip(reads, packets, strict=True):
-        _, lookup_id, _, priority, kind, arrived, aborts, moves, moved, flags, sender = read
-        marks, lengths = (flags & 0xFF, flags >> 8), (len(sender), len(packet))
-        heads.append(
-            pack(lookup_id, arrived, moved, kind, aborts, moves, priority, *marks, *lengths)
-        )
-        tails += (sender, packet) if sender else (packet,)
-        size += lengths[0] + lengths[1]
-    size += MESSAGE_HEADER_SIZE * count
-    heads[0] = _pack_header(size, MESSAGES, request) + _LENGTH.pack(count)
-    return b"".join(heads + tails)
+    return b"".join((messages_front(request, size, len(heads)), *heads, *tails))
 
 
 def decode_messages(payload: bytes) -> list[Delivered]:
-    """The messages of a MESSAGES frame."""
+    """The messages of a MESSAGES frame; packets of one in a buffer of its own stay there."""
     count = _count(payload)
     at = 4 + MESSAGE_HEADER_SIZE * count
     if at > len(payload):
         raise Truncated("a MESSAGES frame has fewer messages than it announces")
     messages, new = [], tuple.__new__
-    for values in _MESSAGE.iter_unpack(memoryview(payload)[4:at]):
+    for values in MESSAGE_HEADER.iter_unpack(memoryview(payload)[4:at]):
         packet_at = at + values[9]
         end = packet_at + values[10]
         if end > len(payload):
@@ -381,6 +349,8 @@ def decode_messages(payload: bytes) -> list[Delivered]:
         at = end
     if at != len(payload):
         raise MalformedPacket("a MESSAGES frame is longer than its messages")
+    if isinstance(payload, memoryview):
+        return [each._replace(sender=bytes(each.sender)) for each in messages]
     return messages
 
 
@@ -496,12 +466,13 @@ class Splitter:
     follows.
     """
 
-    __slots__ = ("_chunks", "_need", "broken", "pending", "size_max")
+    __slots__ = ("_answer", "_chunks", "_need", "broken", "pending", "size_max")
 
     def __init__(self, size_max: int = FRAME_SIZE_MAX) -> None:
         self.size_max = size_max
         self.broken: RemoteProtocolError | None = None
         self._chunks: list[bytes | bytearray] = []  # of a frame that is not whole yet
+        self._answer: LargeAnswer | None = None  # one that is read into its own buffer
         self.pending = 0  # bytes in them
         self._need = HEADER_SIZE
 
@@ -510,11 +481,36 @@ class Splitter:
         """The size that such a frame announces."""
         return max(self._need, self.pending) if self.pending else 0
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def room(self) -> memoryview | None:
+        """Where to read the rest of a large answer; what is read there is fed as any other bytes.
+
+        Each of its bytes is copied once: by whom the body of its message is taken. Small messages
+        are cut out of the frame as usual, which costs less than a view of each.
+        """
+        if self._answer is None:
+            begun = self._chunks[0] if self._chunks and self._need > LARGE else b""
+            if len(begun) < HEADER_SIZE + 4 or begun[4] != MESSAGES:
+                return None
+            if self._need < LARGE * _LENGTH.unpack_from(begun, HEADER_SIZE)[0]:
+                return None
+            self._answer, self._chunks = LargeAnswer(self._need, self._chunks), []
+        return self._answer.room
+
+    def feed(self, data: bytes | memoryview) -> list[Frame]:
         """The frames that these bytes complete."""
         if self.broken is not None:
             return []
         first: list[Frame] = []
+        if self._answer is not None:
+            answer = self._answer
+            data, self.pending = answer.take(data), answer.filled
+            if self.pending < self._need:
+                return []
+            view = answer.whole()
+            _, kind, request = _HEADER.unpack_from(view)
+            first.append(_frame(Frame, (kind, request, view[HEADER_SIZE:])))
+            self._answer, self.pending = None, 0
+        assert isinstance(data, bytes)
         if self._chunks:
             self._hold(data)
             if self.pending < self._need:

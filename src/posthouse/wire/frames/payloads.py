@@ -12,6 +12,16 @@ import msgspec
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 
 VERSION: Final = 1
+REVISION: Final = 2  # what WELCOME states: 2 takes OWN_TRANSACTION and handles from `early_handle`
+
+OWN_TRANSACTION: Final = 0xFFFFFFFF  # in a SEND: its messages are a transaction of their own
+_EARLY: Final = 0x80000000
+
+
+def early_handle(request: int) -> int:
+    """The handle of a transaction by the number of its BEGIN, before that is answered; 0: none."""
+    return _EARLY | request if request < _EARLY - 1 else 0
+
 
 U32 = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 U63 = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]  # what the decoder can bound
@@ -72,7 +82,7 @@ class Begin(Payload):
 
 
 class Commit(Payload):
-    """Commits a transaction; asked again with the same request id it tells the same.
+    """Commits a transaction; repeated with the same request id it gets the same answer.
 
     Branches are databases that are prepared, each with the database it is in where that is known:
     the decision is kept until all are confirmed.
@@ -99,7 +109,7 @@ class Prepare(Payload):
 class Enlist(Payload):
     """Makes another queue manager a participant of a transaction; answered by ENLISTED.
 
-    It is known by its identifier, or, where a client cannot know that, by a peer's name or host.
+    Name it by its identifier, or, if the client does not have that, by a peer's name or host.
     """
 
     transaction: U32

@@ -1,4 +1,4 @@
-"""What a call of the NetWare Core Protocol is: one entry of a table.
+"""Declares one call of the NetWare Core Protocol: its number, request form and reply form.
 
 Its numbers, its name, the forms of both ways, and the method of the engine that carries it out.
 The server's dispatch, the client and `posthouse decode` read the same entries.

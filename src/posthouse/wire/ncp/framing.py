@@ -209,7 +209,7 @@ class Stream:
         return message
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The messages that are whole now; `RemoteProtocolError` behind the last good one."""
+        """The messages that are whole now; `RemoteProtocolError` after the last good one."""
         self.add(data)
         while (message := self.take()) is not None:
             yield message

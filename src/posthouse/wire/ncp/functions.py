@@ -1,4 +1,4 @@
-"""The functions beside 23: session, clock and the file of a job (qms-facts 1.4, 1.5)."""
+"""NCP functions other than 23: session, clock and the file of a job (qms-facts 1.4, 1.5)."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class ReplyForm:
         self._size = size
 
     def read(self, reader: Reader) -> NWQueueJobStruct:
-        """The job; what is behind its front is zero."""
+        """The job; what the front does not include is zero."""
         front = reader.take(self._size)
         return self._whole.read(Reader(front.ljust(self._whole.size, b"\0")))
 

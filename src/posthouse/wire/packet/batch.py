@@ -1,4 +1,4 @@
-"""Packets as the engine takes them: a batch shares what decides its way, one or a thousand.
+"""Batch: packets with the same headers, which the engine handles in one step; one or thousands.
 
 The messages of a batch have one header template: flags, times, queue names, class, what they ask
 for. What differs is a column: packet, size, priority, ordinal, and where label, extension and body
@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from posthouse.wire.packet.glance import PRIORITY, Glance, front_of, glance
 from posthouse.wire.packet.headers import OVER_HTTP, QUEUE_DIRECT, TransactionFlags
+from posthouse.wire.packet.packet_fields import (
+    PRIORITY,
+    PacketSummary,
+    front_of,
+    summarize,
+    summarize_all,
+)
 from posthouse.wire.packet.patch import (
     SENT_TIME_AT,
     SOURCE_GUID_AT,
@@ -28,7 +34,7 @@ _ADDRESS_AT = SOURCE_GUID_AT + 16
 _ALONE = OVER_HTTP | 0x200  # and JP, [MS-MQMQ] 2.2.19.2
 _NUMBERED = int(TransactionFlags.of(first=1, last=1, transaction_number=0xFFFFF))
 _ARRIVAL = 0x01  # PA, [MS-MQMQ] 2.2.19.3
-_NO_HEADERS = Glance(0, 0, 0, 0, b"", b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+_NO_HEADERS = PacketSummary(0, 0, 0, 0, b"", b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Batch:
@@ -37,7 +43,7 @@ class Batch:
     __slots__ = ("head", "looks", "ordinals", "packets", "sent_time", "size")
 
     def __init__(
-        self, packets: list[bytes], looks: list[Glance], ordinals: Sequence[int] = ()
+        self, packets: list[bytes], looks: list[PacketSummary], ordinals: Sequence[int] = ()
     ) -> None:
         head = looks[0]
         self.packets = packets
@@ -51,10 +57,10 @@ class Batch:
         )
 
     @classmethod
-    def of(cls, packet: bytes, seen: Glance | None = None) -> Batch:
+    def of(cls, packet: bytes, seen: PacketSummary | None = None) -> Batch:
         """A single message, as its packet has it; or as `seen`, where that differs."""
         if seen is None:
-            seen = glance(packet)
+            seen = summarize(packet)
         return cls([packet], [seen], (seen.ordinal,))
 
     @classmethod
@@ -140,7 +146,7 @@ class Batch:
         self.packets, self.ordinals, self.sent_time = packets, ordinals, sent_time
 
     def _middle(self, transaction_number: int | None) -> tuple[bytes, int]:
-        """What lies behind MessageID and is the same in all, as far as it changes; its end."""
+        """The bytes after MessageID that change and are the same in all packets, and their end."""
         head, end = self.head, USER_FLAGS_AT
         if transaction_number is not None:
             assert head.transaction_at, "a message without TransactionHeader has no such number"
@@ -173,17 +179,38 @@ class Batch:
         return batch
 
 
+class StagedBatch(Batch):
+    """Packets that this queue manager made, of one queue; summaries are made when they are read."""
+
+    __slots__ = ("_summaries",)
+
+    def __init__(self, packets: list[bytes], size: int) -> None:
+        self.packets = packets
+        self.head = summarize(packets[0])
+        self.ordinals = ()
+        self.sent_time = self.head.sent_time
+        self.size = size
+        self._summaries: list[PacketSummary] = []
+
+    @property
+    def looks(self) -> list[PacketSummary]:  # type: ignore[override]
+        """One for each packet."""
+        if not self._summaries:
+            self._summaries = summarize_all(self.packets)
+        return self._summaries
+
+
 def split(packets: list[bytes]) -> list[Batch]:
     """Packets that a client built, in their order: neighbours that are alike are one batch."""
     if len(packets) == 1:
-        return [Batch(packets, [glance(packets[0])])]
+        return [Batch(packets, [summarize(packets[0])])]
     batches: list[Batch] = []
-    looks: list[Glance] = []
+    looks: list[PacketSummary] = []
     front, size, start, alone, shared = b"", -1, 0, True, _NOTHING_SHARED
     for at, packet in enumerate(packets):
         # One as long as the last, and with its front, looks the same.
         if alone or len(packet) != size or not packet.startswith(front):
-            seen = glance(packet)
+            seen = summarize(packet)
             front = front_of(packet, seen)
             size = len(packet) if front else -1
             if alone or not _shares(packet, seen, shared):
@@ -201,7 +228,7 @@ Shared = tuple[bytes, bytes, int, int, int, int, int]
 _NOTHING_SHARED: Shared = b"?", b"?", 0, 0, 0, 0, 0
 
 
-def _shared(packet: bytes, seen: Glance) -> Shared:
+def _shared(packet: bytes, seen: PacketSummary) -> Shared:
     """What all packets of a batch share with its first, as far as they are of one client.
 
     User flags, queue names and TransactionHeader are the same bytes, so that all other headers lie
@@ -219,7 +246,7 @@ def _shared(packet: bytes, seen: Glance) -> Shared:
     )
 
 
-def _shares(packet: bytes, seen: Glance, shared: Shared) -> bool:
+def _shares(packet: bytes, seen: PacketSummary, shared: Shared) -> bool:
     """Whether a packet has what the packets of a batch share."""
     headers, privacy, flags, reach, received, acks, message_class = shared
     return (
@@ -233,13 +260,13 @@ def _shares(packet: bytes, seen: Glance, shared: Shared) -> bool:
     )
 
 
-def _privacy(packet: bytes, seen: Glance) -> bytes:
+def _privacy(packet: bytes, seen: PacketSummary) -> bytes:
     """PrivacyLevel; empty without a MessagePropertiesHeader."""
     at = seen.properties_at
     return packet[at + PRIVACY_LEVEL_AT : at + PRIVACY_LEVEL_AT + 4] if at else b""
 
 
-def _stands_alone(seen: Glance) -> bool:
+def _stands_alone(seen: PacketSummary) -> bool:
     """Whether a message has consequences before the next one comes, or headers of its own.
 
     Its arrival is to be acknowledged or journaled, or it expires at once.
@@ -252,7 +279,7 @@ def _stands_alone(seen: Glance) -> bool:
     )
 
 
-def from_one_source(packets: list[bytes], looks: list[Glance]) -> Batch | None:
+def from_one_source(packets: list[bytes], looks: list[PacketSummary]) -> Batch | None:
     """Packets that came over a session as one batch; None where they are not.
 
     They are alike, of one machine, for one queue, and none has a SecurityHeader. Its `sent_time` is
@@ -278,8 +305,8 @@ def from_one_source(packets: list[bytes], looks: list[Glance]) -> Batch | None:
     return batch
 
 
-def _are_alike(head: Glance, seen: Glance) -> bool:
-    """Whether a message may be in one batch with another, as far as its headers tell."""
+def _are_alike(head: PacketSummary, seen: PacketSummary) -> bool:
+    """Whether a message may be in one batch with another, as far as its headers show it."""
     marks = seen.transaction_flags ^ head.transaction_flags
     return (
         seen.user_flags == head.user_flags

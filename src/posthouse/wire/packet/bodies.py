@@ -1,10 +1,10 @@
-"""Where bodies lie, for readers of many messages that are often alike."""
+"""Finds the bodies of many packets quickly, since their headers are often alike."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from posthouse.wire.packet.glance import Glance, front_of, glance
+from posthouse.wire.packet.packet_fields import PacketSummary, front_of, summarize
 from posthouse.wire.packet.patch import SENT_TIME_AT, USER_FLAGS_AT
 
 
@@ -29,7 +29,7 @@ def body_of(packet: bytes) -> slice:
             and packet.startswith(front)
         ):
             return body
-    seen = glance(packet)
+    seen = summarize(packet)
     body = slice(seen.body_at, seen.body_at + seen.body_size)
     front = front_of(packet, seen)
     rest = front[USER_FLAGS_AT:]
@@ -37,17 +37,17 @@ def body_of(packet: bytes) -> slice:
     return body
 
 
-def label_bytes(packet: bytes, seen: Glance) -> bytes:
+def label_bytes(packet: bytes, seen: PacketSummary) -> bytes:
     """The label as it is in the packet, its NUL included."""
     return packet[seen.label_at : seen.label_at + seen.label_size]
 
 
-def body_bytes(packet: bytes, seen: Glance) -> bytes:
+def body_bytes(packet: bytes, seen: PacketSummary) -> bytes:
     """The body as it is in the packet."""
     return packet[seen.body_at : seen.body_at + seen.body_size]
 
 
-def with_label(packet: bytes, seen: Glance, label: bytes) -> bytes:
+def with_label(packet: bytes, seen: PacketSummary, label: bytes) -> bytes:
     """The packet with another label of the same size."""
     assert len(label) == seen.label_size
     return packet[: seen.label_at] + label + packet[seen.label_at + seen.label_size :]

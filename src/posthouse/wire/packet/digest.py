@@ -1,4 +1,4 @@
-"""The content of a message in sixteen bytes: by this a resend is told from another message.
+"""A 16-byte digest of a message's content, to recognise a message that is sent again.
 
 Anybody can send under the identifier of another machine, or in its sequence. So a message is known
 by its source, its identifier or place, and this digest. It covers every byte but those that may
@@ -10,8 +10,8 @@ it is encrypted again each time that it is sent.
 
 from hashlib import sha256
 
-from posthouse.wire.packet.glance import NAMES_AT, Glance, glance
 from posthouse.wire.packet.headers import HOPS
+from posthouse.wire.packet.packet_fields import NAMES_AT, PacketSummary, summarize
 
 DIGEST_SIZE = 16
 _TTRQ_AT, _SOURCE_AT, _ADDRESS_AT, _LIFE_AT = 12, 16, 32, 48
@@ -19,7 +19,7 @@ _FLAGS_AT = NAMES_AT - 4
 _PREVIOUS_AT, _PREVIOUS_END = 16, 20  # in a TransactionHeader
 
 
-def content_digest(packet: bytes, seen: Glance) -> bytes:
+def content_digest(packet: bytes, seen: PacketSummary) -> bytes:
     """The digest of a UserMessage packet without SessionHeader."""
     flags = int.from_bytes(packet[_FLAGS_AT:NAMES_AT], "little") & ~HOPS
     digest = sha256(
@@ -37,7 +37,7 @@ def content_digest(packet: bytes, seen: Glance) -> bytes:
     return digest.digest()[:DIGEST_SIZE]
 
 
-def passing_digest(packet: bytes, seen: Glance) -> bytes:
+def passing_digest(packet: bytes, seen: PacketSummary) -> bytes:
     """The digest of a message that is passed on; it covers destination and times, too.
 
     Else a copy that is sent elsewhere, or dies on the way, would be taken for the message itself.
@@ -46,7 +46,7 @@ def passing_digest(packet: bytes, seen: Glance) -> bytes:
     return sha256(content_digest(packet, seen) + where).digest()[:DIGEST_SIZE]
 
 
-def web_digest(packet: bytes, seen: Glance, place: tuple[int, int] = (0, 0)) -> bytes:
+def web_digest(packet: bytes, seen: PacketSummary, place: tuple[int, int] = (0, 0)) -> bytes:
     """The digest of a message that came over HTTP, by its content and its place.
 
     Its sender writes the envelope again for each post, and proxies write the head.
@@ -67,5 +67,5 @@ def message_digest(packet: bytes, message_class: int) -> int:
 
     The class of a dead letter is not in its packet, and counts as well.
     """
-    digest = int.from_bytes(content_digest(packet, glance(packet))[:8], "little")
+    digest = int.from_bytes(content_digest(packet, summarize(packet))[:8], "little")
     return digest ^ message_class

@@ -30,7 +30,7 @@ def deserialize(data: bytes | memoryview) -> Message:
 
 
 def _read_user_header(packet: Packet, message: Message) -> None:
-    seen, flags, names = packet.glance, packet.user_flags, packet.names
+    seen, flags, names = packet.summary, packet.user_flags, packet.names
     message.priority = seen.priority
     message.tracing_requested = bool(packet.base_flags.tracing)
     message.time_to_reach_queue = seen.time_to_reach_queue
@@ -86,7 +86,7 @@ def _read_properties(packet: Packet, message: Message) -> None:
     header = packet.properties
     if header is None:
         return
-    message.acknowledgements_requested = packet.glance.ack_flags
+    message.acknowledgements_requested = packet.summary.ack_flags
     message.message_class = header.message_class
     message.correlation_identifier = MessageId.unpack(header.correlation_id)
     message.body_type = header.body_type
@@ -118,7 +118,7 @@ def _read_tail(packet: Packet, message: Message) -> None:
 
 def _read_srmp(packet: Packet, message: Message) -> None:
     """What a message has of the HTTP message that brought it; for readers only."""
-    srmp = stored_parts(packet.data, packet.glance)
+    srmp = stored_parts(packet.data, packet.summary)
     message.soap_envelope, message.soap_compound_message = srmp.envelope, srmp.compound
     if packet.soap is None:
         message.soap_header, message.soap_body = soap_texts(srmp.envelope)

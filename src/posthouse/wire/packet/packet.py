@@ -4,7 +4,6 @@ from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import NULL_MESSAGE_ID, MessageId
 from posthouse.model.names import MulticastName, SingleName
 from posthouse.wire.layout import Reader, decode_text, lazy
-from posthouse.wire.packet.glance import NAMES_AT, Glance, glance
 from posthouse.wire.packet.headers import (
     BASE_HEADER,
     MESSAGE_PROPERTIES_HEADER,
@@ -22,7 +21,7 @@ from posthouse.wire.packet.headers import (
     UserFlags,
     UserHeader,
 )
-from posthouse.wire.packet.optional import (
+from posthouse.wire.packet.optional_headers import (
     MultiQueue,
     Security,
     Soap,
@@ -31,48 +30,49 @@ from posthouse.wire.packet.optional import (
     read_security,
     read_soap,
 )
+from posthouse.wire.packet.packet_fields import NAMES_AT, PacketSummary, summarize
 from posthouse.wire.packet.patch import drop_session_header, patch, stamp
 from posthouse.wire.packet.queue_names import QueueNames, read_queue_names
-from posthouse.wire.packet.tail import Tail, locate_tail
+from posthouse.wire.packet.trailing_headers import Tail, locate_tail
 from posthouse.wire.srmp.stored_messages import stored_parts
 
 __all__ = [
-    "Glance",
     "Packet",
+    "PacketSummary",
     "drop_session_header",
-    "glance",
     "is_encrypted",
     "patch",
     "stamp",
+    "summarize",
 ]
 
 
 ENCRYPTED = int(SecurityFlags.of(encrypted=1))
 
 
-def is_encrypted(packet: bytes | memoryview, seen: Glance | None = None) -> bool:
+def is_encrypted(packet: bytes | memoryview, seen: PacketSummary | None = None) -> bool:
     """The flag EB of the SecurityHeader, [MS-MQMQ] 2.2.20.6; false without that header."""
-    at = (glance(packet) if seen is None else seen).security_at
+    at = (summarize(packet) if seen is None else seen).security_at
     return bool(at and packet[at] & ENCRYPTED)
 
 
 class Packet:
     """A view of a UserMessage packet whose headers are read when they are first asked for.
 
-    Making one checks the packet up to the end of its body, as `glance` does; any property may raise
-    `RemoteProtocolError` for the part it reads. Absent headers are None and absent values empty.
+    Making one checks the packet up to the end of its body, as `summarize` does; any property may
+    raise `RemoteProtocolError` for the part it reads. Absent headers are None, absent values empty.
     """
 
-    def __init__(self, data: bytes | memoryview, seen: Glance | None = None) -> None:
+    def __init__(self, data: bytes | memoryview, seen: PacketSummary | None = None) -> None:
         self.data = bytes(data)
-        self.glance = glance(self.data) if seen is None else seen
+        self.summary = summarize(self.data) if seen is None else seen
 
     def check(self) -> None:
         """Reads every part, so that nothing of this packet can fail later."""
         for part in ("names", "security", "tracing_queue", "soap", "multi_queue", "session"):
             getattr(self, part)
-        if self.glance.user_flags & OVER_HTTP:
-            stored_parts(self.data, self.glance)
+        if self.summary.user_flags & OVER_HTTP:
+            stored_parts(self.data, self.summary)
 
     @lazy
     def base(self) -> BaseHeader:
@@ -82,12 +82,12 @@ class Packet:
     @property
     def base_flags(self) -> BaseFlags:
         """The flags of the BaseHeader."""
-        return BaseFlags(self.glance.base_flags)
+        return BaseFlags(self.summary.base_flags)
 
     @property
     def priority(self) -> int:
         """0 to 7; 0 for every transactional message, whatever its bits are."""
-        return self.glance.priority
+        return self.summary.priority
 
     @lazy
     def user(self) -> UserHeader:
@@ -97,17 +97,17 @@ class Packet:
     @property
     def user_flags(self) -> UserFlags:
         """The flags of the UserHeader."""
-        return UserFlags(self.glance.user_flags)
+        return UserFlags(self.summary.user_flags)
 
     @property
     def identifier(self) -> MessageId:
         """MessageIdentifier, [MS-MQMQ] 2.2.18.1.3: source GUID and ordinal."""
-        return MessageId(self.glance.source_guid, self.glance.ordinal)
+        return MessageId(self.summary.source_guid, self.summary.ordinal)
 
     @lazy
     def names(self) -> QueueNames:
         """The three queue names and the connector type, [MS-MQMQ] 2.2.19.2."""
-        seen = self.glance
+        seen = self.summary
         end = seen.transaction_at or seen.security_at or seen.properties_at or seen.body_at
         flags = UserFlags(seen.user_flags & QUEUE_NAME_FLAGS)
         return read_queue_names(self.data[NAMES_AT:end], flags, seen.source_guid, seen.address_guid)
@@ -143,7 +143,7 @@ class Packet:
     @lazy
     def transaction(self) -> TransactionHeader | None:
         """[MS-MQMQ] 2.2.20.5."""
-        at = self.glance.transaction_at
+        at = self.summary.transaction_at
         return TRANSACTION_HEADER.unpack(self.data, at) if at else None
 
     @property
@@ -151,30 +151,30 @@ class Packet:
         """ConnectorQMGuid, [MS-MQMQ] 2.2.20.5; the null GUID if absent."""
         if self.transaction is None or not self.transaction.flags.connector_guid:
             return NULL_GUID
-        start = self.glance.transaction_at + TRANSACTION_HEADER.size
+        start = self.summary.transaction_at + TRANSACTION_HEADER.size
         return self.data[start : start + 16]
 
     @lazy
     def security(self) -> Security | None:
         """[MS-MQMQ] 2.2.20.6, unverified: its flags AU and AS mean nothing (decision 3)."""
-        at = self.glance.security_at
+        at = self.summary.security_at
         return read_security(self._reader(at)) if at else None
 
     @property
     def encrypted(self) -> bool:
         """The flag EB: the sender wants the body encrypted, and has done it if a key came along."""
-        return is_encrypted(self.data, self.glance)
+        return is_encrypted(self.data, self.summary)
 
     @lazy
     def properties(self) -> MessagePropertiesHeader | None:
         """[MS-MQMQ] 2.2.19.3: the fixed part."""
-        at = self.glance.properties_at
+        at = self.summary.properties_at
         return MESSAGE_PROPERTIES_HEADER.unpack(self.data, at) if at else None
 
     @property
     def message_class(self) -> int:
         """[MS-MQMQ] 2.2.18.1.6; values without a name are carried."""
-        return self.glance.message_class
+        return self.summary.message_class
 
     @property
     def correlation_identifier(self) -> MessageId:
@@ -190,7 +190,7 @@ class Packet:
 
     @property
     def application_tag(self) -> int:
-        """ApplicationTag, which applications know as AppSpecific."""
+        """ApplicationTag, which applications call AppSpecific."""
         return self.properties.application_tag if self.properties else 0
 
     @property
@@ -201,25 +201,25 @@ class Packet:
     @property
     def label(self) -> str:
         """The label without its NUL."""
-        start = self.glance.label_at
-        return decode_text(self.data[start : start + self.glance.label_size])
+        start = self.summary.label_at
+        return decode_text(self.data[start : start + self.summary.label_size])
 
     @property
     def extension(self) -> bytes:
         """ExtensionData."""
-        start = self.glance.extension_at
-        return self.data[start : start + self.glance.extension_size]
+        start = self.summary.extension_at
+        return self.data[start : start + self.summary.extension_size]
 
     @property
     def body(self) -> bytes:
         """MessageBody, as it travels: ciphertext if the message is encrypted."""
-        start = self.glance.body_at
-        return self.data[start : start + self.glance.body_size]
+        start = self.summary.body_at
+        return self.data[start : start + self.summary.body_size]
 
     @lazy
     def tail(self) -> Tail:
         """Where the headers after the body are."""
-        seen = self.glance
+        seen = self.summary
         body_end = seen.body_at + seen.body_size
         return locate_tail(self.data, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
 
@@ -253,4 +253,4 @@ class Packet:
         return bool(self.base_flags.session_header and not self.tail.session_at)
 
     def _reader(self, at: int) -> Reader:
-        return Reader(self.data, at, self.glance.packet_size)
+        return Reader(self.data, at, self.summary.packet_size)

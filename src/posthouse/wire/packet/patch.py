@@ -7,7 +7,6 @@ sender, is a copy patched here.
 import struct
 
 from posthouse.model.message import TxSequenceId
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import (
     BASE_HEADER,
     HOP_COUNT_MAX,
@@ -19,7 +18,8 @@ from posthouse.wire.packet.headers import (
     TransactionFlags,
     UserFlags,
 )
-from posthouse.wire.packet.tail import locate_tail
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
+from posthouse.wire.packet.trailing_headers import locate_tail
 
 GUID = struct.Struct("16s")
 U16 = struct.Struct("<H")
@@ -44,7 +44,7 @@ def stamp(
     ordinal: int,
     sent_time: int,
     transaction_number: int | None = None,
-    seen: Glance | None = None,
+    seen: PacketSummary | None = None,
 ) -> bytes:
     """The packet as its first queue manager sends it: identity, time, transaction number.
 
@@ -52,7 +52,7 @@ def stamp(
     another look where the caller has had one.
     """
     assert len(source_guid) == 16
-    seen = glance(packet) if seen is None else seen
+    seen = summarize(packet) if seen is None else seen
     head = _head(packet, seen)
     GUID.pack_into(head, SOURCE_GUID_AT, source_guid)
     U32_PAIR.pack_into(head, SENT_TIME_AT, sent_time, ordinal)
@@ -75,14 +75,14 @@ def patch(
     first: bool | None = None,
     last: bool | None = None,
     final_ack: bool | None = None,
-    seen: Glance | None = None,
+    seen: PacketSummary | None = None,
 ) -> bytes:
     """The packet with the fields that a transfer changes on the way; None leaves a field as it is.
 
     TimeToReachQueue is relative on the binary protocol and absolute on remote read; the sequence
     fields and the marks FM, LM and FA belong to the TransactionHeader, which must be there.
     """
-    seen = glance(packet) if seen is None else seen
+    seen = summarize(packet) if seen is None else seen
     head = _head(packet, seen)
     if time_to_reach_queue is not None:
         U32.pack_into(head, TIME_TO_REACH_QUEUE_AT, time_to_reach_queue)
@@ -103,7 +103,7 @@ def drop_session_header(packet: bytes) -> bytes:
 
     [MS-MQMQ] 2.2.20.4; works for a header inside PacketSize, after it, or not read yet.
     """
-    seen = glance(packet)
+    seen = summarize(packet)
     flags = BaseFlags(seen.base_flags)
     if not flags.session_header:
         return packet
@@ -119,7 +119,7 @@ def drop_session_header(packet: bytes) -> bytes:
     return bytes(whole)
 
 
-def _head(packet: bytes, seen: Glance) -> bytearray:
+def _head(packet: bytes, seen: PacketSummary) -> bytearray:
     """A copy of what lies in front of the label: all that is ever patched."""
     return bytearray(memoryview(packet)[: seen.label_at])
 
@@ -129,14 +129,18 @@ def _joined(head: bytearray, packet: bytes) -> bytes:
     return b"".join((head, memoryview(packet)[len(head) :]))
 
 
-def _set_transaction_flags(head: bytearray, seen: Glance, **fields: int) -> None:
+def _set_transaction_flags(head: bytearray, seen: PacketSummary, **fields: int) -> None:
     assert seen.transaction_at, "a message without TransactionHeader has no such fields"
     (flags,) = U32.unpack_from(head, seen.transaction_at)
     U32.pack_into(head, seen.transaction_at, TransactionFlags(flags).replace(**fields))
 
 
 def _set_sequence(
-    head: bytearray, seen: Glance, number: int | None, current: int | None, previous: int | None
+    head: bytearray,
+    seen: PacketSummary,
+    number: int | None,
+    current: int | None,
+    previous: int | None,
 ) -> None:
     at = seen.transaction_at + 4
     for layout, offset, value in ((U64, 0, number), (U32, 8, current), (U32, 12, previous)):

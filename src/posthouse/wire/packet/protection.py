@@ -7,7 +7,6 @@ from typing import Final
 
 from posthouse.model.errors import InsufficientResources
 from posthouse.wire.layout import Reader, align4
-from posthouse.wire.packet.glance import SECURITY, Glance
 from posthouse.wire.packet.headers import (
     MESSAGE_PROPERTIES_HEADER,
     MQF_ADDRESS_HEADER,
@@ -17,8 +16,9 @@ from posthouse.wire.packet.headers import (
     MessagePropertiesHeader,
     MqfSignatureHeader,
 )
-from posthouse.wire.packet.optional import Security, padded
+from posthouse.wire.packet.optional_headers import Security, padded
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import SECURITY, PacketSummary
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, U32, USER_FLAGS_AT
 
 MQF_ADDRESS_LISTS: Final = 3
@@ -26,7 +26,7 @@ MQF_ADDRESS_LISTS: Final = 3
 
 def with_protection(
     packet: bytes,
-    seen: Glance,
+    seen: PacketSummary,
     security: Security,
     properties: MessagePropertiesHeader,
     body: bytes | memoryview | None = None,
@@ -74,12 +74,12 @@ def with_list_signature(packet: Packet, signature: bytes) -> bytes:
     head = bytearray(packet.data[:start])
     header = MqfSignatureHeader(MQF_SIGNATURE, 0, len(signature))
     front = (head, MQF_SIGNATURE_HEADER.pack(header) + padded(signature))
-    return _sized(front, memoryview(packet.data)[end : packet.glance.packet_size])
+    return _sized(front, memoryview(packet.data)[end : packet.summary.packet_size])
 
 
 def _list_signature_span(packet: Packet) -> tuple[int, int]:
     assert packet.tail.multi_queue_at, "only a message to several queues is signed there"
-    reader = Reader(packet.data, packet.tail.multi_queue_at, packet.glance.packet_size)
+    reader = Reader(packet.data, packet.tail.multi_queue_at, packet.summary.packet_size)
     for _ in range(MQF_ADDRESS_LISTS):
         reader.align()
         header = reader.read(MQF_ADDRESS_HEADER)

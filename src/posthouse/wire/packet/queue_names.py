@@ -100,8 +100,9 @@ class QueueNames(NamedTuple):
 def read_queue_names(raw: bytes, flags: UserFlags, source: bytes, address: bytes) -> QueueNames:
     """Reads the three queue names and the connector type by the codes in the flags.
 
-    The codes are legal ones, as `glance` has checked. A private name whose host is implied by a
-    direct or public name gets the null GUID, for the packet does not tell the GUID of that host.
+    The codes are legal ones, as `summarize` has checked. A private name whose host is implied by a
+    direct or public name gets the null GUID, since the packet does not contain the GUID of that
+    host.
     """
     reader = Reader(raw)
     hosts = {QUEUE_PRIVATE_ON_SOURCE: source, QUEUE_PRIVATE_ON_DESTINATION: address}
@@ -137,7 +138,7 @@ def _read_name(reader: Reader, code: int, hosts: dict[int, bytes]) -> SingleName
 
 
 def _read_direct(reader: Reader) -> DirectName:
-    """DirectQueueFormatName, [MS-MQMQ] 2.2.18.1.5.2: counted text, padded behind."""
+    """DirectQueueFormatName, [MS-MQMQ] 2.2.18.1.5.2: counted text with padding after it."""
     text = decode_text(reader.take(reader.read(DIRECT_COUNT).size))
     reader.align()
     return _direct_name(text)
@@ -161,7 +162,7 @@ def destination_type(name: FormatName | None) -> int:
 
 
 def administration_type(name: FormatName | None, wanted: int, source: bytes, address: bytes) -> int:
-    """The code AQ of [MS-MQMQ] 2.2.19.2: the wanted one if it says the same, else the shortest."""
+    """The code AQ of [MS-MQMQ] 2.2.19.2: the wanted one if it means the same, else the shortest."""
     hosts = {QUEUE_PRIVATE_ON_SOURCE: source, QUEUE_PRIVATE_ON_DESTINATION: address}
     types = _types(name, hosts)
     return wanted if wanted in types else types[0]
@@ -174,7 +175,7 @@ def response_type(
     address: bytes,
     administration: FormatName | None,
 ) -> int:
-    """The code RQ of [MS-MQMQ] 2.2.19.2: the wanted one if it says the same, else the shortest."""
+    """The code RQ of [MS-MQMQ] 2.2.19.2: the wanted one if it means the same, else the shortest."""
     hosts = {
         QUEUE_PRIVATE_ON_SOURCE: source,
         QUEUE_PRIVATE_ON_DESTINATION: address,

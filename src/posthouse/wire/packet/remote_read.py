@@ -1,8 +1,9 @@
-"""What [MS-MQRR] 2.2.5 adds to a UserMessage packet on its way to a remote reader, both ways.
+"""Reads and writes the headers that [MS-MQRR] 2.2.5 adds to a UserMessage packet for a remote
+reader.
 
-Behind the last header of the UserMessage lie ExtensionHeader, SubqueueHeader, DeadLetterHeader and
-ExtendedAddressHeader. PacketSize of the BaseHeader counts them, which the document leaves open:
-whoever reads a packet by its size alone then has all of it.
+After the last header of the UserMessage come ExtensionHeader, SubqueueHeader, DeadLetterHeader and
+ExtendedAddressHeader. PacketSize of the BaseHeader counts them, which the document leaves open: a
+reader that goes by the size alone then has all of it.
 """
 
 import struct
@@ -12,7 +13,6 @@ from typing import Final, NamedTuple
 
 from posthouse.model.errors import MalformedPacket
 from posthouse.wire.layout import Reader, align4, encode_text
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE_HEADER,
     INFINITE,
@@ -21,8 +21,9 @@ from posthouse.wire.packet.headers import (
     QUEUE_DIRECT,
     SRMP_ENVELOPE_HEADER,
 )
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
-from posthouse.wire.packet.tail import locate_tail
+from posthouse.wire.packet.trailing_headers import locate_tail
 
 EXTENSION: Final = struct.Struct("<IIB3x")  # 2.2.5.2
 SUBQUEUE: Final = struct.Struct("<IIIII64s64s")  # 2.2.5.3
@@ -52,7 +53,7 @@ class Srmp(NamedTuple):
     message_body_size: int
 
 
-def locate_srmp(packet: bytes, seen: Glance) -> tuple[Srmp, int]:
+def locate_srmp(packet: bytes, seen: PacketSummary) -> tuple[Srmp, int]:
     """The headers of an SRMP message in the document's form, and where all its headers end."""
     body_end = seen.body_at + seen.body_size
     tail = locate_tail(packet, body_end, seen.packet_size, seen.base_flags, seen.user_flags)
@@ -175,7 +176,7 @@ def read_packet(packet: bytes) -> ReadPacket:
     The bytes of a body that was not handed over are there, whatever they are.
     """
     data = packet if len(packet) <= PACKET_SIZE_MAX else _sized(packet[:PACKET_SIZE_MAX])
-    seen = glance(data)
+    seen = summarize(data)
     srmp = None
     if seen.user_flags & OVER_HTTP:
         srmp, end = locate_srmp(data, seen)
@@ -190,7 +191,7 @@ def _sized(packet: bytes) -> bytes:
     return b"".join((packet[:PACKET_SIZE_AT], U32.pack(len(packet)), packet[PACKET_SIZE_AT + 4 :]))
 
 
-def _user_message(packet: bytes, seen: Glance, end: int) -> bytes:
+def _user_message(packet: bytes, seen: PacketSummary, end: int) -> bytes:
     expires = seen.time_to_reach_queue
     reach = expires if expires == INFINITE else max(expires - seen.sent_time, 0)
     head = SIZE_AND_TIME.pack(end, reach)
@@ -251,10 +252,11 @@ def _read_address(reader: Reader) -> str:
     return ""
 
 
-def reader_front(packet: bytes, seen: Glance, size: int, address: str) -> bytes:
+def reader_front(packet: bytes, seen: PacketSummary, size: int, address: str) -> bytes:
     """The first 48 bytes, in which is what differs from the stored packet.
 
-    TimeToReachQueue becomes the time of expiry; what never expires says so still (decision 96).
+    TimeToReachQueue becomes the time of expiry; that of a message that never expires stays
+    (decision 96).
     """
     expires = seen.time_to_reach_queue
     if expires != INFINITE:
@@ -270,13 +272,13 @@ def reader_front(packet: bytes, seen: Glance, size: int, address: str) -> bytes:
     )
 
 
-def not_over_http(packet: bytes, seen: Glance) -> bytes:
+def not_over_http(packet: bytes, seen: PacketSummary) -> bytes:
     """The packet of a message that came over HTTP, as one that did not."""
     flags = U32.pack(seen.user_flags & ~OVER_HTTP)
     return packet[:USER_FLAGS_AT] + flags + packet[USER_FLAGS_AT + 4 :]
 
 
-def without_trailers(packet: bytes, seen: Glance) -> tuple[bytes, bytes]:
+def without_trailers(packet: bytes, seen: PacketSummary) -> tuple[bytes, bytes]:
     """A packet that ends with its body as it was stored, and the headers after it.
 
     On the way TimeToReachQueue is the time of expiry.

@@ -5,26 +5,26 @@
 
 from __future__ import annotations
 
-from posthouse.wire.packet.glance import SECURITY_SIZES, Glance
 from posthouse.wire.packet.headers import SecurityFlags
+from posthouse.wire.packet.packet_fields import SECURITY_SIZES, PacketSummary
 from posthouse.wire.packet.patch import U16, U32
 from posthouse.wire.packet.sequence_places import PRIVACY_LEVEL_AT
 
 SENDER_TYPE = int(SecurityFlags.of(sender_id_type=0xF))
 
 
-def privacy_level(packet: bytes, seen: Glance) -> int:
+def privacy_level(packet: bytes, seen: PacketSummary) -> int:
     """PrivacyLevel of the MessagePropertiesHeader; 0 without one."""
     at = seen.properties_at
     return int(U32.unpack_from(packet, at + PRIVACY_LEVEL_AT)[0]) if at else 0
 
 
-def security_flags(packet: bytes, seen: Glance) -> SecurityFlags:
+def security_flags(packet: bytes, seen: PacketSummary) -> SecurityFlags:
     """The flags of a SecurityHeader that is there."""
     return SecurityFlags(U16.unpack_from(packet, seen.security_at)[0])
 
 
-def with_security_flags(packet: bytes, seen: Glance, flags: int) -> bytes:
+def with_security_flags(packet: bytes, seen: PacketSummary, flags: int) -> bytes:
     """The packet with other flags in its SecurityHeader; itself where it has these."""
     at, whole = seen.security_at, memoryview(packet)
     if U16.unpack_from(packet, at)[0] == flags:
@@ -32,12 +32,12 @@ def with_security_flags(packet: bytes, seen: Glance, flags: int) -> bytes:
     return b"".join((whole[:at], U16.pack(flags), whole[at + U16.size :]))
 
 
-def has_signature(packet: bytes, seen: Glance) -> bool:
+def has_signature(packet: bytes, seen: PacketSummary) -> bool:
     """Whether the SecurityHeader, which is there, has a signature."""
     return bool(SECURITY_SIZES.unpack_from(packet, seen.security_at)[2])
 
 
-def claimed_sender(packet: bytes, seen: Glance) -> tuple[int, bytes]:
+def claimed_sender(packet: bytes, seen: PacketSummary) -> tuple[int, bytes]:
     """The sender that a SecurityHeader names, proved or not: the kind of name, and the name."""
     size = SECURITY_SIZES.unpack_from(packet, seen.security_at)[0]
     start = seen.security_at + SECURITY_SIZES.size

@@ -2,7 +2,8 @@
 
 import struct
 
-from posthouse.wire.packet.glance import (
+from posthouse.wire.packet.headers import BaseFlags, TransactionFlags
+from posthouse.wire.packet.packet_fields import (
     CONNECTOR_GUID,
     CONNECTOR_TYPE,
     HEAD,
@@ -11,13 +12,12 @@ from posthouse.wire.packet.glance import (
     SECURITY,
     SHAPE_SIZES,
     TRANSACTION,
-    Glance,
+    PacketSummary,
     names_end,
 )
-from posthouse.wire.packet.headers import BaseFlags, TransactionFlags
 
 HEADER = struct.Struct("<IQII")  # Flags, TxSequenceID, TxSequenceNumber, PreviousTxSequenceNumber
-PLACE = struct.Struct("<QII")  # the same behind the flags
+PLACE = struct.Struct("<QII")  # the same without the flags
 FLAGS = struct.Struct("<I")
 USER_FLAGS_AT = HEAD.size - FLAGS.size
 LIKENESS_END = HEAD.size + 2  # UserHeader.Flags and the size of a direct destination
@@ -86,7 +86,8 @@ def placed(
 ) -> bytes:
     """The packet with this place in a sequence and FM and LM as in `marks`.
 
-    It is the packet itself if it says so already. `at` saves looking for the TransactionHeader.
+    It is the packet itself if it has these values already. `at` saves looking for the
+    TransactionHeader.
     """
     at = at or transaction_header_at(packet)
     assert at, "a message without TransactionHeader has no place in a sequence"
@@ -98,7 +99,7 @@ def placed(
     return b"".join((packet[:at], header, memoryview(packet)[end:]))
 
 
-def place_seen(packet: bytes, seen: Glance) -> tuple[int, int, int]:
+def place_seen(packet: bytes, seen: PacketSummary) -> tuple[int, int, int]:
     """The packet with this place, where it is known to have a TransactionHeader."""
     return PLACE.unpack_from(packet, seen.transaction_at + FLAGS.size)
 

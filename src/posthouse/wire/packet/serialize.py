@@ -26,7 +26,6 @@ from posthouse.model.message import (
 from posthouse.model.names import DirectName, FormatName, PrivateName, parse_format_name
 from posthouse.model.text import utf16_length
 from posthouse.wire.layout import align4, encode_text
-from posthouse.wire.packet.glance import HEAD
 from posthouse.wire.packet.headers import (
     LABEL_UNITS_MAX,
     MESSAGE_PROPERTIES_HEADER,
@@ -39,7 +38,8 @@ from posthouse.wire.packet.headers import (
     TransactionFlags,
     TransactionHeader,
 )
-from posthouse.wire.packet.optional import MultiQueue, Provider, Security, Soap, pack_debug
+from posthouse.wire.packet.optional_headers import MultiQueue, Provider, Security, Soap, pack_debug
+from posthouse.wire.packet.packet_fields import HEAD
 from posthouse.wire.packet.queue_names import (
     CACHED_NAMES_MAX,
     administration_type,

@@ -1,4 +1,4 @@
-"""Packets of many messages that differ in their bodies only: all else is made once."""
+"""Packets of many messages that differ only in their bodies: the headers are made once."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _CHECKSUM = struct.Struct(">H")
 
 
 def distance(one: int, other: int) -> int:
-    """How far a sequence number is ahead of another, modulo 2^32; negative: behind it."""
+    """How far a sequence number is ahead of another, modulo 2^32; negative: before it."""
     return ((one - other + _HALF) & SEQUENCE_MASK) - _HALF
 
 
@@ -142,7 +142,7 @@ class PgmPacket(NamedTuple):
 
     @property
     def tsi(self) -> Tsi:
-        """The session it belongs to, whoever sent it."""
+        """The session it belongs to, whichever side sent it."""
         header = self.header
         back = header.type in _FROM_RECEIVERS
         return Tsi(header.gsi, header.destination_port if back else header.source_port)

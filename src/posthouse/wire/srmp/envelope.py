@@ -1,7 +1,7 @@
 """SOAP envelopes of SRMP messages read, [MC-MQSRM] 2.2.
 
 Whatever breaks section 2 is `MalformedPacket`, which is HTTP 400 (3.1.5.1.2). Elements are known by
-namespace and local name; unknown ones are passed over unless they say that they must be understood.
+namespace and local name; unknown ones are skipped unless they are marked as `mustUnderstand`.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Final
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.message import PRIORITY_MAX
 from posthouse.model.text import excerpt
-from posthouse.wire.packet.optional import Provider
+from posthouse.wire.packet.optional_headers import Provider
 from posthouse.wire.srmp.fast_reader import read_plain
 from posthouse.wire.srmp.message import (
     NEGATIVE,
@@ -379,6 +379,7 @@ _HEADER: Final[dict[str, tuple[str, bool, Callable[[Element, SrmpMessage], None]
     f"{MSMQ} Msmq": ("Msmq", False, _read_msmq),
     SIGNATURE: ("Signature", False, _read_later),
 }
+HEADERS: Final = frozenset(_HEADER)  # all others are of applications
 
 _MSMQ_CHILDREN: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "Class": ("message_class", read_number),

@@ -1,4 +1,4 @@
-"""Envelopes in the one form that Windows and we write, read without a parser of XML.
+"""A fast reader of envelopes in the form that Windows and Posthouse write, without an XML parser.
 
 [MC-MQSRM] 3.1.7.2.4 leaves a sender no choice but which elements it needs, so nearly all envelopes
 match one pattern. That takes a tenth of the time. Whatever does not match goes the long way, and

@@ -2,7 +2,7 @@
 
 Inside the queue manager every message is a UserMessage packet, whatever brought it. What HTTP
 brought goes along in the two headers of [MS-MQRR] 2.2.5.1.2, less the body, which is where all
-messages have theirs (`srmp_stored.py`).
+messages have theirs (`stored_messages.py`).
 """
 
 import struct
@@ -32,7 +32,6 @@ from posthouse.model.names import (
 )
 from posthouse.model.text import utf16_length
 from posthouse.wire.layout import encode_text
-from posthouse.wire.packet.glance import HEAD
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE,
     COMPOUND_MESSAGE_HEADER,
@@ -47,7 +46,8 @@ from posthouse.wire.packet.headers import (
     TRANSACTION_HEADER,
     VERSION_NUMBER,
 )
-from posthouse.wire.packet.optional import MultiQueue, Security
+from posthouse.wire.packet.optional_headers import MultiQueue, Security
+from posthouse.wire.packet.packet_fields import HEAD
 from posthouse.wire.packet.serialize import pack_queue_names
 from posthouse.wire.srmp.message import LABEL_PREFIX, SrmpMessage, Stream
 from posthouse.wire.srmp.mime_parts import Parts

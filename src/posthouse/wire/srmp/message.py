@@ -19,7 +19,7 @@ from posthouse.model.message_classes import (
     ORDER_ACK,
 )
 from posthouse.wire.packet.headers import INFINITE
-from posthouse.wire.packet.optional import Provider
+from posthouse.wire.packet.optional_headers import Provider
 
 LABEL_PREFIX: Final = "MSMQ:"  # 2.2.4.1
 STREAM_RECEIPT_ACTION: Final = "MSMQ:QM Ordering Ack"  # 2.2.4.1
@@ -138,7 +138,7 @@ class SrmpMessage(msgspec.Struct, gc=False):
 
     @property
     def label(self) -> str:
-        """3.1.5.1.1: what stands behind `MSMQ:` in action; another action is not a label."""
+        """The text after `MSMQ:` in action (3.1.5.1.1); another action is not a label."""
         action = self.action
         return action[len(LABEL_PREFIX) :] if action.startswith(LABEL_PREFIX) else ""
 
@@ -197,7 +197,7 @@ def kind_of(message: SrmpMessage) -> SrmpKind:
         return SrmpKind.STREAM_RECEIPT if ordering else SrmpKind.IGNORED
     if committed.decision != decision_of(code):
         return SrmpKind.IGNORED
-    # Decision 86: whatever the action of a final one says.
+    # Decision 86: whatever the action of a final one is.
     return SrmpKind.COMMITMENT_RECEIPT if stream is None else SrmpKind.FINAL_STREAM_RECEIPT
 
 

@@ -1,7 +1,7 @@
 """The payload of an SRMP message: an envelope, or one with body and extension as MIME parts.
 
 [MC-MQSRM] 2.2.2 and the examples of section 4. MSMQ puts no CRLF in front of a delimiter, which
-standard parsers take for a part of the body; so each part ends where its Content-Length says
+standard parsers take for a part of the body; so each part ends where its Content-Length ends
 (decision 68). Both forms are read, MSMQ's is written.
 """
 
@@ -24,7 +24,8 @@ PARTS_MAX: Final = 8
 PART_HEADERS_SIZE_MAX: Final = 4096
 BOUNDARY_LENGTH_MAX: Final = 70  # [RFC2046] 5.1.1
 CONTENT_TYPE_LENGTH_MAX: Final = 1024
-_CACHED: Final = 1024  # of what strangers make up, each no longer than these and the line above say
+# Entries that strangers can fill; the limits around this line bound their size.
+_CACHED: Final = 1024
 _CACHED_LENGTH_MAX: Final = 512
 BOUNDARIES_TRIED: Final = 8
 
@@ -104,6 +105,14 @@ def read_parts(content_type: str, payload: bytes) -> Parts:
     )
 
 
+def part_places(content_type: str, payload: bytes) -> list[tuple[int, int]]:
+    """Where each part begins and ends, the envelope first; delimiters and heads are between."""
+    boundary = _boundary_of(content_type)
+    if boundary is None:
+        return [(0, len(payload))]
+    return [(start, end) for start, end, _ in _split(payload, boundary)]
+
+
 def _boundary_of(content_type: str) -> bytes | None:
     """`--` and the boundary of a multipart payload, None for a bare envelope."""
     if len(content_type) > CONTENT_TYPE_LENGTH_MAX:
@@ -176,9 +185,9 @@ def _behind(payload: bytes, at: int, delimiter: bytes) -> int:
 
 
 def _end_of(payload: bytes, start: int, size: int | None, delimiter: bytes) -> int:
-    """Where a part ends that begins there: behind as many octets as its headers announce."""
+    """Where a part ends that begins there: after as many octets as its headers announce."""
     if size is None:
-        # Choice: who does not tell the length means the standard form, [RFC2046] 5.1.1.
+        # Choice: a part without a length has the standard form, [RFC2046] 5.1.1.
         stop = payload.find(b"\r\n" + delimiter, start - 2)
         if stop < 0:
             raise MalformedPacket("a part without Content-Length and without end")
@@ -255,9 +264,10 @@ def write_parts(
 
 
 def _boundary(number: int, *contents: bytes) -> str:
-    """One that none of the contents has in it, for readers who search for it.
+    """A boundary that none of the contents contains, for readers that search for it.
 
-    Whoever goes by Content-Length needs none of that, so a sender who makes fun of it may.
+    Readers that go by Content-Length do not need that, so after a few attempts any boundary is
+    used.
     """
     for tried in range(BOUNDARIES_TRIED):
         boundary = f"MSMQ - SOAP boundary, {number + tried}"

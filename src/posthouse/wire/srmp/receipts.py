@@ -21,10 +21,10 @@ from posthouse.wire.binary.order_acks import (
     FinalAck,
     Origin,
 )
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import INFINITE
 from posthouse.wire.packet.message import serialize
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 
 
 class StreamReceipt(NamedTuple):
@@ -87,12 +87,12 @@ def _pack(
     )
 
 
-def read_stream_receipt(packet: bytes, seen: Glance | None = None) -> StreamReceipt | None:
+def read_stream_receipt(packet: bytes, seen: PacketSummary | None = None) -> StreamReceipt | None:
     """What a packet states that is a stream receipt; None for any other message.
 
-    Only the queue manager itself sends to an order queue, so the name tells them.
+    Only queue managers send to an order queue, so the destination identifies receipts.
     """
-    seen = glance(packet) if seen is None else seen
+    seen = summarize(packet) if seen is None else seen
     code = seen.message_class
     if seen.body_size != BODY_SIZE or not seen.extension_size:
         return None

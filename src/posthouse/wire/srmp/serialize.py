@@ -19,11 +19,12 @@ from posthouse.model.message import (
 )
 from posthouse.model.message_classes import ACK_REACH_QUEUE
 from posthouse.model.names import DirectName, FormatName, MulticastName
-from posthouse.wire.packet.glance import RECOVERABLE, Glance, glance
 from posthouse.wire.packet.headers import HOPS, INFINITE, OVER_HTTP, TRANSACTION_HEADER, BaseFlags
-from posthouse.wire.packet.optional import MultiQueue
+from posthouse.wire.packet.optional_headers import MultiQueue
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import RECOVERABLE, PacketSummary, summarize
 from posthouse.wire.srmp.envelope import read_envelope
+from posthouse.wire.srmp.forwarding_headers import FORWARDED_FOR, sender_in, via_of
 from posthouse.wire.srmp.message import (
     FOREVER,
     LABEL_PREFIX,
@@ -44,7 +45,6 @@ from posthouse.wire.srmp.values import (
     write_message_id,
     write_stream_id,
 )
-from posthouse.wire.srmp.via import FORWARDED_FOR, sender_in, via_of
 from posthouse.wire.srmp.writer import write_envelope
 
 ORDER_QUEUE_PATH: Final = "/MSMQ/PRIVATE$/order_queue$"  # decision 60
@@ -70,7 +70,7 @@ def url_of_web_name(name: FormatName) -> str | None:
 
 
 class SrmpContext(NamedTuple):
-    """What the sender of a message knows and the packet does not."""
+    """What the SRMP form of a message needs beside its packet."""
 
     receipts_to: str  # sendReceiptsTo of the streams to this destination
     url_of: Callable[[FormatName], str | None] = url_of_web_name  # also of queues of ours
@@ -87,7 +87,7 @@ class SrmpRequest(NamedTuple):
     payload: bytes
 
 
-def srmp_of(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
+def srmp_of(packet: bytes, seen: PacketSummary, context: SrmpContext) -> SrmpRequest:
     """Message Serialization, 3.1.7.2.4; a message that came over HTTP goes on as it came.
 
     Its head states how many have passed it on, and from whom the last of them had it.
@@ -99,20 +99,20 @@ def srmp_of(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
     return made._replace(fields=[*fields, (FORWARDED_FOR, sender)] if sender else fields)
 
 
-def _sender(packet: bytes, seen: Glance) -> str:
+def _sender(packet: bytes, seen: PacketSummary) -> str:
     try:
         return sender_in(stored_parts(packet, seen).compound)
     except RemoteProtocolError:
         return ""
 
 
-def _serialized(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
+def _serialized(packet: bytes, seen: PacketSummary, context: SrmpContext) -> SrmpRequest:
     if seen.user_flags & OVER_HTTP:
         try:
             return _forwarded(packet, seen, context)
         except RemoteProtocolError:  # its envelope cannot be changed: then it gets a new one
             packet = without_srmp(packet, seen)
-            seen = glance(packet)
+            seen = summarize(packet)
     view = Packet(packet, seen)
     message = message_of(view, context)
     if message.stream_receipt or message.delivery_receipt or message.commitment_receipt:
@@ -142,7 +142,7 @@ def _request(url: str, content_type: str, payload: bytes) -> SrmpRequest:
 
 def message_of(view: Packet, context: SrmpContext) -> SrmpMessage:
     """The elements that a packet's properties become."""
-    seen, names = view.glance, view.names
+    seen, names = view.summary, view.names
     flags, guid = seen.user_flags, seen.source_guid
     properties = view.properties
     until = _until(seen)
@@ -195,7 +195,7 @@ def destination_of(view: Packet, context: SrmpContext) -> str:
     return url
 
 
-def _until(seen: Glance) -> int:
+def _until(seen: PacketSummary) -> int:
     """Sent time and time to reach queue, as far as a date can express it (decision 63)."""
     if seen.time_to_reach_queue == INFINITE:
         return FOREVER
@@ -221,7 +221,7 @@ def _set_stream(message: SrmpMessage, view: Packet, context: SrmpContext) -> Non
     What has nothing of its stream in front of it begins it, also where the first one has
     expired (decision 76).
     """
-    seen = view.glance
+    seen = view.summary
     flags, sequence_id, current, previous = TRANSACTION_HEADER.codec.unpack_from(
         view.data, seen.transaction_at
     )
@@ -237,8 +237,8 @@ def _set_stream(message: SrmpMessage, view: Packet, context: SrmpContext) -> Non
 
 def _set_services(message: SrmpMessage, view: Packet, context: SrmpContext) -> None:
     """The receipts asked for, 2.2.5.2; without an address that is a URL none can be."""
-    asked = view.glance.ack_flags
-    final = view.glance.transaction_flags & _FA
+    asked = view.summary.ack_flags
+    final = view.summary.transaction_flags & _FA
     administration = view.names.administration
     if administration is None or not (asked or final):
         return
@@ -255,10 +255,10 @@ def _set_services(message: SrmpMessage, view: Packet, context: SrmpContext) -> N
 
 def _set_receipts(message: SrmpMessage, view: Packet) -> None:
     """2.2.5.4 to 2.2.5.6: what an acknowledgment of ours is over HTTP, by its class."""
-    code, decided_at = message.message_class, view.glance.sent_time
+    code, decided_at = message.message_class, view.summary.sent_time
     if not code:
         return
-    receipt = read_stream_receipt(view.data, view.glance)
+    receipt = read_stream_receipt(view.data, view.summary)
     if receipt is not None:
         stream_id, guid, sequence_id = read_stream_id(receipt.stream_id)
         message.stream_receipt = StreamReceipt(stream_id, guid, sequence_id, receipt.last_ordinal)
@@ -278,7 +278,7 @@ def _set_receipts(message: SrmpMessage, view: Packet) -> None:
 # -- messages that go on
 
 
-def _forwarded(packet: bytes, seen: Glance, context: SrmpContext) -> SrmpRequest:
+def _forwarded(packet: bytes, seen: PacketSummary, context: SrmpContext) -> SrmpRequest:
     """A message for somebody else: its own envelope with another destination (3.1.5.1.3)."""
     to = destination_of(Packet(packet, seen), context)
     stored = stored_parts(packet, seen)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from posthouse.model.errors import MalformedPacket, RemoteProtocolError
 from posthouse.wire.layout import Reader, align4, encode_text
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import (
     COMPOUND_MESSAGE,
     COMPOUND_MESSAGE_HEADER,
@@ -23,8 +22,9 @@ from posthouse.wire.packet.headers import (
     CompoundMessageHeader,
     SrmpEnvelopeHeader,
 )
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
-from posthouse.wire.packet.tail import locate_tail
+from posthouse.wire.packet.trailing_headers import locate_tail
 
 _U32 = struct.Struct("<I")
 _BODY_SIZES = struct.Struct("<II")  # MessageSize and AllocationBodySize
@@ -76,7 +76,7 @@ class _Apart(NamedTuple):
     rest: bytes
 
 
-def _apart(packet: bytes, seen: Glance) -> _Apart:
+def _apart(packet: bytes, seen: PacketSummary) -> _Apart:
     body_end = seen.body_at + seen.body_size
     size, flags = seen.packet_size, seen.user_flags
     if not flags & OVER_HTTP:
@@ -101,9 +101,9 @@ def _apart(packet: bytes, seen: Glance) -> _Apart:
     )
 
 
-def stored_parts(packet: bytes, seen: Glance | None = None) -> StoredSrmp:
+def stored_parts(packet: bytes, seen: PacketSummary | None = None) -> StoredSrmp:
     """Envelope and HTTP message of a packet in either form; `RemoteProtocolError` without them."""
-    apart = _apart(packet, glance(packet) if seen is None else seen)
+    apart = _apart(packet, summarize(packet) if seen is None else seen)
     reader = Reader(apart.envelope)
     envelope = reader.text(reader.read(SRMP_ENVELOPE_HEADER).data_length)
     return StoredSrmp(envelope, _whole(apart), apart.body_offset, apart.body_size)
@@ -115,7 +115,7 @@ def _whole(apart: _Apart) -> bytes:
     return apart.data[:at] + apart.body + apart.data[at:]
 
 
-def document_form(packet: bytes, seen: Glance) -> bytes:
+def document_form(packet: bytes, seen: PacketSummary) -> bytes:
     """The packet with its body inside the HTTP message, as [MS-MQRR] 2.2.5.1.2 has it."""
     if not seen.body_size:
         return packet
@@ -124,7 +124,7 @@ def document_form(packet: bytes, seen: Glance) -> bytes:
     return _joined(apart, seen, b"", compound)
 
 
-def stored_form(packet: bytes, seen: Glance) -> bytes:
+def stored_form(packet: bytes, seen: PacketSummary) -> bytes:
     """The packet of a remote reader with its body where every other message has it."""
     apart = _apart(packet, seen)
     if seen.body_size or not apart.body_size:
@@ -134,7 +134,7 @@ def stored_form(packet: bytes, seen: Glance) -> bytes:
     return _joined(apart, seen, apart.data[at:end], compound)
 
 
-def _joined(apart: _Apart, seen: Glance, body: bytes, compound: bytes) -> bytes:
+def _joined(apart: _Apart, seen: PacketSummary, body: bytes, compound: bytes) -> bytes:
     if not seen.properties_at:
         raise MalformedPacket("an SRMP message without MessagePropertiesHeader")
     whole = bytearray(apart.front)
@@ -148,14 +148,14 @@ def _joined(apart: _Apart, seen: Glance, body: bytes, compound: bytes) -> bytes:
     return bytes(whole)
 
 
-def without_srmp(packet: bytes, seen: Glance) -> bytes:
+def without_srmp(packet: bytes, seen: PacketSummary) -> bytes:
     """The packet as if it had never been on HTTP: for another protocol, or to be sent again.
 
     The flag alone, without sound headers after it, is just dropped.
     """
     try:
         kept = stored_form(packet, seen)
-        apart = _apart(kept, glance(kept))
+        apart = _apart(kept, summarize(kept))
     except RemoteProtocolError:
         return _unmarked(packet)
     whole = bytearray(apart.front + apart.body)

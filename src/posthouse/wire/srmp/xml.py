@@ -32,7 +32,8 @@ class Element(NamedTuple):
         return "".join(self.texts)
 
 
-def _refuse_doctype(*_: object) -> NoReturn:
+def refuse_doctype(*_: object) -> NoReturn:
+    """A DOCTYPE ends the reading: entities come with it."""
     raise MalformedPacket("XML with a DOCTYPE")
 
 
@@ -59,13 +60,13 @@ def read_xml(xml: bytes) -> Element:
         stack.pop()
 
     new = tuple.__new__
-    # Nothing of it refers back to the parser, or each message would leave a cycle behind.
+    # Nothing here refers back to the parser; otherwise each message would leave a reference cycle.
     parser = ParserCreate("utf-8", " ")
     parser.buffer_text = True
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = data
-    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.StartDoctypeDeclHandler = refuse_doctype
     parser.XmlDeclHandler = _check_encoding
     _parse(parser, xml)
     return top.children[0]
@@ -87,7 +88,7 @@ def _parse(parser: XMLParserType, xml: bytes) -> None:
 def octets_of(xml: bytes, path: tuple[str, ...]) -> list[bytes]:
     """The literal octets of every element at such a path of names, tags included."""
     parser = ParserCreate("utf-8", " ")
-    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.StartDoctypeDeclHandler = refuse_doctype
     names: list[str] = []
     starts: list[int] = []
     found: list[bytes] = []

@@ -8,21 +8,32 @@ layers (with their hardware addresses) are taken off. Bytes that could not be re
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
+from posthouse.cli.decode.capture.envelope_secrets import envelope_secrets
 from posthouse.cli.decode.capture.rpc import MAPPER_METHODS, METHODS
 from posthouse.cli.decode.capture.transcript import CaptureFound, Line, Session
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.rpc import pdu
+from posthouse.wire.capture.connections import Run
 from posthouse.wire.capture.files import pcap_file
 from posthouse.wire.capture.packets import Span
-from posthouse.wire.ncp.framing import REPLY_MAGIC, REQUEST_MAGIC, TCP_REPLY_SIZE, TCP_REQUEST_SIZE
-from posthouse.wire.packet.glance import glance
+from posthouse.wire.ncp.framing import (
+    REPLY_MAGIC,
+    REQUEST_MAGIC,
+    TCP_REPLY_SIZE,
+    TCP_REQUEST_SIZE,
+    WATCHDOG_SIZE,
+)
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.pgm.packets import read_pgm
+from posthouse.wire.srmp.mime_parts import part_places
 
-BLANK: Final = ord("x")
+BLANK: Final = b"x"
+_CONTENT: Final = b"content-type"
 # A field of an HTTP head with the lines that continue it; all but those of a few names are blanked.
 _FIELD: Final = re.compile(rb"\r\n([!-9;-~]+)[ \t]*:((?:[^\r\n]|\r\n[ \t])*)")
 _PLAIN_FIELDS: Final = frozenset(
@@ -30,9 +41,7 @@ _PLAIN_FIELDS: Final = frozenset(
     b"mime-version accept".split()
 )
 _QUERY: Final = re.compile(rb"[A-Z]+ [^ ?\r\n]*\?([^ \r\n]*)")
-_SOAP_BODY: Final = re.compile(
-    rb"<([A-Za-z0-9_.-]+:)?Body(?:\s[^>]*)?(?<!/)>(.*?)</(?:[A-Za-z0-9_.-]+:)?Body\s*>", re.S
-)
+_PLAIN_PART_FIELDS: Final = frozenset(b"content-type content-length content-id".split())
 # Calls whose requests hold names and numbers: those of the interfaces that we have.
 _OPEN_CALLS: Final = frozenset(
     [method.name for methods in METHODS.values() for method in methods.values()]
@@ -48,43 +57,71 @@ def blanked(data: bytes, found: CaptureFound) -> bytes:
     copy = bytearray(data)
     frames: dict[Span, int] = {}
     for session in found.sessions:
-        _blank_session(copy, session)
+        _blank_session(data, copy, session)
         for at_us, spans in session.frames:
             frames |= dict.fromkeys(spans, at_us)
     ordered = sorted(frames.items(), key=lambda item: (item[1], item[0]))
     return pcap_file([(at_us, bytes(copy[start:end])) for (start, end), at_us in ordered])
 
 
-def _blank_session(copy: bytearray, session: Session) -> None:
-    for from_client in (True, False):
-        ranges = [
-            (line.place + start, line.place + end)
-            for line in session.lines
-            if line.from_client == from_client
-            for start, end in secret_parts(session.protocol, line)
-        ]
-        if session.connection is not None:
-            connection = session.connection
-            way = connection.sent if from_client else connection.answered
-            for segment in way.segments:  # those that came twice, too
-                _blank(copy, segment.spans, segment.place, ranges)
+def _blank_session(data: bytes, copy: bytearray, session: Session) -> None:
     if session.connection is None:
         for line in session.lines:
-            parts = [
-                (line.place + a, line.place + b) for a, b in secret_parts(session.protocol, line)
-            ]
-            _blank(copy, line.spans, 0, parts)
+            _overwrite(copy, line.spans, _blank_datagram(data, session.protocol, line))
+        return
+    for from_client in (True, False):
+        connection = session.connection
+        way = connection.sent if from_client else connection.answered
+        lines = [line for line in session.lines if line.from_client == from_client]
+        stream = _BlankStream(way.runs(data), session.protocol, lines)
+        for segment in way.segments:  # those that came twice, too
+            _overwrite(copy, segment.spans, stream.read(segment.place, segment.size))
 
 
-def _blank(copy: bytearray, spans: tuple[Span, ...], place: int, ranges: list[Span]) -> None:
-    """Blanks those parts of a stream that lie in these bytes of the file."""
+class _BlankStream:
+    """A direction of a connection with its secrets blank, and all bytes that were not read.
+
+    Each byte is copied once into it and once out of it for each time that it was captured.
+    """
+
+    def __init__(self, runs: list[Run], protocol: str, lines: list[Line]) -> None:
+        self._places = [run.place for run in runs]
+        self._octets = [bytearray(run.data) for run in runs]
+        for line in lines:
+            number = bisect_right(self._places, line.place) - 1
+            begin = line.place - self._places[number]
+            for start, end in secret_parts(protocol, line):
+                self._octets[number][begin + start : begin + end] = BLANK * (end - start)
+
+    def read(self, place: int, size: int) -> bytes:
+        """As many bytes from there; what is in no run is blank."""
+        number = max(bisect_right(self._places, place) - 1, 0)
+        parts, end = list[bytes](), place + size
+        while place < end and number < len(self._places):
+            begin, octets = self._places[number], self._octets[number]
+            if place < begin:
+                parts.append(BLANK * (min(begin, end) - place))
+                place = min(begin, end)
+            taken = octets[place - begin : end - begin]
+            parts.append(bytes(taken))
+            place += len(taken)
+            number += 1
+        return b"".join(parts) + BLANK * (end - place)
+
+
+def _blank_datagram(data: bytes, protocol: str, line: Line) -> bytes:
+    octets = bytearray(b"".join(data[start:end] for start, end in line.spans))
+    for start, end in secret_parts(protocol, line):
+        octets[line.place + start : line.place + end] = BLANK * (end - start)
+    return bytes(octets)
+
+
+def _overwrite(copy: bytearray, spans: tuple[Span, ...], octets: bytes) -> None:
+    """Puts bytes into the places of the file that they came from."""
+    at = 0
     for start, end in spans:
-        size = end - start
-        for first, last in ranges:
-            low, high = max(first - place, 0), min(last - place, size)
-            if low < high:
-                copy[start + low : start + high] = bytes([BLANK]) * (high - low)
-        place += size
+        copy[start:end] = octets[at : at + end - start]
+        at += end - start
 
 
 def secret_parts(protocol: str, line: Line) -> list[Span]:
@@ -103,7 +140,7 @@ def secret_parts(protocol: str, line: Line) -> list[Span]:
 
 def _binary(data: bytes, kind: str) -> Iterator[Span]:
     if kind in _USER_KINDS[:1]:
-        seen = glance(data)
+        seen = summarize(data)
         yield seen.body_at, seen.body_at + seen.body_size
         yield seen.extension_at, seen.extension_at + seen.extension_size
         tail = Packet(data, seen).tail
@@ -134,16 +171,28 @@ def _http(data: bytes, kind: str) -> Iterator[Span]:
     if not kind.startswith("SRMP"):
         yield head_end, len(data)
         return
-    end = _envelope_end(data, head_end)
-    if body := _SOAP_BODY.search(data, head_end, max(end, head_end)):
-        yield body.span(2)
-    yield (end if end > 0 else head_end), len(data)
+    kind_of_content = next(
+        (one[2] for one in _FIELD.finditer(data, 0, head_end - 2) if one[1].lower() == _CONTENT),
+        b"",
+    )
+    places = part_places(kind_of_content.strip().decode("latin-1"), data[head_end:])
+    at = head_end
+    for number, (start, end) in enumerate(places):
+        start, end = head_end + start, head_end + end
+        yield from _part_head(data, at, start)
+        if number:
+            yield start, end
+        else:
+            yield from ((start + a, start + b) for a, b in envelope_secrets(data[start:end]))
+        at = end
+    yield from _part_head(data, at, len(data))
 
 
-def _envelope_end(data: bytes, at: int) -> int:
-    """Where the SOAP envelope ends; what follows is the body, the extension and their frames."""
-    found = re.compile(rb"</[A-Za-z0-9_.-]*:?Envelope\s*>").search(data, at)
-    return found.end() if found else -1
+def _part_head(data: bytes, start: int, end: int) -> Iterator[Span]:
+    """Between two parts: a delimiter, and fields that the protocol does not need."""
+    for field in _FIELD.finditer(data, start, end):
+        if field[1].lower() not in _PLAIN_PART_FIELDS:
+            yield field.span(2)
 
 
 def _ncp(data: bytes, kind: str) -> Iterator[Span]:
@@ -157,6 +206,8 @@ def _ncp(data: bytes, kind: str) -> Iterator[Span]:
         yield at + _NCP_HEAD + 3, len(data)
     elif kind == "NCP Reply":
         yield at + _NCP_REPLY_HEAD, len(data)
+    else:
+        yield at + WATCHDOG_SIZE, len(data)  # the longest of the other heads
 
 
 def _pgm(data: bytes, kind: str) -> Iterator[Span]:

@@ -16,7 +16,7 @@ from posthouse.cli.decode.capture.transcript import (
     read_capture,
 )
 from posthouse.cli.decode.packets import View, view_packet
-from posthouse.cli.decode.words import words
+from posthouse.cli.decode.value_text import words
 from posthouse.cli.output import print_json, say
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.wire.binary.stream import PacketSplitter

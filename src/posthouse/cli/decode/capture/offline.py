@@ -1,4 +1,4 @@
-"""What Posthouse would have answered: the protocols themselves, asked with the bytes of a capture.
+"""What Posthouse would have answered: runs the protocols on the bytes of a capture.
 
 A queue manager is made in memory for each session, with the GUID of the machine that answered and
 the queues that the messages name. It takes any name, has no accounts, and connects to no machine.

@@ -163,7 +163,7 @@ class Bindery(Accounting):
         elif one.stored.sid:  # two accounts whose names are one in capitals
             return
         elif one.id == SUPERVISOR_ID and not account.is_administrator:
-            return  # its name alone makes nobody the supervisor
+            return  # the name alone does not make a user the supervisor
         self._make_user(one, change)
         self.objects.link(one, account.sid, change)
 
@@ -488,7 +488,7 @@ class Bindery(Accounting):
         return self.may_write(station, one, security)
 
     def _check_levels(self, station: Station, one: BinderyObject, security: int) -> None:
-        """Nobody protects something from themselves, or asks for more than they have."""
+        """Refuses security levels above the caller's own, which would lock the caller out."""
         level = self.level(station, one)
         if max(security & 0x0F, security >> 4) > level:
             raise QmsError(

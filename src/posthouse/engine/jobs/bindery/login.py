@@ -29,6 +29,7 @@ from posthouse.model.completion_codes import (
     PASSWORD_TOO_SHORT,
 )
 from posthouse.model.errors import CorruptedSecurityData, QmsError
+from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.security.access import Caller
 from posthouse.security.accounts import Account, Door, LoginGuard
@@ -181,6 +182,8 @@ class BinderyLogins(BinderyRights):
             account = self.accounts.of_sid(one.stored.sid) if one.stored.sid else None
             if account is None or not account.opens(Door.NCP):
                 return None
+            if account.role is not None and not account.role.includes(Role.OPERATE):
+                return None  # what is done here is the work of operators and applications
             sealed, owner = account.ncp, account.sid
         if not sealed:
             return None

@@ -1,4 +1,4 @@
-"""Who somebody is in the bindery, and what that lets them do (qms-facts 4.2).
+"""The security level of a caller in the bindery, and what it allows (qms-facts 4.2).
 
 An object acts as itself, as the groups it is in and as the objects it is security equivalent to,
 none of them by way of another. Administrators of the queue manager are equivalent to SUPERVISOR.
@@ -111,7 +111,7 @@ class BinderyRights:
         return OBJECT if me is one else LOGGED_IN
 
     def may_read(self, station: Station, one: BinderyObject, security: int) -> bool:
-        """Whether the low nibble lets it in. NetWare itself is nobody who could ask."""
+        """Whether the low nibble lets the station read. Level 4, NetWare, never asks."""
         needed = security & 0x0F
         if Q_DIRECTORY in one.properties and self.is_stranger(station):
             return False

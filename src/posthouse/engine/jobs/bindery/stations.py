@@ -1,4 +1,4 @@
-"""Stations: connections of clients and queue servers, whatever door they came through.
+"""Stations: connections of clients and queue servers, over any protocol.
 
 Everything that a connection has ends with it: its login, what it attached to, the jobs it was
 writing or servicing, its file handles (qms-facts 7.3).
@@ -8,68 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
+from posthouse.engine.jobs.job import Station as Station
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.owner_index import Owned
 from posthouse.engine.ledger.records import Change
 from posthouse.model.completion_codes import TOO_MANY_CONNECTIONS
 from posthouse.model.errors import QmsError
-from posthouse.security.accounts import Door
-
-if TYPE_CHECKING:
-    from posthouse.engine.jobs.files import FileHandle
-    from posthouse.engine.jobs.job import Attachment, Job
 
 KEPT_SHARE = 8  # one of this many connections is for those who were proved before
-
-
-class Station:
-    """One connection."""
-
-    __slots__ = (
-        "address",
-        "attached",
-        "client_of",
-        "door",
-        "ended",
-        "handles",
-        "handles_to",
-        "label",
-        "lapses_ms",
-        "lease_ms",
-        "logged_in_utc",
-        "login_key",
-        "number",
-        "object_id",
-        "owner",
-        "servicing",
-        "task",
-        "writing",
-    )
-
-    def __init__(self, number: int, label: str, address: str) -> None:
-        self.number = number
-        self.label = label  # of the door, for people
-        self.address = address  # where it comes from: wrong passwords count there
-        self.task = 0  # of the request that is under way
-        self.object_id = 0  # who has logged in; 0: nobody
-        self.logged_in_utc = 0
-        self.door: Door | None = None  # by which password; None: a door that had proved it before
-        self.login_key = b""  # the eight bytes that the next keyed login answers to
-        self.client_of: Job | None = None  # as whose client it acts, NWChangeToClientRights
-        self.attached: dict[int, Attachment] = {}  # by the ID of the queue
-        self.writing: dict[int, Job] = {}  # created here and not released yet
-        self.servicing: dict[int, Job] = {}
-        self.handles: dict[int, FileHandle] = {}
-        self.handles_to: dict[Job, dict[int, None]] = {}  # their numbers, by the job of the file
-        self.owner: object = None  # the session that it ends with
-        self.lease_ms = 0  # it ends this long after its last use; 0: with its connection only
-        self.lapses_ms = 0
-        self.ended = False
-
-    def __repr__(self) -> str:
-        return f"<Station {self.number} {self.label} object {self.object_id:08X}>"
 
 
 class Stations:

@@ -6,12 +6,12 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import WANT_ARRIVAL
 from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival, SrmpBatch
 from posthouse.engine.transfer.srmp.redirects import web_name
-from posthouse.engine.transfer.srmp.runs import SrmpArrival, SrmpBatch
 from posthouse.model.message_classes import NORMAL
 from posthouse.model.names import DirectName
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.renaming import with_direct_administration
 from posthouse.wire.srmp.mapping import packet_of
 
@@ -47,7 +47,7 @@ class SrmpAnswers:
         elif allowed != name:
             flags = seen.ack_flags
             one.packet = with_direct_administration(one.packet, seen, allowed)
-            seen = glance(one.packet)._replace(ack_flags=flags)
+            seen = summarize(one.packet)._replace(ack_flags=flags)
         one.seen = seen
         return delivery_to
 
@@ -73,7 +73,7 @@ class SrmpAnswers:
         key = arrival.message.source_guid, arrival.message.ordinal, digest
         if key in muted:
             packet = packet_of(arrival.message, arrival.parts, arrival.head, self.core.utc)
-            one = Arriving(packet, glance(packet))
+            one = Arriving(packet, summarize(packet))
             self.allow(arrival, one)
             if one.seen.ack_flags:
                 muted.allow(key, one.packet, one.seen.ack_flags, batch.change)

@@ -12,21 +12,27 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from posthouse.engine.accounts.certificates import Certificates
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting, AckSender, TraceReports
 from posthouse.engine.ledger.records import (
     FLAG_AUTHENTICATED,
     FLAG_REMOTE,
     NEVER,
 )
 from posthouse.engine.ledger.rows import row_of, wants_of
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import ORDER_QUEUE, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.arrivals import Arriving
+from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.signed_history import Copy, SignedMessage
 from posthouse.engine.transfer.srmp.allowed_receipts import SrmpAnswers
+from posthouse.engine.transfer.srmp.destinations import WebDestinations, WebRefusal
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival, SrmpBatch
 from posthouse.engine.transfer.srmp.redirects import Redirects, url_text, web_name
-from posthouse.engine.transfer.srmp.runs import SrmpArrival, SrmpBatch
 from posthouse.engine.transfer.srmp.streams import IncomingStreams, Key, StreamPlace
 from posthouse.model.errors import (
     AccessDenied,
@@ -46,13 +52,13 @@ from posthouse.security.sids import EVERYONE
 from posthouse.security.xml_signatures import XmlVerified, verify
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import web_digest
-from posthouse.wire.packet.glance import Glance, glance
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, INFINITE
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
 from posthouse.wire.packet.patch import patch
 from posthouse.wire.packet.renaming import with_direct_destination
+from posthouse.wire.srmp.forwarding_headers import hops_in, with_sender
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import SrmpKind, SrmpMessage, kind_of
-from posthouse.wire.srmp.via import hops_in, with_sender
 
 # Decision 33: what may be over the next time.
 _TEMPORARY = (
@@ -61,9 +67,8 @@ _TEMPORARY = (
     InsufficientResources,
     ServiceNotAvailable,
 )
-_PLACES_MAX = 1024
 _ANYBODY = Caller.anonymous()
-# 3.1.5.1.12: a signature proves who wrote a message, and gives nobody a right (decision 10).
+# 3.1.5.1.12: a signature proves who wrote a message, and gives no rights (decision 10).
 _EVERYBODY = Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), True, False)
 _RECEIPTS = frozenset({SrmpKind.STREAM_RECEIPT, SrmpKind.FINAL_STREAM_RECEIPT})
 
@@ -87,30 +92,39 @@ def _name_used(to: str) -> str:
     return f"DIRECT={to if name is None else url_text(name)}"
 
 
-class _Refused(Exception):
-    """A refusal that will not change with time: 400 (decision 33)."""
-
-
 class SrmpReceiving:
-    """How messages come in over HTTP and multicast."""
+    """Accepts or refuses messages over HTTP and multicast."""
 
     def __init__(
         self,
-        core: Core,
+        core: Ledger,
+        registry: Queues,
+        clocks: Clocks,
+        admission: Admission,
+        sending: Accepting,
+        tracing: TraceReports,
+        transfer: MachineTransfer,
+        acks: AckSender,
         streams: IncomingStreams,
         redirects: Redirects,
         receiving: Receiving,
         certificates: Certificates,
     ) -> None:
         self.core = core
+        self._registry = registry
+        self._clocks = clocks
+        self._admission = admission
+        self._sending = sending
+        self._tracing = tracing
+        self._transfer = transfer
+        self._acks = acks
         self.streams = streams
         self.redirects = redirects
         self.receiving = receiving
         self.certificates = certificates
+        self._destinations = WebDestinations(core, registry, redirects, receiving.destinations)
         self.answers = SrmpAnswers(core, receiving)
         self._open_guards: dict[int, tuple[bytes, Guard]] = {}
-        self._places: dict[str, tuple[DirectName, Queue | None]] = {}  # by URL
-        self._places_version = -1
         self._touched: list[Key] = []  # streams whose receipts are due, once the batch is whole
 
     def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
@@ -123,12 +137,12 @@ class SrmpReceiving:
 
     def _batch(self, arrivals: list[SrmpArrival]) -> SrmpBatch:
         peer = arrivals[0].peer if arrivals else Peer(b"", "")
-        return SrmpBatch(peer, self._guard, self.core.admission, self.core.sending.accept)
+        return SrmpBatch(peer, self._guard, self._admission, self._sending.accept)
 
     def _commit(self, batch: SrmpBatch) -> None:
         batch.flush()
         for host, notes in batch.places.items():
-            self.core.transfer.lineages.places.add(notes, {}, batch.change, host)
+            self._transfer.lineages.places.add(notes, {}, batch.change, host)
         for host, (recoverable, express) in batch.hosts.items():
             if recoverable or express:
                 self.receiving.history.add(recoverable, express, batch.change, host)
@@ -142,7 +156,7 @@ class SrmpReceiving:
     def _answered(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         try:
             return self._take(batch, arrival)
-        except (_Refused, RemoteProtocolError) as error:
+        except (WebRefusal, RemoteProtocolError) as error:
             self.core.refusals["srmp_refused"] += 1
             return SrmpVerdict(400, str(error))
         except QueueError as error:
@@ -163,7 +177,7 @@ class SrmpReceiving:
             return self._ignored("srmp_message_ignored", "a receipt that contradicts itself")
         if self._was_accepted(arrival):
             return self._ignored("duplicate", "it came before")
-        name, queue = self._place(message.to)
+        name, queue = self._destinations.place(message.to)
         if queue is not None:
             self._check_kind(queue, message)
         if self._is_late(message):
@@ -171,7 +185,7 @@ class SrmpReceiving:
             if repeated is not None:
                 return self._out_of_place(batch, arrival, repeated)
             late_s = self.core.utc - message.expires()
-            self.core.clocks.late(arrival.peer.address, late_s)
+            self._clocks.late(arrival.peer.address, late_s)
             return self._ignored("expired_on_arrival", "its time was over")
         if kind is SrmpKind.IGNORED:
             return self._ignored("srmp_message_ignored", "a message of no known kind")
@@ -205,13 +219,13 @@ class SrmpReceiving:
     def _gather(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
         """The common case of what `_take` does; False: nothing was done, and it has to decide."""
         message, core = arrival.message, self.core
-        _, queue = self._place(message.to)
+        _, queue = self._destinations.place(message.to)
         if queue is None or not batch.is_open(queue) or self._is_late(message):
             return False
         source, ordinal = message.source_guid, message.ordinal
         named = source != NULL_GUID or ordinal != 1
         packet = packet_of(message, arrival.parts, arrival.head, core.utc)
-        seen = glance(packet)
+        seen = summarize(packet)
         digest = web_digest(packet, seen) if named else b""
         if named and self._came_in(batch, source, ordinal, digest):
             return False
@@ -226,70 +240,24 @@ class SrmpReceiving:
         return history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
 
     def _digest(self, arrival: SrmpArrival) -> bytes:
-        """What a message says."""
+        """The digest of a message's content and its place in the stream."""
         packet = packet_of(arrival.message, arrival.parts, arrival.head, self.core.utc)
         stream = arrival.message.stream
         place = (0, 0) if stream is None else (stream.sequence_id, stream.current)
-        return web_digest(packet, glance(packet), place)
+        return web_digest(packet, summarize(packet), place)
 
     def _ignored(self, counter: str, why: str) -> SrmpVerdict:
         """Done with, and nothing came of it; its sender shall not send it again."""
         self.core.refusals[counter] += 1
         return SrmpVerdict(200, why)
 
-    # -- where it goes (3.1.5.1.3)
-
-    def _destination(self, to: str) -> DirectName:
-        """The queue of `to`, or the one that an inbound redirection puts in its place.
-
-        Choice: redirections are looked up first, so that a name of a web server in front of us can
-        be led here; the document has those of our own names only.
-        """
-        name = web_name(self.redirects.inbound(to) or to)
-        if name is None:
-            raise _Refused("its destination is not a queue that can be reached over HTTP")
-        return name
-
-    def _place(self, to: str) -> tuple[DirectName, Queue | None]:
-        """The name that a URL stands for and the queue here, None for a queue elsewhere.
-
-        What a URL means is remembered until any queue changes.
-        """
-        if self._places_version != self.core.rights_version or len(self._places) >= _PLACES_MAX:
-            self._places.clear()
-            self._places_version = self.core.rights_version
-        place = self._places.get(to)
-        if place is None:
-            place = self._places[to] = self._find_place(to)
-        return place
-
-    def _find_place(self, to: str) -> tuple[DirectName, Queue | None]:
-        name = self._destination(to)
-        if self._is_elsewhere(to, name):
-            return name, None
-        queue = self.receiving.local_queue(name)
-        if queue is None:
-            raise _Refused(f"there is no queue {name} here")
-        return name, queue
-
-    def _is_elsewhere(self, to: str, name: DirectName) -> bool:
-        """Whether a message goes on from here, or would have to."""
-        own = self.core.registry.own
-        if own.is_own(name.host, name.port):
-            return False
-        led = self.redirects.inbound(to) is not None
-        return led or self._forwards or not own.takes_any or own.is_own(name.host, None)
-
-    @property
-    def _forwards(self) -> bool:
-        settings = self.core.settings
-        return settings.queue_manager.routing_server and settings.srmp.forwarding
+    # -- what is not taken
 
     def _check_kind(self, queue: Queue, message: SrmpMessage) -> None:
         """Streams go to transactional queues, and nothing else does."""
         if queue.definition.transactional is not (message.stream is not None):
             kind = "transactional" if queue.definition.transactional else "not transactional"
-            raise _Refused(f"the queue {queue.name} is {kind}, the message is of the other kind")
+            raise WebRefusal(f"the queue {queue.name} is {kind}, the message is of the other kind")
 
     def _is_late(self, message: SrmpMessage) -> bool:
         """Decision 34: a message whose time is over is not delivered, and not reported."""
@@ -297,39 +265,39 @@ class SrmpReceiving:
         return expires != INFINITE and expires < self.core.utc
 
     def _forward(self, batch: SrmpBatch, arrival: SrmpArrival, name: DirectName) -> None:
-        """On to another machine: where we are told to, or as transparent store-and-forward server.
+        """Forwards a message: by a redirection, or as a transparent store-and-forward server.
 
-        An own address with another port is not ours, and nobody's to forward to (decision 61).
+        One of our addresses with another port is not ours, and is not forwarded to (decision 61).
         The head names the host that it came from: streams of different hosts stay apart where we
         are believed (`[srmp] reverse_proxies`).
         """
         core, message = self.core, arrival.message
         redirected = self.redirects.inbound(message.to) is not None
-        if not redirected and not self._forwards:
-            core.registry.own.not_ours(name.host, arrival.peer.address)
-            raise _Refused("it is for another computer, and nothing is forwarded from here")
-        if not redirected and core.registry.is_own(name.host, None):
-            raise _Refused("this machine has no queue manager on that port")
+        if not redirected and not self._destinations.forwards:
+            self._registry.own.not_ours(name.host, arrival.peer.address)
+            raise WebRefusal("it is for another computer, and nothing is forwarded from here")
+        if not redirected and self._registry.is_own(name.host, None):
+            raise WebRefusal("this machine has no queue manager on that port")
         if self.redirects.is_forbidden(name.host, name.port):
-            raise _Refused("nothing is sent to that address from here")
+            raise WebRefusal("nothing is sent to that address from here")
         hops = hops_in(arrival.head) + 1
         if hops > HOP_COUNT_MAX:
-            raise _Refused(f"it went in a circle: {hops - 1} servers have passed it on")
+            raise WebRefusal(f"it went in a circle: {hops - 1} servers have passed it on")
         if message.stream is None and self._is_known(batch, arrival, hops):
             self.core.refusals["duplicate"] += 1
             return
         head = with_sender(arrival.head, arrival.peer.host)
         packet = packet_of(message, arrival.parts, head, core.utc)
-        packet = patch(packet, hop_count=hops, seen=glance(packet))
-        seen = glance(packet)
+        packet = patch(packet, hop_count=hops, seen=summarize(packet))
+        seen = summarize(packet)
         if redirected:
             packet = with_direct_destination(packet, seen, name)
-            seen = glance(packet)
-        queue = core.registry.sending_target(name, batch.change)
+            seen = summarize(packet)
+        queue = self._registry.sending_target(name, batch.change)
         seen = seen._replace(ack_flags=0)  # its destination answers
         one = Batch.of(packet, seen)
-        flags = core.admission.admit(queue, one, FLAG_REMOTE, False)
-        core.sending.accept(queue, one, flags, None, b"", "", batch.change)
+        flags = self._admission.admit(queue, one, FLAG_REMOTE, False)
+        self._sending.accept(queue, one, flags, None, b"", "", batch.change)
         self._note(batch, arrival, seen, hops)
 
     # -- duplicates (3.1.5.1.11) and streams (3.1.5.1.6.3)
@@ -352,12 +320,14 @@ class SrmpReceiving:
             return False
         source, digest = self._source(message, hops), self._digest(arrival)
         known = self._came_in(batch, source, message.ordinal, digest)
-        if known:  # as [MS-MQQB] 3.1.5.8.1: whoever repeats it slowly shall not outlive its entry
+        if known:  # [MS-MQQB] 3.1.5.8.1: slow repeats renew the entry
             batch.note_one(source, message.ordinal, digest, recoverable=message.durable)
             self.answers.came_again(batch, arrival, digest)
         return known
 
-    def _note(self, batch: SrmpBatch, arrival: SrmpArrival, seen: Glance, hops: int = 0) -> None:
+    def _note(
+        self, batch: SrmpBatch, arrival: SrmpArrival, seen: PacketSummary, hops: int = 0
+    ) -> None:
         """Of a stream its place shows what is new, as with transactional messages elsewhere."""
         message = arrival.message
         anonymous = message.source_guid == NULL_GUID and message.ordinal == 1
@@ -370,11 +340,11 @@ class SrmpReceiving:
         It has had its end, and gets no other; its receipt is due once more.
         """
         stream, host = arrival.message.stream, arrival.peer.host
-        if stream is None or not self.core.transfer.has_left(stream.guid):
+        if stream is None or not self._transfer.has_left(stream.guid):
             return False
         used, place = _name_used(arrival.message.to), (stream.sequence_id, stream.current)
         digest = self._digest(arrival)
-        number = self.core.transfer.left_behind(stream.guid, used, place, host, digest)
+        number = self._transfer.left_behind(stream.guid, used, place, host, digest)
         if number:
             self._touched.append((number, stream.guid, used, host))
         return bool(number)
@@ -401,12 +371,12 @@ class SrmpReceiving:
         core, message = self.core, arrival.message
         verified = self._verified(arrival)
         if verified.refusal:
-            raise _Refused(verified.refusal)
+            raise WebRefusal(verified.refusal)
         self._guard(queue, verified.authenticated).require(
             _EVERYBODY if verified.authenticated else _ANYBODY, WRITE_MESSAGE
         )
         packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
-        one = Arriving(packet, glance(packet))
+        one = Arriving(packet, summarize(packet))
         one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
         delivery_to = self.answers.allow(arrival, one)
         self._accept(batch, arrival, queue, one, delivery_to, verified)
@@ -430,16 +400,16 @@ class SrmpReceiving:
         core, change = self.core, batch.change
         host = "" if arrival.message.stream is None else arrival.peer.host
         single = Batch.of(one.packet, one.seen)
-        flags = core.admission.admit(queue, single, one.flags, False)
+        flags = self._admission.admit(queue, single, one.flags, False)
         if self._is_resent(batch, arrival, queue, verified):
             return
-        number = core.sending.accept(queue, single, flags, None, b"", "", change, host)
-        if arrival.message.message_class == NORMAL and glance(one.packet).ack_flags:
+        number = self._sending.accept(queue, single, flags, None, b"", "", change, host)
+        if arrival.message.message_class == NORMAL and summarize(one.packet).ack_flags:
             self.answers.mute(arrival, one, number, self._digest(arrival))
         if delivery_to is not None:
             row = row_of(one.seen, queue.number, core.utc, NEVER, flags, wants_of(one.seen))
-            core.acks.administration(one.packet, row, ACK_REACH_QUEUE, change, delivery_to)
-        core.tracing.received(one.packet, one.seen, change)
+            self._acks.administration(one.packet, row, ACK_REACH_QUEUE, change, delivery_to)
+        self._tracing.received(one.packet, one.seen, change)
 
     def _is_resent(
         self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, verified: XmlVerified
@@ -456,7 +426,7 @@ class SrmpReceiving:
             queue, signed, arrival.peer, settings, batch.change, is_vouched_for=vouched
         )
         if copy is Copy.REPLAYED:
-            raise _Refused("what is signed came before under another identifier")
+            raise WebRefusal("what is signed came before under another identifier")
         return copy is Copy.RESENT
 
     def _verified(self, arrival: SrmpArrival) -> XmlVerified:
@@ -502,9 +472,9 @@ class SrmpReceiving:
 
         Those that fit nothing sent, or come from where none may, delete nothing and are counted.
         """
-        message, transfer = arrival.message, self.core.transfer
+        message, transfer = arrival.message, self._transfer
         if not self._is_order_queue(message.to):
-            raise _Refused("it is not for the order queue of this machine")
+            raise WebRefusal("it is not for the order queue of this machine")
         receipt = message.stream_receipt
         assert receipt is not None
         if receipt.guid != self.core.guid:
@@ -515,7 +485,7 @@ class SrmpReceiving:
         if kind is SrmpKind.STREAM_RECEIPT:
             place = receipt.sequence_id, receipt.last_ordinal
             if transfer.order_acknowledged_by(arrival.peer, *place):
-                self.core.clocks.told(arrival.peer.address, message.sent_at or 0)
+                self._clocks.told(arrival.peer.address, message.sent_at or 0)
             return DONE
         committed = message.commitment_receipt
         assert committed is not None
@@ -532,7 +502,7 @@ class SrmpReceiving:
         if self.redirects.leads_here(to):
             return True
         name = web_name(self.redirects.inbound(to) or to)
-        registry = self.core.registry
+        registry = self._registry
         found = None if name is None else registry.find_local(registry.own.addressed(name))
         return found is not None and found.number == ORDER_QUEUE
 
@@ -542,7 +512,7 @@ class SrmpReceiving:
         """Messages to a multicast address: a copy for each queue that has it, and none else."""
         queues = [
             queue
-            for queue in self.core.registry.all()
+            for queue in self._registry.all()
             if queue.definition.multicast_address == address
             and queue.definition.role is QueueRole.PLAIN
         ]
@@ -559,9 +529,9 @@ class SrmpReceiving:
         message = arrival.message
         try:
             if kind_of(message) is not SrmpKind.USER or message.stream is not None:
-                raise _Refused("only user messages outside of streams come by multicast")
+                raise WebRefusal("only user messages outside of streams come by multicast")
             if queue.definition.transactional:
-                raise _Refused(f"the queue {queue.name} is transactional")
+                raise WebRefusal(f"the queue {queue.name} is transactional")
             if self._is_late(message):
                 self.core.refusals["expired_on_arrival"] += 1
                 return
@@ -570,7 +540,7 @@ class SrmpReceiving:
                 self.core.refusals["duplicate"] += 1
                 return
             self._insert_copy(batch, arrival, queue, source)
-        except (_Refused, RemoteProtocolError):
+        except (WebRefusal, RemoteProtocolError):
             self.core.refusals["srmp_refused"] += 1
         except QueueError as error:
             self.core.refusals[error.name] += 1
@@ -592,7 +562,8 @@ class SrmpReceiving:
             _EVERYBODY if verified.authenticated else _ANYBODY, WRITE_MESSAGE
         )
         packet = packet_of(message, arrival.parts, arrival.head, core.utc, verified.security)
-        one = Arriving(packet, glance(packet)._replace(ack_flags=0))  # nobody answers a crowd
+        # Multicast is not acknowledged.
+        one = Arriving(packet, summarize(packet)._replace(ack_flags=0))
         one.flags = FLAG_REMOTE | (FLAG_AUTHENTICATED if verified.authenticated else 0)
         self._accept(batch, arrival, queue, one, None, verified._replace(names_itself=False))
         if source[:16] != NULL_GUID or message.ordinal != 1:

@@ -1,4 +1,4 @@
-"""Redirection of SRMP messages ([MC-MQSRM] 3.1.1.1.8-10): only what the operator has written down.
+"""Redirection of SRMP messages by the operator's rules ([MC-MQSRM] 3.1.1.1.8-10).
 
 A From URL that ends in `*` matches everything that begins like it. A To URL that ends in `*` takes
 over what the asterisk of its From stood for; the document replaces the whole URL, as one without
@@ -12,7 +12,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import unquote
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.settings import host_key
 from posthouse.model.errors import IllegalFormatName, InvalidParameter
 from posthouse.model.names import ELEMENT_LENGTH_MAX, DirectName, parse_format_name
@@ -58,8 +59,9 @@ def is_link_local(host: str) -> bool:
 class Redirects:
     """Where messages go instead of to their URLs."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Ledger, registry: Queues) -> None:
         self.core = core
+        self._registry = registry
         self.settings = settings = core.settings.srmp.redirect
         self._forbidden_ports: set[int] = set()
         for table in (settings.outbound, settings.inbound, settings.receipt_urls):
@@ -85,7 +87,7 @@ class Redirects:
         """Decision 11: link-local addresses, and our own admin port."""
         if is_link_local(host):
             return True
-        return port in self._forbidden_ports and self.core.registry.is_own(host, None)
+        return port in self._forbidden_ports and self._registry.is_own(host, None)
 
     def outbound(self, url: str) -> str | None:
         """The URL whose host is connected to instead (3.1.7.9); the message keeps its own."""

@@ -1,4 +1,4 @@
-"""SRMPState: the engine's side of SRMP in one place ([MC-MQSRM] 3.1.1.1.5).
+"""SRMPState: the parts of the engine for SRMP, put together ([MC-MQSRM] 3.1.1.1.5).
 
 Identifiers, sequences and the history of received messages are those of all protocols; what SRMP
 has beside them are redirections, and when the receipts of streams are sent.
@@ -7,24 +7,55 @@ has beside them are redirections, and when the receipts of streams are sent.
 from __future__ import annotations
 
 from posthouse.engine.accounts.certificates import Certificates
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting, AckSender, TraceReports
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
+from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.receiving import Receiving
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
 from posthouse.engine.transfer.srmp.receiving import SrmpReceiving, SrmpVerdict
 from posthouse.engine.transfer.srmp.redirects import Redirects, url_text
-from posthouse.engine.transfer.srmp.runs import SrmpArrival
 from posthouse.engine.transfer.srmp.streams import IncomingStreams
 from posthouse.model.names import DirectName, FormatName
 
 
 class Srmp:
-    """What doors of SRMP ask of the engine."""
+    """The engine's methods for the SRMP protocols."""
 
-    def __init__(self, core: Core, receiving: Receiving, certificates: Certificates) -> None:
+    def __init__(
+        self,
+        core: Ledger,
+        registry: Queues,
+        clocks: Clocks,
+        admission: Admission,
+        sending: Accepting,
+        tracing: TraceReports,
+        transfer: MachineTransfer,
+        acks: AckSender,
+        receiving: Receiving,
+        certificates: Certificates,
+    ) -> None:
         self.core = core
-        self.redirects = Redirects(core)
-        self.streams = IncomingStreams(core)
-        self.receiving = SrmpReceiving(core, self.streams, self.redirects, receiving, certificates)
+        self._registry = registry
+        self.redirects = Redirects(core, registry)
+        self.streams = IncomingStreams(core, registry, sending, transfer)
+        self.receiving = SrmpReceiving(
+            core,
+            registry,
+            clocks,
+            admission,
+            sending,
+            tracing,
+            transfer,
+            acks,
+            self.streams,
+            self.redirects,
+            receiving,
+            certificates,
+        )
 
     def load(self) -> None:
         """Streams that were not acknowledged to their end (3.1.3.2)."""
@@ -45,7 +76,7 @@ class Srmp:
         """
         if isinstance(name, DirectName) and name.is_web:
             return url_text(name)
-        queue = self.core.registry.find_local(name)
+        queue = self._registry.find_local(name)
         return None if queue is None else self._own_url(queue, base)
 
     def _own_url(self, queue: Queue, base: str) -> str | None:

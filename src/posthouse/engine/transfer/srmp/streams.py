@@ -1,4 +1,4 @@
-"""Incoming streams of SRMP: places, receipts, coalescing ([MC-MQSRM] 3.1.1.1.6, 3.1.1.2-3).
+"""Incoming streams of SRMP: positions, receipts, coalescing ([MC-MQSRM] 3.1.1.1.6, 3.1.1.2-3).
 
 A stream is an incoming sequence as the binary protocol has them, with the address that its receipts
 go to. It is known by the GUID in its name, by the queue and by the host that it came from. What was
@@ -12,26 +12,28 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from posthouse.engine.ledger.core import Core
+from posthouse.engine.ledger.ledger import Ledger
+from posthouse.engine.ledger.parts import Accepting
 from posthouse.engine.ledger.records import KEPT, NEVER, PURGED, WANT_DEAD_LETTER, Change, Row
 from posthouse.engine.ledger.rows import flags_of
+from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
 from posthouse.engine.messages.admission import INFINITE
+from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import ReceivedBatch
 from posthouse.engine.transfer.incoming_sequences import HEIRS_MAX, came_from
-from posthouse.engine.transfer.incoming_sequences import (
-    IncomingTransactionalTransferInfo as Incoming,
-)
-from posthouse.engine.transfer.sequence_origins import SequenceClaim, Standing, places_key, rank
+from posthouse.engine.transfer.sequence_origins import places_key, rank
+from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo as Incoming
+from posthouse.engine.transfer.sequence_values import SequenceClaim, Standing
 from posthouse.engine.transfer.shared_acknowledgments import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.wire.binary.order_acks import FinalAck, Origin, read_final_ack
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.glance import glance
 from posthouse.wire.packet.packet import Packet
+from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import NEGATIVE_CLASSES, SrmpMessage, Stream
 from posthouse.wire.srmp.receipts import (
@@ -45,13 +47,13 @@ Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of
 UNSENT_MAX = 10_000  # streams whose waiting receipt is known; their names can be made up
 BURST_S = 10  # what comes again within it was sent again at once: below each resend interval
 _STOPPED = -1
-_TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: of other ends nobody is told
+_TELLING = NEGATIVE_CLASSES | {ACK_RECEIVE}  # 3.1.7.3.3: other ends are not reported
 
 
 class StreamPlace:
-    """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65, `lineages.py`)."""
+    """A message's place in its stream (3.1.5.1.6.3; decisions 35 and 65, `sequence_origins.py`)."""
 
-    __slots__ = ("_judgment", "_streams", "claim", "core", "stream")
+    __slots__ = ("_judgment", "_streams", "_transfer", "claim", "core", "stream")
 
     def __init__(
         self,
@@ -63,7 +65,8 @@ class StreamPlace:
         digest: bytes,
     ) -> None:
         self._streams = streams
-        self.core = core = streams.core
+        self.core = streams.core
+        self._transfer = streams.transfer
         self.stream = stream
         self.claim = SequenceClaim(
             queue,
@@ -75,7 +78,7 @@ class StreamPlace:
             stream.send_receipts_to is not None and stream.previous == 0 < stream.current,
             digest,
         )
-        self._judgment = core.transfer.lineages.judge(self.claim)
+        self._judgment = self._transfer.lineages.judge(self.claim)
 
     @property
     def follows(self) -> bool:
@@ -126,12 +129,10 @@ class StreamPlace:
         """The lineages that the stream may have gone on from, by where their receipts would be sent
         at its own host; those with the most messages first."""
         claim = self.claim
-        known = self.core.transfer.own_lineage(
+        known = self._transfer.own_lineage(
             claim.queue, claim.source, claim.format_name, claim.host, claim.place[0]
         )
-        others = self.core.transfer.other_lineages(
-            claim.queue, claim.source, claim.format_name, known
-        )
+        others = self._transfer.other_lineages(claim.queue, claim.source, claim.format_name, known)
         found: dict[str, Incoming] = {}
         for other in sorted(others, key=rank, reverse=True):
             if other.receipts_to:
@@ -211,10 +212,10 @@ class StreamPlace:
                 info.receipts_as = own.receipts_as
             info.receipts_to = own.receipts_to or receipts_to
             info.acknowledged = own.acknowledged if same else 0
-        self.core.transfer.keep_incoming(claim.queue.number, info, batch.change)
+        self._transfer.keep_incoming(claim.queue.number, info, batch.change)
         if own is None and self._judgment.origin is not None:
             self._streams.moved(self._judgment.origin, info, batch.change)
-        key = places_key(claim.source, self.core.transfer.name_of(info), claim.place[0])
+        key = places_key(claim.source, self._transfer.name_of(info), claim.place[0])
         batch.places.setdefault(claim.host, {}).setdefault(key, {})[claim.place[1]] = claim.digest
         return info
 
@@ -227,7 +228,7 @@ class StreamPlace:
             own = self._joined(self._led_elsewhere(own, batch.change), batch.change)
         if own is None:
             return False
-        self.core.transfer.count_reject(self.claim.queue, own, batch.change)
+        self._transfer.count_reject(self.claim.queue, own, batch.change)
         return True
 
 
@@ -244,8 +245,13 @@ class _Timer:
 class IncomingStreams:
     """When receipts of incoming streams are sent, and what they hold."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self, core: Ledger, registry: Queues, sending: Accepting, transfer: MachineTransfer
+    ) -> None:
         self.core = core
+        self._registry = registry
+        self._sending = sending
+        self.transfer = transfer
         self._timers: dict[Key, _Timer] = {}
         self._heap: list[tuple[int, Key]] = []  # a timer is due then, or later
         self._unsent: dict[Key, tuple[int, int, int]] = {}  # receipts: number, stream, how far
@@ -255,7 +261,7 @@ class IncomingStreams:
 
         Receipts are express: those that were to be sent are gone, unless the stop was a clean one.
         """
-        for queue, info in self.core.transfer.all_incoming():
+        for queue, info in self.transfer.all_incoming():
             if info.via and info.acknowledged < info.sequence_number:
                 self.touch((queue, info.source, info.format_name, info.via))
 
@@ -309,7 +315,7 @@ class IncomingStreams:
         """
         core = self.core
         number, source, format_name, via = key
-        info = core.transfer.incoming_at(number, source, format_name, via)
+        info = self.transfer.incoming_at(number, source, format_name, via)
         if info is None or not info.receipts_to:
             return
         change, reached = Change(), (info.sequence_id, info.sequence_number)
@@ -326,14 +332,15 @@ class IncomingStreams:
             if len(self._unsent) > UNSENT_MAX:  # of what is forgotten one receipt more is sent
                 del self._unsent[next(iter(self._unsent))]
             told = msgspec.structs.replace(info, acknowledged=info.sequence_number)
-            core.transfer.keep_incoming(number, told, change)
+            self.transfer.keep_incoming(number, told, change)
             self.share_finals(number, info, change)
         core.commit(change)
 
     def _is_said(self, key: Key, reached: tuple[int, int], change: Change) -> bool:
-        """Whether a receipt that waits to be sent says it; one that says less gives way to a newer.
+        """Whether a receipt that waits to be sent covers this; a receipt that covers less is
+        replaced.
 
-        So a peer that takes them slowly, or not at all, finds one for each stream.
+        So for a slow or absent peer there is at most one receipt for each stream.
         """
         core = self.core
         number, *said = self._unsent.pop(key, (0, 0, 0))
@@ -341,7 +348,7 @@ class IncomingStreams:
         queue = None if row is None else core.queues.get(row.queue)
         if row is None or queue is None or queue.outgoing is None or number in core.locks:
             return False
-        if core.transfer.is_in_flight(queue, number, row):
+        if self.transfer.is_in_flight(queue, number, row):
             return False
         if tuple(said) == reached:
             self._unsent[key] = number, *reached
@@ -366,7 +373,7 @@ class IncomingStreams:
         """
         core = self.core
         try:
-            target = core.registry.sending_target(parse_format_name(to), change)
+            target = self._registry.sending_target(parse_format_name(to), change)
         except QueueError as error:
             core.refusals["receipt_dropped"] += 1
             core.event("receipt_dropped", to=to, why=str(error))
@@ -374,9 +381,9 @@ class IncomingStreams:
         if target.outgoing is None or (enough is not None and target.state.count >= enough):
             core.refusals["receipt_dropped"] += 1
             return 0
-        seen = glance(packet)._replace(time_to_reach_queue=kept_s)
+        seen = summarize(packet)._replace(time_to_reach_queue=kept_s)
         batch, flags = Batch.of(packet, seen), flags_of(seen, 0)
-        return core.sending.accept(target, batch, flags, None, b"", "", change)
+        return self._sending.accept(target, batch, flags, None, b"", "", change)
 
     # -- final stream receipts (3.1.7.3.3)
 
@@ -395,7 +402,7 @@ class IncomingStreams:
         """
         if not row.wants & WANT_DEAD_LETTER or message_class not in _TELLING:
             return
-        seen = glance(packet)
+        seen = summarize(packet)
         try:
             envelope = stored_parts(packet, seen).envelope
             message = read_envelope(envelope.encode("utf-8", "surrogatepass"))
@@ -407,7 +414,7 @@ class IncomingStreams:
         names = self._names_used(queue, stream, host)
         for name in names:
             place = stream.sequence_id, stream.current
-            self.core.transfer.note_end(stream.guid, name, host, place, message_class, step)
+            self.transfer.note_end(stream.guid, name, host, place, message_class, step)
         addresses = self._receipts_to(queue, stream, host, names)
         for receipts_to, name in addresses.items():
             kept_s = AWAY_S if len(addresses) > 1 else INFINITE
@@ -416,7 +423,7 @@ class IncomingStreams:
 
     def came_again(self, place: StreamPlace, message: SrmpMessage, change: Change) -> None:
         """A message that another host has brought before; its receipt, if it has ended since."""
-        claim, transfer, stream = place.claim, self.core.transfer, place.stream
+        claim, transfer, stream = place.claim, self.transfer, place.stream
         known = claim.source, claim.format_name, claim.host
         message_class = transfer.end_of(*known, claim.place, claim.digest)
         info = transfer.incoming_at(claim.queue.number, *known)
@@ -441,9 +448,10 @@ class IncomingStreams:
         self.moved(own, led, change)
 
     def moved(self, origin: Incoming, info: Incoming, change: Change) -> None:
-        """A stream goes on from another host: what waits for its sender where it was is copied.
+        """A stream goes on from another host: receipts that wait for the old host are copied.
 
-        Nobody takes it there any more, or the stream was taken over: then its sender does, soon.
+        Either the sender has left the old host, or the stream was taken over and its sender, still
+        at the old host, collects them soon.
         """
         for number, body in self._finals(origin, info):
             self._copy(number, body, info, change)
@@ -473,7 +481,7 @@ class IncomingStreams:
         """The lineages that one has gone on from, the latest first."""
         found, host = dict[str, Incoming](), info.origin
         while host is not None and host not in (info.via, *found) and len(found) < HEIRS_MAX:
-            one = self.core.transfer.incoming_at(queue, info.source, info.format_name, host)
+            one = self.transfer.incoming_at(queue, info.source, info.format_name, host)
             if one is None:
                 break
             found[host], host = one, one.origin
@@ -487,7 +495,7 @@ class IncomingStreams:
     def _waiting(self, to: str, source: bytes) -> list[tuple[int, FinalAck]]:
         """The final receipts that wait to be sent to an address, for streams of a machine."""
         core, found = self.core, list[tuple[int, FinalAck]]()
-        queue = core.registry.find_outgoing(parse_format_name(to)) if to else None
+        queue = self._registry.find_outgoing(parse_format_name(to)) if to else None
         if queue is None:
             return found
         for _, number in list(queue.state.order.forward())[:COPIES_MAX]:
@@ -516,7 +524,7 @@ class IncomingStreams:
             core.settle(number, row._replace(expires=core.utc + AWAY_S), KEPT, change)
 
     def _streams_of(self, queue: Queue, stream: Stream) -> list[Incoming]:
-        return [i for i in self.core.transfer.incoming_of(queue, stream.guid) if i.via]
+        return [i for i in self.transfer.incoming_of(queue, stream.guid) if i.via]
 
     def _names_used(self, queue: Queue, stream: Stream, host: str) -> list[str]:
         """The names of a queue under which a host sends in the streams of a machine."""
@@ -536,7 +544,7 @@ class IncomingStreams:
             return _address_of(found, stream)
         place, addresses = (stream.sequence_id, stream.current), dict[str, str]()
         for name in names:
-            for each in self.core.transfer.heirs(queue, stream.guid, name, host, place):
+            for each in self.transfer.heirs(queue, stream.guid, name, host, place):
                 there = [i for i in found if i.via == each and i.format_name == name]
                 addresses |= _address_of(there, stream)
         return addresses

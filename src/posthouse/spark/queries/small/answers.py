@@ -27,6 +27,9 @@ from posthouse.spark.queries.small.tree import KindOf
 
 BYTES_MAX: Final = 256 << 20
 """What a statement may read without Spark, unless DuckDB is asked for by name."""
+RESULT_MAX: Final = 256 << 20
+"""Bytes of a result: it is held in memory."""
+BATCH_ROWS: Final = 2048  # of a result that are looked at together
 ROW_BYTES: Final = 256  # of a message without its body, about
 _LARGE: Final = frozenset({"body", "extension"})
 MEMORY: Final = "1GB"
@@ -36,7 +39,6 @@ _SETTINGS: Final = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "allow_unsigned_extensions": "false",
-    "memory_limit": MEMORY,
     "threads": "2",
 }
 LOCKS: Final = (
@@ -56,11 +58,19 @@ def is_installed() -> bool:
     return find_spec("duckdb") is not None
 
 
-def answer(statement: str, tables: Tables, *, bytes_max: int | None = BYTES_MAX) -> pa.Table:
-    """The rows of a statement, with the names and types that Spark gives.
+def answer(
+    statement: str,
+    tables: Tables,
+    *,
+    bytes_max: int | None = BYTES_MAX,
+    rows_max: int | None = None,
+    memory: str = MEMORY,
+) -> pa.Table:
+    """The rows of a statement, with the names and types that Spark gives; the first `rows_max`.
 
     `NeedsSpark` where the statement is one that only Spark answers, where it would read more than
-    `bytes_max`, or where it fails: then Spark has the last word.
+    `bytes_max` or give more than `RESULT_MAX` bytes, or where it fails: then Spark has the last
+    word.
     """
     try:
         parsed = parse(statement)
@@ -73,33 +83,52 @@ def answer(statement: str, tables: Tables, *, bytes_max: int | None = BYTES_MAX)
         raise NeedsSpark("it is very long")
     if bytes_max is not None:
         _check_size(made.reads, bytes_max)
-    with database() as base:
+    with database(memory) as base:
         for read in made.reads:
             assert read.table.arrow is not None, "the translation has seen to that"
             base.register(read.relation, read.table.arrow.read(list(read.columns), read.rows_max))
         for lock in LOCKS:
             base.execute(lock)
-        return _typed(_run(base, made.sql), made)
+        return _typed(_run(base, made.sql, rows_max), made)
 
 
 @contextmanager
-def database() -> Iterator[Any]:
+def database(memory: str = MEMORY) -> Iterator[Any]:
     """A database in memory with our functions; to be locked when its tables are in it."""
     import duckdb
 
-    with duckdb.connect(":memory:", config=dict(_SETTINGS)) as base:
+    with duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": memory}) as base:
         for name, function, arguments, result in PYTHON:
             base.create_function(name, function, arguments, result)
         yield base
 
 
-def _run(base: Any, sql: str) -> pa.Table:
+def _run(base: Any, sql: str, rows_max: int | None) -> pa.Table:
+    """The rows as they come, and no more of them than are wanted or than memory is for."""
     import duckdb
 
     try:
-        return base.sql(sql).to_arrow_table()
-    except duckdb.Error as error:
+        return _first(base.sql(sql).to_arrow_reader(BATCH_ROWS), rows_max)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise NeedsSpark(f"DuckDB fails: {' '.join(str(error).split())[:300]}") from None
+
+
+def _first(reader: pa.RecordBatchReader, rows_max: int | None) -> pa.Table:
+    kept: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in reader:
+        kept.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows_max is not None and rows >= rows_max:
+            break
+        if size > RESULT_MAX:
+            raise NeedsSpark(
+                f"its result is larger than {RESULT_MAX >> 20:,} MiB; a LIMIT, fewer columns or "
+                "a condition make it smaller"
+            )
+    found = pa.Table.from_batches(kept, reader.schema)
+    return found if rows_max is None else found.slice(0, rows_max)
 
 
 def _check_size(reads: tuple[Read, ...], bytes_max: int) -> None:

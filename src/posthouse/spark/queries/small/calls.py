@@ -1,4 +1,4 @@
-"""The functions that both engines have alike: what they take, and how DuckDB is asked for them.
+"""Functions that Spark and DuckDB have alike: their arguments, and their form in DuckDB.
 
 Each has to be on the list of functions that statements may call, in `queries.functions`. The ones
 that are not here are left to Spark. Where DuckDB's own differs from Spark's a function of Python

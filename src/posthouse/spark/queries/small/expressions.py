@@ -1,4 +1,4 @@
-"""Values of a statement, with their types, as DuckDB is asked for them.
+"""Expressions of a statement with their types, translated for DuckDB.
 
 Types are strict here: where Spark would convert a value silently, the statement is left to Spark,
 but for a time that is compared with a text that shows one.
@@ -15,31 +15,13 @@ from posthouse.model.errors import InvalidParameter
 from posthouse.model.message_columns import Kind
 from posthouse.model.text import excerpt
 from posthouse.spark.queries.functions import ALLOWED
-from posthouse.spark.queries.small import calls
+from posthouse.spark.queries.small import calls, tree
 from posthouse.spark.queries.small.calls import Typed, as_kind, cast, common_kind, quoted
 from posthouse.spark.queries.small.tokens import NeedsSpark
-from posthouse.spark.queries.small.tree import (
-    DATE,
-    DOUBLE,
-    NOTHING,
-    Among,
-    Between,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Constant,
-    Expression,
-    IsNull,
-    KindOf,
-    Moment,
-    Reference,
-    Span,
-    Unary,
-)
+from posthouse.spark.queries.small.tree import DATE, DOUBLE, NOTHING, KindOf
 
 INT_MAX: Final = (1 << 31) - 1
-Resolve = Callable[[Reference], Typed]
+Resolve = Callable[[tree.Reference], Typed]
 _MOMENT: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|\+00:00)?)?", re.ASCII
 )
@@ -74,44 +56,44 @@ class Writer:
         self._resolve = resolve
         self._now = now
 
-    def condition(self, value: Expression) -> Typed:
+    def condition(self, value: tree.Expression) -> Typed:
         """A value that is true or not."""
         found = self.write(value)
         if found.kind is not Kind.BOOLEAN:
             raise NeedsSpark("only Spark takes a condition that is not a truth value")
         return found
 
-    def write(self, value: Expression) -> Typed:
+    def write(self, value: tree.Expression) -> Typed:
         """Any value."""
         match value:
-            case Constant():
+            case tree.Constant():
                 return _constant(value.value)
-            case Moment():
+            case tree.Moment():
                 return _moment(value.text, value.kind)
-            case Reference():
+            case tree.Reference():
                 return self._resolve(value)
-            case Unary():
+            case tree.Unary():
                 return self._unary(value)
-            case Binary():
+            case tree.Binary():
                 return self._binary(value)
-            case IsNull():
+            case tree.IsNull():
                 return self._is_null(value)
-            case Among():
+            case tree.Among():
                 return self._among(value)
-            case Between():
+            case tree.Between():
                 return self._between(value)
-            case Case():
+            case tree.Case():
                 return self._case(value)
-            case Cast():
+            case tree.Cast():
                 return self._cast(value)
-            case Call():
+            case tree.Call():
                 return self._call(value)
-            case Span():
+            case tree.Span():
                 raise NeedsSpark("only Spark has intervals alone")
 
     # -- signs
 
-    def _unary(self, value: Unary) -> Typed:
+    def _unary(self, value: tree.Unary) -> Typed:
         if value.sign == "NOT":
             found = self.condition(value.value)
             return found._replace(sql=f"(NOT {found.sql})", constant=None)
@@ -120,11 +102,11 @@ class Writer:
             raise NeedsSpark("only Spark negates what is not a number")
         return found._replace(sql=cast(f"(- {found.sql})", found.kind), constant=None)
 
-    def _binary(self, value: Binary) -> Typed:
+    def _binary(self, value: tree.Binary) -> Typed:
         if value.sign in ("AND", "OR"):
             left, right = self.condition(value.left), self.condition(value.right)
             return _joined(f"({left.sql} {value.sign} {right.sql})", Kind.BOOLEAN, left, right)
-        if isinstance(value.right, Span):
+        if isinstance(value.right, tree.Span):
             return self._shifted(value)
         left, right = self.write(value.left), self.write(value.right)
         if value.sign == "LIKE":
@@ -135,10 +117,10 @@ class Writer:
             return _computed(value.sign, left, right)
         return _compared(value.sign, left, right)
 
-    def _shifted(self, value: Binary) -> Typed:
+    def _shifted(self, value: tree.Binary) -> Typed:
         """A time and an interval."""
         left, span = self.write(value.left), value.right
-        assert isinstance(span, Span)
+        assert isinstance(span, tree.Span)
         if value.sign not in ("+", "-") or left.kind is not Kind.TIMESTAMP:
             raise NeedsSpark("only Spark has intervals there")
         if span.number > INT_MAX:
@@ -149,12 +131,12 @@ class Writer:
 
     # -- conditions
 
-    def _is_null(self, value: IsNull) -> Typed:
+    def _is_null(self, value: tree.IsNull) -> Typed:
         found = self.write(value.value)
         word = "IS NOT NULL" if value.negated else "IS NULL"
         return _joined(f"({found.sql} {word})", Kind.BOOLEAN, found)
 
-    def _among(self, value: Among) -> Typed:
+    def _among(self, value: tree.Among) -> Typed:
         found = self.write(value.value)
         some = [self.write(choice) for choice in value.choices]
         pairs = [_alike(found, one) for one in some]
@@ -165,13 +147,13 @@ class Writer:
         choices = ", ".join(right.sql for _, right in pairs)
         return _joined(f"({pairs[0][0].sql} {word} ({choices}))", Kind.BOOLEAN, found, *some)
 
-    def _between(self, value: Between) -> Typed:
+    def _between(self, value: tree.Between) -> Typed:
         low = _compared(">=", self.write(value.value), self.write(value.low))
         high = _compared("<=", self.write(value.value), self.write(value.high))
         found = _joined(f"({low.sql} AND {high.sql})", Kind.BOOLEAN, low, high)
         return found._replace(sql=f"(NOT {found.sql})") if value.negated else found
 
-    def _case(self, value: Case) -> Typed:
+    def _case(self, value: tree.Case) -> Typed:
         conditions = [
             self.condition(one)
             if value.subject is None
@@ -188,7 +170,7 @@ class Writer:
 
     # -- functions
 
-    def _cast(self, value: Cast) -> Typed:
+    def _cast(self, value: tree.Cast) -> Typed:
         kind = _CASTS.get(value.kind)
         found = self.write(value.value)
         if kind is None:
@@ -197,7 +179,7 @@ class Writer:
             return found._replace(constant=None)
         return _joined(_converted(found, kind), kind, found)
 
-    def _call(self, value: Call) -> Typed:
+    def _call(self, value: tree.Call) -> Typed:
         name = value.name
         if name not in ALLOWED or name not in calls.NAMES:
             raise NeedsSpark(f"only Spark has the function {excerpt(name)}")
@@ -211,14 +193,14 @@ class Writer:
         sql, kind = calls.SCALARS[name](arguments)
         return _joined(sql, kind, *arguments)
 
-    def _present(self, value: Call) -> Typed:
+    def _present(self, value: tree.Call) -> Typed:
         if value.arguments:
             raise NeedsSpark(f"only Spark has {value.name} with arguments")
         if value.name in calls.NOW:
             return Typed(calls.moment_literal(self._now), Kind.TIMESTAMP)
         return Typed(calls.date_literal(self._now.date()), DATE)
 
-    def _aggregate(self, value: Call) -> Typed:
+    def _aggregate(self, value: tree.Call) -> Typed:
         where = None if value.where is None else self.condition(value.where)
         found = [self.write(argument) for argument in value.arguments]
         if any(one.is_aggregate for one in (*found, *([where] if where else []))):
@@ -240,7 +222,7 @@ class Writer:
             inner = f"avg(DISTINCT CAST({found[0].sql} AS DOUBLE))"
         return Typed(cast(inner + kept, kind), kind, is_aggregate=True)
 
-    def _starred(self, value: Call) -> str:
+    def _starred(self, value: tree.Call) -> str:
         if value.name != "count" or value.distinct:
             raise NeedsSpark(f"only Spark has {value.name}(*)")
         return "count(*)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
+from posthouse.spark.queries.small import tree
 from posthouse.spark.queries.small.tokens import (
     END,
     NUMBER,
@@ -15,29 +16,6 @@ from posthouse.spark.queries.small.tokens import (
     NeedsSpark,
     Token,
     tokens_of,
-)
-from posthouse.spark.queries.small.tree import (
-    Among,
-    Between,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Constant,
-    Expression,
-    IsNull,
-    Item,
-    Join,
-    Moment,
-    Nested,
-    Order,
-    Parsed,
-    Query,
-    Reference,
-    Select,
-    Span,
-    TableName,
-    Unary,
 )
 
 LENGTH_MAX: Final = 20_000
@@ -58,7 +36,7 @@ class Shown:
         self.pattern = pattern
 
 
-def parse(statement: str) -> Parsed | Shown:
+def parse(statement: str) -> tree.Parsed | Shown:
     """The tree of a statement."""
     if len(statement) > LENGTH_MAX:
         raise NeedsSpark(f"the statement is longer than {LENGTH_MAX:,} characters")
@@ -136,7 +114,7 @@ class _Parser:
 
     # -- statements
 
-    def statement(self) -> Parsed | Shown:
+    def statement(self) -> tree.Parsed | Shown:
         found = self._shown() if self._word("show", "tables") else self._with()
         self._sign(";")
         if self._next.kind != END:
@@ -144,7 +122,11 @@ class _Parser:
         return found
 
     def _shown(self) -> Shown:
-        namespace = self._name() if self._word("in") or self._word("from") else ""
+        namespace = ""
+        if self._word("in") or self._word("from"):
+            namespace = self._name()
+            while self._sign("."):
+                namespace += f".{self._name()}"
         pattern = "*"
         if self._word("like"):
             if self._next.kind != TEXT:
@@ -152,8 +134,8 @@ class _Parser:
             pattern = self._take().value
         return Shown(namespace, pattern)
 
-    def _with(self) -> Parsed:
-        common: list[tuple[str, Query]] = []
+    def _with(self) -> tree.Parsed:
+        common: list[tuple[str, tree.Query]] = []
         if self._word("with"):
             while True:
                 name = self._name()
@@ -165,9 +147,9 @@ class _Parser:
                     break
         if len({name.lower() for name, _ in common}) < len(common):
             raise NeedsSpark("two common tables have the same name")
-        return Parsed(tuple(common), self._query())
+        return tree.Parsed(tuple(common), self._query())
 
-    def _query(self) -> Query:
+    def _query(self) -> tree.Query:
         self._deeper()
         selects = [self._select()]
         while self._word("union", "all"):
@@ -176,9 +158,9 @@ class _Parser:
         limit = self._number() if self._word("limit") else None
         offset = self._number() if self._word("offset") else 0
         self._depth -= 1
-        return Query(tuple(selects), orders, limit, offset)
+        return tree.Query(tuple(selects), orders, limit, offset)
 
-    def _select(self) -> Select:
+    def _select(self) -> tree.Select:
         self._expect_word("select")
         distinct = self._word("distinct")
         items = [self._item()]
@@ -188,9 +170,9 @@ class _Parser:
         where = self._expression() if self._word("where") else None
         groups, group_all = self._groups() if self._word("group", "by") else ((), False)
         having = self._expression() if self._word("having") else None
-        return Select(tuple(items), distinct, first, joins, where, groups, group_all, having)
+        return tree.Select(tuple(items), distinct, first, joins, where, groups, group_all, having)
 
-    def _item(self) -> Item:
+    def _item(self) -> tree.Item:
         if self._sign("*"):
             return self._star(None)
         if self._is_name() and self._is_sign(".", ahead=1) and self._is_sign("*", ahead=2):
@@ -198,19 +180,19 @@ class _Parser:
             self._place += 2
             return self._star(table)
         value = self._expression()
-        return Item(value, self._alias())
+        return tree.Item(value, self._alias())
 
-    def _star(self, table: str | None) -> Item:
+    def _star(self, table: str | None) -> tree.Item:
         if not (self._is_sign(",") or self._is_word("from")):
             self._give_up()
-        return Item(None, None, table)
+        return tree.Item(None, None, table)
 
     def _alias(self) -> str | None:
         if self._word("as") or self._is_name():
             return self._name()
         return None
 
-    def _groups(self) -> tuple[tuple[Expression, ...], bool]:
+    def _groups(self) -> tuple[tuple[tree.Expression, ...], bool]:
         if self._word("all"):
             return (), True
         groups = [self._expression()]
@@ -218,13 +200,13 @@ class _Parser:
             groups.append(self._expression())
         return tuple(groups), False
 
-    def _orders(self) -> tuple[Order, ...]:
+    def _orders(self) -> tuple[tree.Order, ...]:
         orders = [self._order()]
         while self._sign(","):
             orders.append(self._order())
         return tuple(orders)
 
-    def _order(self) -> Order:
+    def _order(self) -> tree.Order:
         value = self._expression()
         descending = self._word("desc")
         if not descending:
@@ -234,20 +216,20 @@ class _Parser:
             nulls_last = True
         elif self._word("nulls", "first"):
             nulls_last = False
-        return Order(value, descending, nulls_last)
+        return tree.Order(value, descending, nulls_last)
 
     # -- tables
 
-    def _from(self) -> tuple[TableName | Nested, tuple[Join, ...]]:
+    def _from(self) -> tuple[tree.TableName | tree.Nested, tuple[tree.Join, ...]]:
         first = self._table()
-        joins: list[Join] = []
+        joins: list[tree.Join] = []
         while (kind := self._join()) is not None:
             right = self._table()
             condition = None
             if kind != "cross":
                 self._expect_word("on")
                 condition = self._expression()
-            joins.append(Join(kind, right, condition))
+            joins.append(tree.Join(kind, right, condition))
         return first, tuple(joins)
 
     def _join(self) -> str | None:
@@ -257,120 +239,120 @@ class _Parser:
             return "left"
         return "inner" if self._word("join") or self._word("inner", "join") else None
 
-    def _table(self) -> TableName | Nested:
+    def _table(self) -> tree.TableName | tree.Nested:
         if self._sign("("):
             query = self._query()
             self._expect(")")
-            return Nested(query, self._alias())
+            return tree.Nested(query, self._alias())
         parts = [self._name()]
         while self._sign("."):
             parts.append(self._name())
         if self._is_sign("("):
             self._give_up()
-        return TableName(tuple(parts), self._alias())
+        return tree.TableName(tuple(parts), self._alias())
 
     # -- values
 
-    def _expression(self) -> Expression:
+    def _expression(self) -> tree.Expression:
         self._deeper()
         found = self._conjunction()
         while self._word("or"):
-            found = Binary("OR", found, self._conjunction())
+            found = tree.Binary("OR", found, self._conjunction())
         self._depth -= 1
         return found
 
-    def _conjunction(self) -> Expression:
+    def _conjunction(self) -> tree.Expression:
         found = self._negation()
         while self._word("and"):
-            found = Binary("AND", found, self._negation())
+            found = tree.Binary("AND", found, self._negation())
         return found
 
-    def _negation(self) -> Expression:
+    def _negation(self) -> tree.Expression:
         if not self._word("not"):
             return self._predicate()
         self._deeper()
-        found = Unary("NOT", self._negation())
+        found = tree.Unary("NOT", self._negation())
         self._depth -= 1
         return found
 
-    def _predicate(self) -> Expression:
+    def _predicate(self) -> tree.Expression:
         value = self._sum()
         if self._next.kind == SIGN and self._next.value in _COMPARED:
             sign = self._take().value
-            value = Binary({"==": "=", "!=": "<>"}.get(sign, sign), value, self._sum())
+            value = tree.Binary({"==": "=", "!=": "<>"}.get(sign, sign), value, self._sum())
         elif self._word("is"):
             negated = self._word("not")
             self._expect_word("null")
-            value = IsNull(value, negated)
+            value = tree.IsNull(value, negated)
         else:
             value = self._membership(value)
         if self._is_sign(*_COMPARED) or self._is_word("is", "in", "like", "between"):
             self._give_up()  # a comparison of a comparison
         return value
 
-    def _membership(self, value: Expression) -> Expression:
+    def _membership(self, value: tree.Expression) -> tree.Expression:
         negated = self._is_word("not") and self._is_word("in", "like", "between", ahead=1)
         self._place += negated
         if self._word("between"):
             low = self._sum()
             self._expect_word("and")
-            return Between(value, low, self._sum(), negated)
+            return tree.Between(value, low, self._sum(), negated)
         if self._word("in"):
             return self._among(value, negated)
         if self._word("like"):
-            found: Expression = Binary("LIKE", value, self._sum())
-            return Unary("NOT", found) if negated else found
+            found: tree.Expression = tree.Binary("LIKE", value, self._sum())
+            return tree.Unary("NOT", found) if negated else found
         return value
 
-    def _among(self, value: Expression, negated: bool) -> Among:
+    def _among(self, value: tree.Expression, negated: bool) -> tree.Among:
         self._expect("(")
         choices = [self._expression()]
         while self._sign(","):
             choices.append(self._expression())
         self._expect(")")
-        return Among(value, tuple(choices), negated)
+        return tree.Among(value, tuple(choices), negated)
 
-    def _sum(self) -> Expression:
+    def _sum(self) -> tree.Expression:
         found = self._product()
         while self._is_sign("+", "-", "||"):
-            found = Binary(self._take().value, found, self._product())
+            found = tree.Binary(self._take().value, found, self._product())
         return found
 
-    def _product(self) -> Expression:
+    def _product(self) -> tree.Expression:
         found = self._signed()
         while self._is_sign("*", "/", "%"):
-            found = Binary(self._take().value, found, self._signed())
+            found = tree.Binary(self._take().value, found, self._signed())
         return found
 
-    def _signed(self) -> Expression:
+    def _signed(self) -> tree.Expression:
         if not self._sign("-"):
             return self._value()
         if self._next.kind == NUMBER:
-            return Constant(-self._number())
+            return tree.Constant(-self._number())
         self._deeper()
-        found = Unary("-", self._signed())
+        found = tree.Unary("-", self._signed())
         self._depth -= 1
         return found
 
-    def _value(self) -> Expression:
+    def _value(self) -> tree.Expression:
         token = self._next
         if token.kind == NUMBER:
-            return Constant(self._number())
+            return tree.Constant(self._number())
         if token.kind == TEXT:
-            return Constant(self._take().value)
+            return tree.Constant(self._take().value)
         if self._sign("("):
             found = self._expression()
             self._expect(")")
             return found
         return self._worded()
 
-    def _worded(self) -> Expression:
+    def _worded(self) -> tree.Expression:
         for word, value in (("true", True), ("false", False), ("null", None)):
             if self._word(word):
-                return Constant(value)
+                return tree.Constant(value)
         if self._is_word("timestamp", "date") and self._tokens[self._place + 1].kind == TEXT:
             kind = self._take().value.lower()
-            return Moment(kind, self._take().value)
+            return tree.Moment(kind, self._take().value)
         if self._word("interval"):
             return self._span()
         if self._word("case"):
@@ -379,7 +361,7 @@ class _Parser:
             return self._cast()
         return self._call_or_column()
 
-    def _span(self) -> Span:
+    def _span(self) -> tree.Span:
         if self._next.kind == TEXT and self._next.value.strip().isascii():
             text = self._take().value.strip()
             if not text.isdigit() or len(text) > DIGITS_MAX or int(text) > LONG_MAX:
@@ -390,11 +372,11 @@ class _Parser:
         unit = self._take().value.lower().removesuffix("s")
         if unit not in _UNITS or self._next.kind in (NUMBER, TEXT):
             self._give_up()
-        return Span(number, unit)
+        return tree.Span(number, unit)
 
-    def _case(self) -> Case:
+    def _case(self) -> tree.Case:
         subject = None if self._is_word("when") else self._expression()
-        branches: list[tuple[Expression, Expression]] = []
+        branches: list[tuple[tree.Expression, tree.Expression]] = []
         while self._word("when"):
             condition = self._expression()
             self._expect_word("then")
@@ -403,9 +385,9 @@ class _Parser:
         self._expect_word("end")
         if not branches:
             self._give_up()
-        return Case(subject, tuple(branches), otherwise)
+        return tree.Case(subject, tuple(branches), otherwise)
 
-    def _cast(self) -> Cast:
+    def _cast(self) -> tree.Cast:
         self._place += 2
         value = self._expression()
         self._expect_word("as")
@@ -413,27 +395,27 @@ class _Parser:
         if token.kind != WORD:
             self._give_up()
         self._expect(")")
-        return Cast(value, token.value.lower())
+        return tree.Cast(value, token.value.lower())
 
-    def _call_or_column(self) -> Expression:
+    def _call_or_column(self) -> tree.Expression:
         if self._is_word(*_NAMED_LIKE_WORDS, "if") and self._is_sign("(", ahead=1):
             return self._call(self._take().value)
         if self._is_word(*_CALLED):
             name = self._take().value
-            return self._call(name) if self._is_sign("(") else Call(name.lower(), ())
+            return self._call(name) if self._is_sign("(") else tree.Call(name.lower(), ())
         parts = [self._name()]
         while self._sign("."):
             parts.append(self._name())
         if not self._is_sign("("):
-            return Reference(tuple(parts))
+            return tree.Reference(tuple(parts))
         if len(parts) > 1:
             self._give_up()
         return self._call(parts[0])
 
-    def _call(self, name: str) -> Call:
+    def _call(self, name: str) -> tree.Call:
         self._expect("(")
         star = distinct = False
-        arguments: list[Expression] = []
+        arguments: list[tree.Expression] = []
         if self._sign("*"):
             star = True
         elif not self._is_sign(")"):
@@ -450,4 +432,4 @@ class _Parser:
             self._expect(")")
         if self._is_word("over", "ignore", "respect", "within"):
             self._give_up()
-        return Call(name.lower(), tuple(arguments), star, distinct, where)
+        return tree.Call(name.lower(), tuple(arguments), star, distinct, where)

@@ -1,4 +1,4 @@
-"""The words and signs of a statement, as far as Spark and this package read them alike.
+"""Splits a statement into tokens, as far as Spark and this package read them alike.
 
 What one of both could read in another way is left to Spark: comments and hints, escapes in texts,
 numbers with a point or a letter, texts between double quotes.

@@ -1,4 +1,4 @@
-"""A statement written again for DuckDB: every name is one of ours, every value has its type.
+"""Translates a statement for DuckDB: every name is one of ours, every value has its type.
 
 No text of the user's reaches DuckDB but values between quotes. Columns are found as Spark finds
 them; where both could find different ones, the statement is left to Spark.
@@ -15,25 +15,11 @@ from typing import Final, NamedTuple
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 from posthouse.spark.queries.catalog import Table, Tables, table_of
+from posthouse.spark.queries.small import tree
 from posthouse.spark.queries.small.calls import NAMES, Typed
 from posthouse.spark.queries.small.expressions import Writer
 from posthouse.spark.queries.small.tokens import NeedsSpark
-from posthouse.spark.queries.small.tree import (
-    NOTHING,
-    Call,
-    Constant,
-    Expression,
-    Item,
-    Join,
-    KindOf,
-    Nested,
-    Order,
-    Parsed,
-    Query,
-    Reference,
-    Select,
-    TableName,
-)
+from posthouse.spark.queries.small.tree import NOTHING, KindOf
 
 # Functions whose results Spark names as they are written, in small letters.
 _NAMED: Final = NAMES - {
@@ -84,7 +70,7 @@ class Source(NamedTuple):
     read: Read | None = None
 
 
-def translated(parsed: Parsed, tables: Tables, now: datetime) -> Translation:
+def translated(parsed: tree.Parsed, tables: Tables, now: datetime) -> Translation:
     """A statement for DuckDB; nothing is read for it but what the tables have in columns."""
     return _Translator(tables, now).translate(parsed)
 
@@ -97,7 +83,7 @@ class _Translator:
         self._common: dict[str, tuple[str, Sequence[Column]]] = {}
         self._number = 0
 
-    def translate(self, parsed: Parsed) -> Translation:
+    def translate(self, parsed: tree.Parsed) -> Translation:
         common = []
         for number, (name, query) in enumerate(parsed.common):
             sql, columns = self._query(query)
@@ -116,20 +102,20 @@ class _Translator:
             raise NeedsSpark("only Spark has a column of nothing but nulls")
         return column.name
 
-    def _bound(self, parsed: Parsed) -> None:
+    def _bound(self, parsed: tree.Parsed) -> None:
         """The first rows of one table and nothing else: the rest of it is not read."""
         query, (select, *more) = parsed.query, parsed.query.selects
         plain = not (more or parsed.common or query.orders or select.joins or select.where)
         plain &= not (select.distinct or select.groups or select.group_all or select.having)
         values = [item.value for item in select.items]
-        plain &= all(value is None or isinstance(value, Reference) for value in values)
-        if plain and query.limit is not None and isinstance(select.first, TableName):
+        plain &= all(value is None or isinstance(value, tree.Reference) for value in values)
+        if plain and query.limit is not None and isinstance(select.first, tree.TableName):
             for read in self._reads.values():
                 read.rows_max = query.limit + query.offset
 
     # -- queries
 
-    def _query(self, query: Query) -> tuple[str, list[Column]]:
+    def _query(self, query: tree.Query) -> tuple[str, list[Column]]:
         """A query in DuckDB's words, and its columns, which are called c0, c1, ..."""
         made = [_SelectWriter(self, select) for select in query.selects]
         columns = _united([one.outputs for one in made])
@@ -144,7 +130,7 @@ class _Translator:
         return sql, columns
 
     def _orders(
-        self, orders: Sequence[Order], columns: Sequence[Column], single: _SelectWriter | None
+        self, orders: Sequence[tree.Order], columns: Sequence[Column], single: _SelectWriter | None
     ) -> str:
         return ", ".join(
             f"{self._order(one.value, columns, single)} {'DESC' if one.descending else 'ASC'} "
@@ -153,11 +139,11 @@ class _Translator:
         )
 
     def _order(
-        self, value: Expression, columns: Sequence[Column], single: _SelectWriter | None
+        self, value: tree.Expression, columns: Sequence[Column], single: _SelectWriter | None
     ) -> str:
-        if isinstance(value, Constant):
+        if isinstance(value, tree.Constant):
             return str(_ordinal(value, len(columns)) + 1)
-        if isinstance(value, Reference) and len(value.parts) == 1:
+        if isinstance(value, tree.Reference) and len(value.parts) == 1:
             found = _named_alike(columns, value.parts[0])
             if found:
                 return str(found[0] + 1)
@@ -167,12 +153,12 @@ class _Translator:
 
     # -- tables
 
-    def source(self, table: TableName | Nested) -> tuple[str, Source]:
+    def source(self, table: tree.TableName | tree.Nested) -> tuple[str, Source]:
         """A table of FROM, in DuckDB's words and as columns are found in it."""
         relation = f"s{self._number}"
         self._number += 1
         alias = () if table.alias is None else ((table.alias.lower(),),)
-        if isinstance(table, Nested):
+        if isinstance(table, tree.Nested):
             sql, columns = self._query(table.query)
             return f"({sql}) AS {relation}", Source(alias, relation, columns)
         common = self._common.get(table.parts[0].lower()) if len(table.parts) == 1 else None
@@ -181,9 +167,8 @@ class _Translator:
             own = alias or ((table.parts[0].lower(),),)
             return f"{name} AS {relation}", Source(own, relation, columns)
         read = self._read(table_of(table.parts, self._tables))
-        namespace, name = read.table.namespace, read.table.name.lower()
         columns = [Column(name, kind, _identifier(name)) for name, kind in read.kinds.items()]
-        names = alias or ((name,), (namespace, name))
+        names = alias or read.table.qualifiers
         return f"{read.relation} AS {relation}", Source(names, relation, columns, read)
 
     def _read(self, table: Table) -> Read:
@@ -214,7 +199,7 @@ class _Resolver:
         self._aliases = aliases or {}
         self._later = later  # names that Spark would find in the same list
 
-    def find(self, reference: Reference) -> Typed:
+    def find(self, reference: tree.Reference) -> Typed:
         *table, name = (part.lower() for part in reference.parts)
         found = [
             (source, column)
@@ -240,7 +225,7 @@ class _Resolver:
         names = {str(column.name).lower() for source in self._sources for column in source.columns}
         return any(part in names for part in table)
 
-    def _unknown(self, reference: Reference) -> InvalidParameter:
+    def _unknown(self, reference: tree.Reference) -> InvalidParameter:
         names = [column.name for one in self._sources for column in one.columns if column.name]
         near = get_close_matches(reference.parts[-1].lower(), names, 1, 0.6)
         remedy = f"Did you mean {near[0]}?" if near else f"The columns are {', '.join(names[:40])}."
@@ -250,7 +235,7 @@ class _Resolver:
 class _SelectWriter:
     """One SELECT in DuckDB's words."""
 
-    def __init__(self, owner: _Translator, select: Select) -> None:
+    def __init__(self, owner: _Translator, select: tree.Select) -> None:
         self.select = select
         self._owner = owner
         self._sources: list[Source] = []
@@ -272,7 +257,7 @@ class _SelectWriter:
         distinct = "DISTINCT " if select.distinct else ""
         self.sql = f"SELECT {distinct}{listed}{tables}{joins}{where}{groups}{having}"
 
-    def order(self, value: Expression) -> str:
+    def order(self, value: tree.Expression) -> str:
         """A value of ORDER BY that is not one of the columns."""
         return self._owner.writer(_Resolver(self._sources, self._aliases)).write(value).sql
 
@@ -285,7 +270,7 @@ class _SelectWriter:
         self._sources.append(source)
         return f" FROM {sql}"
 
-    def _join(self, join: Join) -> str:
+    def _join(self, join: tree.Join) -> str:
         sql, source = self._owner.source(join.right)
         taken = {name for one in self._sources for name in one.names}
         if taken & set(source.names):
@@ -309,7 +294,7 @@ class _SelectWriter:
                 found.append((item.name or _name_of(item.value), self._values.write(item.value)))
         return found
 
-    def _starred(self, item: Item) -> list[tuple[str | None, Typed]]:
+    def _starred(self, item: tree.Item) -> list[tuple[str | None, Typed]]:
         wanted = None if item.table is None else (item.table.lower(),)
         chosen = [one for one in self._sources if wanted is None or wanted in one.names]
         if not chosen:
@@ -349,8 +334,8 @@ class _SelectWriter:
                 raise NeedsSpark("only Spark groups by a constant")
         return f" GROUP BY {', '.join(key.sql for key in keys)}" if keys else ""
 
-    def _group(self, group: Expression) -> Typed:
-        if isinstance(group, Constant):
+    def _group(self, group: tree.Expression) -> Typed:
+        if isinstance(group, tree.Constant):
             return self._items[_ordinal(group, len(self._items))][1]
         return self._owner.writer(_Resolver(self._sources, self._aliases)).write(group)
 
@@ -374,7 +359,7 @@ def _refuse_aggregate(value: Typed, clause: str) -> None:
         raise InvalidParameter(f"{clause} has an aggregate", "Use HAVING, or nest queries.")
 
 
-def _ordinal(value: Constant, count: int) -> int:
+def _ordinal(value: tree.Constant, count: int) -> int:
     if type(value.value) is not int or not 1 <= value.value <= count:
         raise NeedsSpark("only Spark takes that in the place of a column's number")
     return value.value - 1
@@ -397,14 +382,14 @@ def _united(parts: Sequence[Sequence[Column]]) -> list[Column]:
     return first
 
 
-def _name_of(value: Expression) -> str | None:
+def _name_of(value: tree.Expression) -> str | None:
     """What Spark calls a value without a name, as far as that is plain."""
     match value:
-        case Reference():
+        case tree.Reference():
             return value.parts[-1]
-        case Constant() if value.value is not None:
+        case tree.Constant() if value.value is not None:
             return str(value.value).lower() if isinstance(value.value, bool) else str(value.value)
-        case Call() if value.where is None and value.name in _NAMED:
+        case tree.Call() if value.where is None and value.name in _NAMED:
             names = ["1"] if value.star else [_name_of(one) for one in value.arguments]
             texts = [name for name in names if name is not None]
             distinct = "DISTINCT " if value.distinct else ""

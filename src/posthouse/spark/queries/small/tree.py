@@ -1,4 +1,4 @@
-"""The tree of a statement. Nothing in it is text of the user's but names and values."""
+"""The syntax tree of a statement. Only names and values in it are text of the user."""
 
 from __future__ import annotations
 

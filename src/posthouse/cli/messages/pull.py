@@ -1,0 +1,94 @@
+"""Pulls selected messages of another computer's queue into a queue here, each once."""
+
+from __future__ import annotations
+
+from posthouse.api.types import BulkJson, ErrorBody
+from posthouse.cli.connection import Remote
+from posthouse.cli.messages.selection import check
+from posthouse.cli.migrate.sources import (
+    DEFAULT_BINARY_PORT,
+    DEFAULT_PATIENCE_S,
+    Machines,
+    Reach,
+    SourceQueue,
+    machines,
+    named_source,
+)
+from posthouse.cli.remote_queue import Far
+from posthouse.client.remote.consumer import browse
+from posthouse.client.remote.pull import CHUNK, QueuePull
+from posthouse.client.remote.pull_run import PullRun
+from posthouse.client.remote.state import INFINITE
+from posthouse.formats.search import content_of
+from posthouse.model.errors import QueueError
+from posthouse.model.filters import parse_filter
+from posthouse.model.names import DirectName
+
+
+def pull_some(
+    remote: Remote,
+    far: Far,
+    source: str,
+    target: str,
+    where: str | None,
+    lookup_ids: list[int] | None,
+    *,
+    dry_run: bool,
+    keep: bool = False,
+) -> BulkJson:
+    """Moves or copies the messages meant; all of them, where nothing else is said."""
+    check(where, lookup_ids)
+    reach = Reach(
+        user=far.user,
+        rpc_port=far.rpc_port,
+        authentication=far.authentication,
+        mechanism=far.mechanism,
+    )
+    place, name = named_source(source, reach)
+    port = name.port if isinstance(name, DirectName) else None
+    reach = reach._replace(binary_port=port or DEFAULT_BINARY_PORT)
+    queue = SourceQueue(place, name, target)
+    with machines(reach) as found:
+        meant = _meant(found, queue, where, lookup_ids)
+        if dry_run:
+            return _result(len(meant), None)
+        run = PullRun(remote.client, found.source(queue), target, DEFAULT_PATIENCE_S, keep=keep)
+        run.begin()
+        reader = found.queue(queue, takes=not keep, shared=True)
+        pull = QueuePull(reader, run)
+        try:
+            _ = pull.copy_some(meant) if keep else pull.move_some(meant)
+        finally:
+            reader.close()
+            run.end()
+        return _result(len(meant), pull)
+
+
+def _meant(
+    found: Machines, queue: SourceQueue, where: str | None, lookup_ids: list[int] | None
+) -> list[int]:
+    if lookup_ids:
+        return list(dict.fromkeys(lookup_ids))
+    reader = found.queue(queue, takes=False)
+    if where is None:
+        return [message.lookup_id for message in browse(reader, CHUNK, 0)]
+    matches = parse_filter(where, content_of).matches
+    messages = browse(reader, CHUNK, INFINITE)
+    return [message.lookup_id for message in messages if matches(message.to_json())]
+
+
+def _result(matched: int, pull: QueuePull | None) -> BulkJson:
+    done = gone = refused = 0
+    told: ErrorBody | None = None
+    if pull is not None:
+        counts, refused = pull.counts, pull.counts.refused
+        done = counts.taken + counts.known
+        gone = max(matched - counts.read, 0)
+        told = None if pull.refusal is None else _body(pull.refusal)
+    return BulkJson(
+        matched=matched, done=done, gone=gone, refused=refused, error=told, dry_run=pull is None
+    )
+
+
+def _body(error: QueueError) -> ErrorBody:
+    return ErrorBody(code=error.code, name=error.name, cause=error.cause, remedy=error.remedy)

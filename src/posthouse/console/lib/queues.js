@@ -1,0 +1,53 @@
+// Queues as a tree: a queue, below it its journal and its subqueues.
+
+import { to } from "./address.js";
+import { h } from "./dom.js";
+import { parts } from "./format.js";
+
+/** @typedef {import("../types.js").QueueJson} Queue */
+/** @typedef {{queue: Queue, depth: number, place: string}} TreeRow */
+
+/** What a queue is called: outgoing queues have no path. @param {Queue} queue */
+export const nameOf = (queue) => queue.path || queue.format_name;
+
+/** Whether an operator has paused an outgoing queue. @param {Queue} queue */
+export const isPaused = (queue) => queue.state === "on_hold";
+
+/** The queue that a journal or a subqueue belongs to. @param {string} path */
+export function ownerOf(path) {
+  const cut = path.indexOf(";");
+  return cut < 0 ? "" : path.slice(0, cut);
+}
+
+/** Queues in the order of their names, each before what belongs to it. @param {Queue[]} queues  @returns {TreeRow[]} */
+export function inTree(queues) {
+  const known = new Set(queues.map((one) => one.path.toLowerCase()));
+  return queues
+    .map((queue) => {
+      const name = nameOf(queue);
+      const owner = ownerOf(name);
+      const rank = { outgoing: "2", private: "1", public: "1" }[queue.kind] ?? (owner ? "1" : "3");
+      return { queue, depth: owner && known.has(owner.toLowerCase()) ? 1 : 0, place: `${rank} ${name.toLowerCase().replace(";", "\u0001")}` };
+    })
+    .sort((left, right) => (left.place < right.place ? -1 : 1));
+}
+
+/** @param {Queue} queue  @param {string} text */
+export function matches(queue, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const whole = `${nameOf(queue)} ${queue.label} ${queue.kind} ${queue.state}`.toLowerCase();
+  return words.every((word) => whole.includes(word));
+}
+
+/** @param {TreeRow} row */
+export function nameCell({ queue, depth }) {
+  const name = nameOf(queue);
+  const own = depth ? `;${name.slice(name.indexOf(";") + 1)}` : queue.kind === "outgoing" ? name : parts(name).name;
+  return h(
+    "span",
+    { class: `name-cell${depth ? " indent-1" : ""}`, title: name },
+    h("a", { href: to("queues", [name]), "data-focus": `queue ${name}` }, own || name),
+    queue.kind !== "private" && h("span", { class: `badge ${queue.kind.includes("dead") ? "warn" : "quiet"}` }, queue.kind.replace("_", " ")),
+    queue.transactional && h("span", { class: "badge quiet" }, "transactional"),
+  );
+}

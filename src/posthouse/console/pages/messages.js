@@ -1,0 +1,190 @@
+// Messages: browsed without taking any, page by page; filters run on the server.
+
+import { to } from "../lib/address.js";
+import { call } from "../lib/api.js";
+import { problem } from "../lib/dialogs.js";
+import { fill, h } from "../lib/dom.js";
+import { bytes, count, time } from "../lib/format.js";
+import { copy, exportMessages, giveBack, importMessages, move, remove, resend, send } from "../lib/message_acts.js";
+import { nameOf } from "../lib/queues.js";
+import { Table } from "../lib/table.js";
+import { showMessage } from "./message.js";
+
+/** @typedef {import("../types.js").MessageJson} Message */
+
+/** @type {import("../lib/page.js").Page} */
+export const page = { name: "messages", title: "Messages", role: "look", key: "m", show };
+
+const PAGE = 50;
+const SAVED = "posthouse.filters";
+
+/** @returns {string[]} */
+function saved() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(SAVED) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+/** @param {import("../lib/page.js").Context} context */
+function show(context) {
+  const { main, path, query, signal, may } = context;
+  const [queue = "", message = ""] = path;
+  if (message) {
+    showMessage(context, queue, Number(message));
+    return;
+  }
+  const where = query.get("where") ?? "";
+  const after = query.get("after") ?? "";
+  const answer = h("div", {});
+  const progress = h("span", { class: "muted", role: "status" });
+  const stop = h("button", { type: "button", hidden: true, id: "stop" }, "Stop");
+  const next = h("button", { type: "button", hidden: true, id: "next" }, "Next page");
+  const marked = h("span", { class: "muted" });
+  /** @type {Table<Message>} */
+  const table = new Table({
+    name: "messages",
+    label: "Messages",
+    sortable: false,
+    key: (row) => `${row.queue} ${row.lookup_id}`,
+    naming: (row) => `message ${row.lookup_id}`,
+    empty: queue || where ? "No message fits." : "Choose a queue, or write a filter to look through all of them.",
+    ...(queue ? { marked: (/** @type {Set<string>} */ keys) => { marked.textContent = keys.size ? `${count(keys.size)} marked` : ""; } } : {}),
+    columns: [
+      { name: "id", title: "Lookup id", number: true, fixed: true, show: (row) => h("a", { href: to("messages", [row.queue, String(row.lookup_id)]), "data-focus": `message ${row.lookup_id}` }, row.lookup_id) },
+      { name: "queue", title: "Queue", optional: Boolean(queue), show: (row) => row.queue },
+      { name: "label", title: "Label", show: (row) => row.label || h("span", { class: "muted" }, "none") },
+      { name: "class", title: "Class", show: (row) => (row.class === "normal" ? "" : h("span", { class: `badge ${row.class.startsWith("nack") ? "bad" : "quiet"}` }, row.class)) },
+      { name: "arrived", title: "Arrived", show: (row) => time(row.arrived_time) },
+      { name: "size", title: "Body", number: true, show: (row) => bytes(row.body_size) },
+      { name: "priority", title: "Priority", number: true, show: (row) => row.priority },
+      { name: "delivery", title: "Delivery", show: (row) => row.delivery },
+      { name: "sender", title: "Sender", optional: true, show: (row) => row.sender },
+      { name: "sent", title: "Sent", optional: true, show: (row) => time(row.sent_time) },
+      { name: "identifier", title: "Identifier", optional: true, show: (row) => h("span", { class: "mono" }, row.id) },
+      { name: "correlation", title: "Correlation id", optional: true, show: (row) => h("span", { class: "mono" }, row.correlation_id) },
+      { name: "aborts", title: "Aborts", number: true, optional: true, show: (row) => count(row.abort_count) },
+    ],
+  });
+
+  // -- which queue, which filter
+
+  const names = h("datalist", { id: "queue-names" });
+  const chooser = h("input", { "aria-label": "Queue", placeholder: "All queues", list: "queue-names", value: queue, id: "queue", autocomplete: "off", spellcheck: "false" });
+  const filter = h("input", { "aria-label": "Filter", placeholder: 'priority >= 5 and label ~ "order"', value: where, id: "where", "data-filter": "", autocomplete: "off", spellcheck: "false" });
+  const kept = h("select", { "aria-label": "Saved filters", id: "saved", onchange: () => { filter.value = kept.value; apply(); } });
+  const drawSaved = () => fill(kept, h("option", { value: "" }, "Saved filters"), saved().map((one) => h("option", { value: one, selected: one === where }, one)));
+  /** @param {string[]} list */
+  const save = (list) => {
+    localStorage.setItem(SAVED, JSON.stringify(list.slice(0, 50)));
+    drawSaved();
+  };
+  drawSaved();
+  const apply = () => {
+    const target = to("messages", chooser.value.trim() ? [chooser.value.trim()] : [], { where: filter.value.trim() });
+    if (target === location.hash) void load();
+    else location.hash = target;
+  };
+  const form = h(
+    "form",
+    { class: "toolbar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); apply(); } },
+    chooser,
+    names,
+    filter,
+    h("button", { type: "submit", class: "primary" }, "Show"),
+    kept,
+    h("button", { type: "button", id: "save", onclick: () => filter.value.trim() && save([filter.value.trim(), ...saved().filter((one) => one !== filter.value.trim())]) }, "Save filter"),
+    h("button", { type: "button", id: "forget", onclick: () => save(saved().filter((one) => one !== filter.value.trim())) }, "Forget filter"),
+  );
+
+  // -- acts
+
+  /** @param {() => unknown} work */
+  const guarded = (work) => async () => {
+    fill(answer);
+    try {
+      await work();
+    } catch (error) {
+      if (!signal.aborted) fill(answer, problem(error));
+    }
+  };
+  const chosen = () => {
+    const ids = [...table.marks].map((key) => Number(key.slice(key.lastIndexOf(" ") + 1)));
+    return ids.length ? { lookup_ids: ids } : where ? { where } : {};
+  };
+  const done = () => {
+    table.unmark();
+    void load();
+  };
+  const isTransactional = async () => (await call("show_queue", { queue }, null, { signal })).transactional;
+  const button = (/** @type {string} */ text, /** @type {() => unknown} */ work) => h("button", { type: "button", onclick: guarded(work) }, text);
+  const acts = queue && [
+    may("operate") && button("Send", async () => send(queue, null, await isTransactional(), done)),
+    may("operate") && button("Move", () => move({ queue, chosen: chosen(), done })),
+    may("operate") && button("Copy", () => copy({ queue, chosen: chosen(), done })),
+    may("operate") && button("Send again", () => resend({ queue, chosen: chosen(), done })),
+    may("operate") && button("Return to source", () => giveBack({ queue, chosen: chosen(), done })),
+    may("operate") && button("Delete", () => remove({ queue, chosen: chosen(), done })),
+    may("read") && button("Export", () => exportMessages(queue, chosen(), (text) => { progress.textContent = text; }, signal)),
+    may("operate") && button("Import", async () => importMessages(queue, await isTransactional(), done)),
+    marked,
+  ];
+
+  // -- the page of messages
+
+  /** @type {AbortController | null} */
+  let looking = null;
+
+  async function load() {
+    looking?.abort();
+    const mine = (looking = new AbortController());
+    signal.addEventListener("abort", () => mine.abort());
+    const asked = { signal: mine.signal };
+    /** @type {Message[]} */
+    const found = [];
+    let scanned = 0;
+    let place = after;
+    fill(answer);
+    next.hidden = true;
+    stop.hidden = false;
+    stop.onclick = () => mine.abort();
+    try {
+      const total = queue && where && !after ? (await call("show_queue", { queue }, null, asked)).messages : 0;
+      do {
+        const ask = { limit: PAGE - found.length, bodies: false, ...(place ? { after: place } : {}) };
+        const some = queue ? await call("list_messages", { queue, ...ask, ...(where ? { where } : {}) }, null, asked) : where ? await call("find_messages", { where, ...ask }, null, asked) : { messages: [], next: null, scanned: 0 };
+        found.push(...some.messages);
+        scanned += some.scanned;
+        place = some.next ?? "";
+        table.update(found);
+        progress.textContent = `${count(found.length)} shown, ${count(scanned)}${total && where ? ` of ${count(total)}` : ""} looked at`;
+      } while (place && found.length < PAGE);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (mine.signal.aborted) progress.textContent += ", stopped";
+      else fill(answer, problem(error));
+    } finally {
+      if (looking === mine) {
+        stop.hidden = true;
+        next.hidden = !place;
+        next.onclick = () => { location.hash = to("messages", queue ? [queue] : [], { where, after: place }); };
+      }
+    }
+  }
+
+  main.append(
+    h("div", { class: "heading" }, h("h1", {}, queue ? `Messages of ${queue}` : "Messages"), progress, stop),
+    form,
+    h("div", { class: "toolbar" }, acts, h("span", { class: "spacer" }), table.chooser()),
+    answer,
+    h("section", { class: "card" }, table.element),
+    h("div", { class: "toolbar" }, after && h("a", { class: "button", href: to("messages", queue ? [queue] : [], { where }) }, "First page"), next),
+  );
+  void load();
+  context.poll(30, async (polled) => {
+    const listed = await call("list_queues", { outgoing: true, system: true }, null, { polled, signal });
+    fill(names, listed.queues.map((one) => h("option", { value: nameOf(one) })));
+  });
+}

@@ -1,0 +1,136 @@
+// One queue: its figures, properties, connection, sequences, groups and access, and its acts.
+
+import { to } from "../lib/address.js";
+import { ApiError, call } from "../lib/api.js";
+import { acting, button, card, rows } from "../lib/cards.js";
+import { fill, h, refresh } from "../lib/dom.js";
+import { age, bytes, count, many, rate, time } from "../lib/format.js";
+import { isPaused } from "../lib/queues.js";
+import { deleteQueue, grant, pauseOrResume, purge, resetSequences, retry, revoke, setQueue } from "../lib/queue_acts.js";
+
+/** @typedef {import("../types.js").QueueJson} Queue */
+/** @typedef {import("../lib/dom.js").Child} Child */
+
+/**
+ * @param {import("../lib/page.js").Context} context
+ * @param {string} path
+ */
+export function showQueue({ main, poll, may, signal }, path) {
+  const title = h("h1", {}, path);
+  const badges = h("span", { class: "actions" });
+  const acts = h("div", { class: "toolbar" });
+  const figures = h("section", { "aria-label": "Figures" });
+  const { answer, act } = acting();
+  const cards = h("div", { class: "grid" });
+  const access = h("section", { class: "card", "aria-label": "Access" });
+  document.title = `${path} · Queues`;
+  fill(main, h("p", {}, h("a", { href: to("queues") }, "Queues")), h("div", { class: "heading" }, title, badges), acts, answer, figures, cards, access);
+
+  const now = poll(3, async (polled) => {
+    const asked = { polled, signal };
+    const queue = await call("show_queue", { queue: path }, null, asked);
+    const isPlain = queue.kind === "private" || queue.kind === "public";
+    const outgoing = queue.kind === "outgoing";
+    refresh(badges, [queue.kind, queue.transactional, queue.state], () => [
+      h("span", { class: "badge quiet" }, queue.kind.replace("_", " ")),
+      queue.transactional && h("span", { class: "badge quiet" }, "transactional"),
+      queue.state && h("span", { class: `badge ${isPaused(queue) ? "warn" : "quiet"}` }, isPaused(queue) ? "paused" : queue.state),
+    ]);
+    refresh(acts, [queue.kind, queue.state, queue.transactional, !queue.outgoing?.sequence], () => [
+      h("a", { class: "button", href: to("messages", [path]) }, "Messages"),
+      may("operate") && button("Purge", act(() => purge(path, now)), "purge"),
+      may("operate") && outgoing && button(isPaused(queue) ? "Resume" : "Pause", act(() => pauseOrResume(queue, now)), "pause"),
+      may("operate") && outgoing && button("Connect now", act(() => retry(path, now)), "retry"),
+      may("administer") && (isPlain || queue.kind === "subqueue") && button("Properties", act(async () => setQueue(await call("show_queue", { queue: path }), now)), "set"),
+      may("administer") && (queue.outgoing?.sequence || (isPlain && queue.transactional)) && button("Reset sequences", act(() => resetSequences(path, now)), "reset"),
+      may("administer") && isPlain && button("Delete", act(() => deleteQueue(path, () => { location.hash = to("queues"); })), "delete"),
+    ]);
+    refresh(figures, [queue.messages, queue.locked, queue.claimed, queue.bytes, queue.oldest_age_s, queue.accepted_per_s, queue.received_per_s, queue.journal_messages, queue.readers, queue.waiting_readers], () => stats(queue));
+    refresh(cards, [queue.label, queue.modified_time, queue.quota_kib, queue.journal_messages, queue.connections, queue.outgoing, queue.incoming, queue.groups, queue.reason], () => [
+      about(queue),
+      queue.outgoing && sending(queue),
+      queue.groups.length > 0 && groups(queue),
+      queue.incoming.length > 0 && card("Sequences that come in", rows(["From", "Address", "#Place", "Last"], queue.incoming.map((one) => [one.source, one.address, count(one.number), time(one.last_time)]))),
+    ]);
+    if (isPlain || queue.kind === "subqueue") await showAccess(asked);
+  });
+
+  /** @param {{polled: boolean, signal: AbortSignal}} asked */
+  async function showAccess(asked) {
+    try {
+      const list = await call("show_access", { queue: path }, null, asked);
+      refresh(access, list, () => [
+        h("header", {}, h("h2", {}, "Access"), h("span", { class: "muted" }, `Owner: ${list.owner}`), may("administer") && button("Grant", act(() => grant(path, false, now)), "grant"), may("administer") && button("Deny", act(() => grant(path, true, now)), "deny")),
+        rows(
+          ["Who", "May", "Rights", ""],
+          list.entries.map((one) => [
+            one.who,
+            one.denied ? h("span", { class: "badge bad" }, "denied") : h("span", { class: "badge ok" }, "granted"),
+            one.rights.join(", "),
+            may("administer") && button("Remove", act(() => revoke(path, one.who, now)), `revoke ${one.sid} ${one.denied}`),
+          ]),
+        ),
+      ]);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 403) throw error;
+      refresh(access, error.reason, () => h("div", { class: "empty" }, error.reason));
+    }
+  }
+}
+
+/** @param {Queue} queue */
+function stats(queue) {
+  const figures = [
+    ["Messages", count(queue.messages), queue.locked ? `${count(queue.locked)} locked` : ""],
+    ["Oldest", age(queue.oldest_age_s) || "none", ""],
+    ["In", rate(queue.accepted_per_s), "per s"],
+    ["Out", rate(queue.received_per_s), "per s"],
+    ["Bytes", bytes(queue.bytes), ""],
+    ["Journal", count(queue.journal_messages), ""],
+    ["Readers", count(queue.readers), queue.waiting_readers ? `${queue.waiting_readers} waiting` : ""],
+  ];
+  return h("dl", { class: "stats" }, figures.map(([name, value, unit]) => h("div", { class: "stat" }, h("dt", {}, name), h("dd", {}, value, unit && " ", unit && h("small", {}, unit)))));
+}
+
+/** @param {Queue} queue */
+function about(queue) {
+  /** @type {Array<[string, Child]>} */
+  const pairs = [
+    ["Label", queue.label || "none"],
+    ["Format name", h("span", { class: "mono" }, queue.format_name)],
+    ["Journal", queue.journal ? "received messages are kept" : "off"],
+    ["Only signed messages", queue.authenticated ? "yes" : "no"],
+    ["Privacy", queue.privacy],
+    ["Quota", queue.quota_kib === null ? "none" : bytes(queue.quota_kib * 1024)],
+    ["Base priority", queue.base_priority],
+    ["Poison policy", queue.max_aborts ? `after ${many(queue.max_aborts, "abort")} to ${queue.poison_queue || "the dead-letter queue"}` : "off"],
+    ["Created", time(queue.created_time)],
+    ["Changed", time(queue.modified_time)],
+  ];
+  if (queue.reason) pairs.push(["Directory", queue.reason]);
+  if (queue.multicast) pairs.push(["Multicast address", queue.multicast]);
+  return card("Properties", h("div", { class: "body" }, h("dl", { class: "pairs" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))));
+}
+
+/** @param {Queue} queue */
+function sending(queue) {
+  const out = /** @type {NonNullable<Queue["outgoing"]>} */ (queue.outgoing);
+  const pairs = [
+    ["Not sent yet", count(out.unsent)],
+    ["Not acknowledged", count(out.unacknowledged)],
+    ["Delivered", count(out.delivered)],
+    ["Failed", count(out.failed)],
+    ["Next hops", out.next_hops.join(", ") || "none"],
+    ["Last error", out.last_error || "none"],
+    ["Next try", time(out.next_retry_time) || "–"],
+  ];
+  return [
+    card("Delivery", h("div", { class: "body" }, h("dl", { class: "pairs" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])))),
+    card("Connection history", rows(["Time", "What happened", "Next hops"], queue.connections.map((one) => [time(one.time), one.status, one.next_hops.join(", ")]))),
+  ];
+}
+
+/** @param {Queue} queue */
+function groups(queue) {
+  return card("Groups", rows(["Group", "Mode", "#Position", "#Lag"], queue.groups.map((one) => [one.name, one.mode, count(one.position), count(one.lag_messages)])));
+}

@@ -1,0 +1,119 @@
+"""Runs of simple messages over HTTP, accepted in one step ([MC-MQSRM] 3.1.5.1.12).
+
+Most messages are such: outside of streams, unsigned, without receipts and journals, for a queue
+that takes them from anybody. Those of a turn that go to one queue one after the other are a run,
+and come in at once. Everything else looks at a state that has the run in it: see `flush`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from posthouse.engine.ledger.records import FLAG_REMOTE, Change
+from posthouse.engine.messages.admission import Admission, Room
+from posthouse.engine.queues.queue import Queue
+from posthouse.engine.transfer.arrivals import Notes, ReceivedBatch, is_noted
+from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.model.errors import QueueError
+from posthouse.security.access import Caller, Guard
+from posthouse.security.rights import WRITE_MESSAGE
+from posthouse.wire.packet.batch import Batch
+from posthouse.wire.packet.packet_fields import PacketSummary
+from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.mime_parts import Parts
+
+Accept = Callable[[Queue, Batch, int, None, bytes, str, Change], object]  # of `Sending`
+_ANYBODY = Caller.anonymous()
+
+
+class SrmpArrival(NamedTuple):
+    """A message that a door has read: from whom, its elements, its parts, its HTTP head."""
+
+    peer: Peer
+    message: SrmpMessage
+    parts: Parts
+    head: bytes
+
+
+class SrmpBatch(ReceivedBatch):
+    """What the messages of one turn have come to so far, with the run that is still growing."""
+
+    __slots__ = (
+        "_accept",
+        "_admission",
+        "_guard",
+        "_kind",
+        "_looks",
+        "_open",
+        "_packets",
+        "_queue",
+        "_room",
+        "hosts",
+    )
+
+    def __init__(
+        self, peer: Peer, guard: Callable[[Queue], Guard], admission: Admission, accept: Accept
+    ) -> None:
+        super().__init__(peer)
+        self._admission = admission
+        self._accept = accept
+        self._guard = guard
+        self._open: dict[int, bool] = {}  # queues, by number
+        self._queue: Queue | None = None
+        self._kind = (0, 0)  # priority and flags of the rows
+        self._packets: list[bytes] = []
+        self._looks: list[PacketSummary] = []
+        self._room = Room()  # what the run takes
+        self.hosts: dict[str, tuple[Notes, Notes]] = {}  # recoverable and express ones
+
+    def come_from(self, host: str) -> None:
+        """Requests of all connections are one batch; what follows comes from this host."""
+        self.recoverable, self.express = self.hosts.setdefault(host, ({}, {}))
+
+    def has(self, source: bytes, ordinal: int, digest: bytes) -> bool:
+        """Whether the message came in this very batch, from any host."""
+        notes = [kind for kinds in self.hosts.values() for kind in kinds]
+        return any(is_noted(one, source, ordinal, digest) for one in notes)
+
+    def is_open(self, queue: Queue) -> bool:
+        """Whether anybody may send to a queue."""
+        known = self._open.get(queue.number)
+        if known is None:
+            known = self._open[queue.number] = self._takes_all(queue)
+        return known
+
+    def _takes_all(self, queue: Queue) -> bool:
+        try:
+            return self._guard(queue).allows(_ANYBODY, WRITE_MESSAGE)
+        except QueueError:
+            return False
+
+    def gather(self, queue: Queue, packet: bytes, seen: PacketSummary) -> bool:
+        """One more for an open queue; False: it would be refused, and is not taken."""
+        one = Batch.of(packet, seen)
+        if queue is not self._queue:
+            self.flush()
+            self._queue = queue
+        try:
+            flags = self._admission.admit(queue, one, FLAG_REMOTE, False, self._room)
+        except QueueError:
+            return False
+        if (seen.priority, flags) != self._kind:
+            self.flush()
+            self._kind = seen.priority, flags
+            self._room = Room()
+            self._room.take(queue, one.size)
+        self._packets.append(packet)
+        self._looks.append(seen)
+        return True
+
+    def flush(self) -> None:
+        """The run comes in: whatever else the batch brings finds it there."""
+        packets, looks, queue = self._packets, self._looks, self._queue
+        if not packets:
+            return
+        assert queue is not None
+        self._packets, self._looks, self._room = [], [], Room()
+        batch = Batch(packets, looks, [seen.ordinal for seen in looks])
+        self._accept(queue, batch, self._kind[1], None, b"", "", self.change)

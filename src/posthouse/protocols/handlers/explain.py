@@ -1,0 +1,182 @@
+"""The life of a message: where it is, how it left, and reports of other queue managers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from posthouse.api.explain import ExplainParams, LifeJson
+from posthouse.api.types import DepartureJson, Nothing, PlaceJson
+from posthouse.engine.ledger.departed_messages import Departure
+from posthouse.engine.ledger.records import COLUMN_NAMES, RECEIVED, Row
+from posthouse.engine.manager import QueueManager
+from posthouse.model.message import MESSAGE_CLASSES, MessageId
+from posthouse.model.message_json import time_text
+from posthouse.model.properties import OutgoingQueueState
+from posthouse.protocols.handlers.context import Context, find_queue
+from posthouse.protocols.handlers.message_json import readable
+from posthouse.protocols.handlers.request_steps import Steps, looked_at
+from posthouse.protocols.handlers.scanning import (
+    GONE,
+    Scan,
+    ScannedMessage,
+    is_peekable,
+    peekable_queues,
+)
+
+SENT = (
+    "it was sent, and the other machine has not confirmed it. If that lasts, the machine refuses "
+    "it: no such queue, not transactional, no right to send. Look for message_refused in its log"
+)
+_MEANING: Final = {entry.code: entry for entry in MESSAGE_CLASSES}
+
+
+def explain_message(context: Context, params: ExplainParams, body: Nothing) -> Steps[LifeJson]:
+    """States where a message is or how it left, and what its class means: why it is a dead letter.
+
+    With `peers` the queue managers of `[admin] explain_peers` are asked too, for administrators.
+    """
+    if params.peers:
+        context.require_administrator()
+    wanted = MessageId.parse(params.id)
+    with context.services.scans.running(context.caller):
+        places = yield from _places(context, wanted)
+        guid = yield from looked_at(lambda manager: manager.machine.identifier)
+    is_own = wanted.guid == guid
+    left = yield from looked_at(lambda manager: _departures(manager, context, wanted, is_own))
+    life = LifeJson(str(wanted), places, _answer(places, left, is_own), left)
+    if params.peers and context.services.ask_peers is not None:
+        answer = yield context.services.ask_peers(str(wanted))
+        assert isinstance(answer.value, list)
+        life.peers = answer.value
+    return life
+
+
+def _departures(
+    manager: QueueManager, context: Context, wanted: MessageId, is_own: bool
+) -> list[DepartureJson]:
+    """What left queues that the caller may look into."""
+    found = list[DepartureJson]()
+    whole = context.caller.is_administrator and context.caller.scopes is None
+    for one in manager.machine.departures(wanted.ordinal, remote=not is_own):
+        queue = one.queue
+        if whole or (queue is not None and is_peekable(manager, context, queue)):
+            found.append(
+                DepartureJson(
+                    queue="a queue that is deleted" if queue is None else queue.name,
+                    lookup_id=one.row.lookup_id,
+                    time=time_text(one.utc),
+                    how=_how(one),
+                    reader=one.reader,
+                    certain=is_own,
+                )
+            )
+    return found
+
+
+def _how(one: Departure) -> str:
+    if one.queue is not None and one.queue.outgoing is not None and one.reason == RECEIVED:
+        return "delivered"
+    return COLUMN_NAMES[one.reason].replace("_", " ")
+
+
+def _places(context: Context, wanted: MessageId) -> Steps[list[PlaceJson]]:
+    """Where a message is, of the queues that the caller may look into."""
+    places: list[PlaceJson] = []
+    queues = yield from looked_at(lambda manager: peekable_queues(manager, context, 0))
+    for _, name in queues:
+        try:
+            found = yield from _with_ordinal(context, name, wanted.ordinal)
+        except GONE:
+            continue
+        for one in found:
+            if readable(one.packet).identifier == wanted:
+                locked = yield from _is_locked(one)
+                reason = yield from _reason(name)
+                places.append(_place(one, locked, reason))
+    return places
+
+
+def _with_ordinal(context: Context, queue: str, ordinal: int) -> Steps[list[ScannedMessage]]:
+    def has_ordinal(row: Row) -> bool:
+        return row.ordinal == ordinal
+
+    scan, found = Scan(context, queue, wanted=has_ordinal, locked=True), list[ScannedMessage]()
+    while not scan.done:
+        found += yield from scan.step()
+        scan.given_back()
+    return found
+
+
+def _is_locked(found: ScannedMessage) -> Steps[bool]:
+    return looked_at(lambda manager: manager.messages.is_locked(found.read.number))
+
+
+def _reason(name: str) -> Steps[str]:
+    """Why the messages of an outgoing queue have not arrived; empty for any other queue."""
+
+    def look(manager: QueueManager) -> str:
+        queue = find_queue(manager, name)
+        outgoing = queue.outgoing
+        if outgoing is None:
+            return ""
+        match outgoing.state:
+            case OutgoingQueueState.ON_HOLD:
+                return f"it is paused: posthouse queue resume '{name}'"
+            case OutgoingQueueState.LOCKED:
+                return "this machine is hardened and sends over HTTP only"
+        if outgoing.last_error:
+            return f"it cannot connect: {outgoing.last_error}"
+        if manager.transfer.unacknowledged(queue):
+            return SENT
+        return "it is on its way"
+
+    return looked_at(look)
+
+
+def _place(found: ScannedMessage, locked: bool, reason: str) -> PlaceJson:
+    read, entry = found.read, _MEANING.get(found.read.message_class)
+    return PlaceJson(
+        queue=found.queue,
+        lookup_id=read.lookup_id,
+        state="locked" if locked else "waiting",
+        class_=entry.word if entry else f"0x{read.message_class:04x}",
+        class_code=read.message_class,
+        meaning=entry.meaning if entry else "a class of the application that sent it",
+        arrived_time=time_text(read.arrived),
+        abort_count=read.aborts,
+        move_count=read.moves,
+        reason=reason,
+    )
+
+
+def _answer(places: list[PlaceJson], left: list[DepartureJson], is_own: bool) -> str:
+    if left and not places:
+        return "; ".join(map(_departure_words, left))
+    if places:
+        return "; ".join(
+            f"{one.state} in {one.queue}: {one.reason or one.meaning}" for one in places
+        )
+    if not is_own:
+        return (
+            "The message is in no queue here that you may look into. Another queue manager sent "
+            "it: ask there too. If it was refused here, `posthouse status` counts the reason and "
+            "the log has a line message_refused."
+        )
+    return (
+        "The message is in no queue here that you may look into: it was received, it expired, or "
+        "another machine has taken it over. The column `expired` of `posthouse books` counts "
+        "expired ones. For another machine: run this command there, and look for message_refused "
+        "in its log. Send with --journal and --dead-letter to keep messages that leave."
+    )
+
+
+def _departure_words(one: DepartureJson) -> str:
+    by = f" by {one.reader}" if one.reader else ""
+    doubt = "" if one.certain else ", if no other machine has given the same number"
+    if one.how == "delivered":
+        return (
+            f"taken over by the machine of {one.queue} at {one.time}{doubt}. If it is not in that "
+            "queue, it was received, expired or refused there: run explain there, and look for "
+            "message_refused in its log"
+        )
+    return f"{one.how} from {one.queue} at {one.time}{by}{doubt}"

@@ -1,0 +1,398 @@
+"""The listeners that `posthouse serve` opens: one line each."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from posthouse.model.errors import QueueError
+from posthouse.protocols.binary.server import BinaryNode, BinaryServer, PingServer
+from posthouse.protocols.handlers.audit_trail import Act, AuditTrail, NoTrail
+from posthouse.protocols.handlers.content_view import parse_masks
+from posthouse.protocols.http.query_runs import QueryRuns
+from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
+from posthouse.protocols.management.protocol import ANNOTATION, Management, RemoteAct
+from posthouse.protocols.metrics.exposition import AskMetrics
+from posthouse.protocols.metrics.loop_turns import turn_metrics
+from posthouse.protocols.metrics.memory import memory_metrics
+from posthouse.protocols.metrics.ncp import ncp_metrics
+from posthouse.protocols.metrics.pgm import pgm_metrics
+from posthouse.protocols.metrics.srmp import srmp_metrics
+from posthouse.protocols.ncp.server import NcpNode, NcpServer
+from posthouse.protocols.pgm.server import PgmNode
+from posthouse.protocols.remote_read.server import (
+    EndpointMapperServer,
+    RemoteReadNode,
+    RemoteReadServer,
+)
+from posthouse.protocols.sessions.handles import SessionLimits
+from posthouse.rpc.kerberos import KerberosMissing, KerberosService
+from posthouse.rpc.ntlm import ServerNames
+from posthouse.runtime.audit_log import AuditLog
+from posthouse.runtime.backup import backup
+from posthouse.runtime.peer_questions import PeerQuestions, parse_peers
+from posthouse.runtime.ports import port_of
+from posthouse.runtime.process_metrics import free_bytes, process_metrics
+from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
+from posthouse.runtime.srmp_endpoints import srmp_doors, srmp_node
+from posthouse.runtime.telemetry.tracing import (
+    MessageTracing,
+    TracingDoor,
+    TracingRefused,
+    open_exporter,
+    span_metrics,
+)
+from posthouse.runtime.winbind import Winbind, WinbindMissing, load_library
+from posthouse.runtime.winbind_logins import WinbindLogins
+
+_AUDIT_TROUBLE = frozenset({"audit_not_written"})
+
+
+def standard_doors(service: Service) -> list[Place]:
+    """Every listener that the settings ask for; a protocol that is switched off has none."""
+    section = service.settings.admin
+    audit = _audit_log(service)
+    node, reads, ncp = binary_node(service), remote_read_node(service, audit), ncp_node(service)
+    srmp, pgm = srmp_node(service), pgm_node(service)
+    for protocol in [each.protocol for each in (node, srmp, pgm) if each is not None]:
+        _tell_active(service, protocol.active)
+    more: list[AskMetrics] = [lambda: memory_metrics(service.memory)]
+    more += [] if ncp is None else [_ncp_metrics(ncp)]
+    more += [] if srmp is None else [lambda: srmp_metrics(srmp.protocol.figures())]
+    more += [] if pgm is None else [lambda: pgm_metrics(pgm.protocol.figures())]
+    tracing = message_tracing(service)
+    more.append(span_metrics if tracing is None else tracing.metrics)
+    admin = make_admin(service, node, reads, more, audit)
+    places = [Place(ControlSocket(admin, service.local_connections()), str(service.home), 0)]
+    if section.enabled:
+        port = port_of("admin", service.ports) if section.port is None else section.port
+        door = AdminServer(
+            admin, service.connections(), tls_context(service), _port_forbidder(service)
+        )
+        places.append(Place(door, section.listen, port))
+    places += [] if node is None else binary_doors(service, node)
+    places += [] if srmp is None else srmp_doors(service, srmp, _port_teller(service))
+    places += [] if pgm is None else [pgm_door(service, pgm)]
+    places += [] if reads is None else remote_read_doors(service, reads)
+    places += [] if ncp is None else [ncp_door(service, ncp)]
+    return places + ([] if tracing is None else [Place(TracingDoor(tracing), "", 0)])
+
+
+def _tell_active(service: Service, active: Callable[[set[int]], None]) -> None:
+    """Reports every outgoing queue that has changed to each protocol, which picks its own."""
+    driver = service.started.driver
+    others = driver.on_active
+
+    def tell(queues: set[int]) -> None:
+        others(queues)
+        active(queues)
+
+    driver.on_active = tell
+
+
+def binary_node(service: Service) -> BinaryNode | None:
+    """The binary protocol; [MS-MQDMPR] 3.1.1.1: a hardened machine has none."""
+    section, ping = service.settings.binary, service.settings.ping
+    if not section.enabled or service.settings.queue_manager.hardened:
+        return None
+    node = BinaryNode(
+        service.desk,
+        section,
+        ping,
+        memory=service.memory,
+        connections=service.connections(),
+    )
+    node.protocol.on_event = event_writer(service.log)
+    node.turns = service.desk
+    return node
+
+
+def binary_doors(service: Service, node: BinaryNode) -> list[Place]:
+    """The listener of the binary protocol and its ping port."""
+    section, ping = service.settings.binary, service.settings.ping
+    port = port_of("binary", service.ports) if section.port is None else section.port
+    places = [Place(BinaryServer(node, _port_teller(service)), service.host, port)]
+    if ping.answer:
+        port = port_of("ping", service.ports) if ping.port is None else ping.port
+        places.append(Place(PingServer(node), service.host, port))
+    return places
+
+
+def remote_read_node(service: Service, audit: AuditTrail | None = None) -> RemoteReadNode | None:
+    """Remote read; [MS-MQDMPR] 3.1.1.1: a hardened machine has none."""
+    section, machine = service.settings.rpc, service.settings.queue_manager
+    if not section.enabled or machine.hardened:
+        return None
+    domain = f"{service.name}.{machine.dns_domain}" if machine.dns_domain else ""
+    node = RemoteReadNode(
+        service.desk,
+        section,
+        ServerNames(service.name, domain),
+        memory=service.memory,
+        bug=_fault_writer(service),
+        kerberos=kerberos_service(service),
+        domain=_domain_logins(service),
+    )
+    node.remote.logins.told = _login_writer(service, "rpc")
+    if node.domain is not None:
+        service.desk.manager.machine.ask_for_domain_trouble(node.domain.look_at_trouble)
+    if section.management:
+        _add_management(service, node, audit or NoTrail())
+    return node
+
+
+def _add_management(service: Service, node: RemoteReadNode, audit: AuditTrail) -> None:
+    """[MS-MQMR] on the port and with the logins of remote read."""
+
+    def acted(act: RemoteAct, then: Callable[[], None]) -> None:
+        name, about = f"rpc_{act.action.lower()}", {"object": act.object}
+        entry = Act(act.user, "", "", act.address, name, about)
+        outcome = "done" if act.error is None else "refused"
+        audit.end(entry, outcome, "" if act.error is None else str(act.error)[:300], {}, then)
+
+    management = Management(
+        service.desk,
+        node.remote.logins,
+        service.settings.rpc.minimum_level,
+        service.version,
+        service.started.store.tidy_thoroughly,
+        acted,
+    )
+    node.add(management.interface, ANNOTATION, management.calls)
+
+
+def kerberos_service(service: Service) -> KerberosService | None:
+    """Kerberos with the key table of the settings; its path is relative to the home."""
+    keytab = service.settings.rpc.keytab
+    if not keytab:
+        return None
+    try:
+        return KerberosService(str(service.home / keytab))
+    except KerberosMissing as error:
+        raise NotStarted(f"[rpc] keytab cannot be used: {error}") from None
+
+
+def _domain_logins(service: Service) -> WinbindLogins | None:
+    """Winbind, which may come later than this program; its library has to be there."""
+    section = service.settings.rpc
+    if not section.winbind:
+        return None
+    try:
+        library = load_library()
+    except WinbindMissing as error:
+        raise NotStarted(str(error)) from None
+    return WinbindLogins(lambda: Winbind(library), section.winbind_ms)
+
+
+def remote_read_doors(service: Service, node: RemoteReadNode) -> list[Place]:
+    """The listener of remote read and the endpoint mapper that leads to it."""
+    section, epm = service.settings.rpc, service.settings.epm
+    port = port_of("rpc", service.ports) if section.port is None else section.port
+    door = RemoteReadServer(node, service.connections(), step=section.port is None)
+    places = [Place(door, service.host, port)]
+    if epm.enabled is not False:
+        port = port_of("epm", service.ports) if epm.port is None else epm.port
+        missed = None if epm.enabled else _mapper_misser(service)
+        mapper = EndpointMapperServer(node, service.connections(), missed)
+        places.append(Place(mapper, service.host, port))
+    return places
+
+
+def ncp_node(service: Service) -> NcpNode | None:
+    """NetWare queue services."""
+    section = service.settings.ncp
+    if not section.enabled or service.settings.queue_manager.hardened:
+        return None
+    return NcpNode(
+        service.desk,
+        section,
+        service.name,
+        memory=service.memory,
+        connections=service.connections(),
+    )
+
+
+def ncp_door(service: Service, node: NcpNode) -> Place:
+    """Its listener: on the loopback until the settings have another address (decision 13)."""
+    section = service.settings.ncp
+    port = port_of("ncp", service.ports) if section.port is None else section.port
+    return Place(NcpServer(node), section.listen, port)
+
+
+def _ncp_metrics(node: NcpNode) -> AskMetrics:
+    return lambda: ncp_metrics(node.protocol.figures)
+
+
+def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
+    """A mapper that was not asked for is not a reason not to start."""
+
+    def tell(where: str, error: OSError) -> None:
+        service.log.warning(
+            "epm_not_listening",
+            where=where,
+            cause=error.strerror or error,
+            remedy="Clients that ask an endpoint mapper do not find this queue manager. Give the "
+            "process CAP_NET_BIND_SERVICE, free the port, or set [epm] port; [epm] enabled = false "
+            "states that none is wanted.",
+        )
+
+    return tell
+
+
+def _login_writer(service: Service, door: str) -> Callable[[str, str, str], None]:
+    def write(user: str, address: str, cause: str) -> None:
+        service.log.warning("login_refused", door=door, user=user, address=address, cause=cause)
+
+    return write
+
+
+def _port_teller(service: Service) -> Callable[[int], None]:
+    """Names with the port that we listen on mean us (decision 41)."""
+
+    def tell(port: int) -> None:
+        service.desk.decide(lambda manager: manager.queues.add_own_port(port), lambda answer: None)
+
+    return tell
+
+
+def _port_forbidder(service: Service) -> Callable[[int], None]:
+    """No message is ever redirected to our own admin port (decision 11)."""
+
+    def tell(port: int) -> None:
+        service.desk.decide(lambda manager: manager.transfer.forbid_port(port), lambda answer: None)
+
+    return tell
+
+
+def make_admin(
+    service: Service,
+    node: BinaryNode | None = None,
+    reads: RemoteReadNode | None = None,
+    more_metrics: Sequence[AskMetrics] = (),
+    audit: AuditTrail | None = None,
+) -> Admin:
+    """What the admin endpoint and the control socket share."""
+    section = service.settings.admin
+    try:
+        parse_masks(section.masks)
+        parse_peers(section.explain_peers)
+    except QueueError as error:
+        raise NotStarted(f"[admin]: {error.cause}. {error.remedy}") from None
+    admin = Admin(
+        service.desk,
+        version=service.version,
+        settings=section,
+        limits=service.settings.limits,
+        qms=service.settings.qms,
+        sync_times=service.desk.sync_times,
+        backup=_backup_of(service),
+        fault=_fault_writer(service),
+        healthy=lambda: service.desk.failure is None,
+        login_refused=_login_writer(service, "http"),
+        session_limits=SessionLimits(frame_size_max=section.body_size_max),
+        memory=service.memory,
+        binary=None if node is None else node.protocol.figures,
+        remote_read=None if reads is None else reads.figures,
+        more_metrics=[
+            *more_metrics,
+            lambda: turn_metrics(service.desk.turn_times),
+            lambda: process_metrics(service.home, service.started.store),
+        ],
+        store=service.started.store,
+        refresh=None if service.directory is None else service.directory.refresh,
+        busy=lambda: service.desk.busy,
+        turns=service.desk,
+        audit=audit,
+        disk_free=lambda: free_bytes(service.home),
+        ask_peers=PeerQuestions(service.home, parse_peers(section.explain_peers)).ask,
+    )
+    if section.queries_max:
+        lake = service.home / section.query_lake if section.query_lake else None
+        admin.services.query = QueryRuns(admin, lake).run
+    return admin
+
+
+def _audit_log(service: Service) -> AuditLog:
+    """The log of what operators do; the process ends when it is written."""
+
+    def tell(event: str, details: dict[str, object]) -> None:
+        (service.log.warning if event in _AUDIT_TROUBLE else service.log.info)(event, **details)
+
+    settings = service.settings.audit
+    loop = asyncio.get_running_loop()
+    return AuditLog(service.home / settings.file, settings, loop.call_soon_threadsafe, tell)
+
+
+def _backup_of(service: Service) -> Callable[[str], Awaitable[object]]:
+    async def make(directory: str) -> object:
+        service.log.info("backup_begins", directory=directory)
+        made = await backup(
+            service.desk, service.started.store, Path(directory).absolute(), service.home
+        )
+        service.log.info("backup_made", directory=directory, bytes=made.size)
+        return made
+
+    return make
+
+
+def _fault_writer(service: Service) -> Callable[[Exception], None]:
+    def write(error: Exception) -> None:
+        kind = type(error).__name__
+        service.log.error("internal_error", kind=kind, cause=error, where=place_of(error))
+
+    return write
+
+
+def tls_context(service: Service) -> ssl.SSLContext | None:
+    """TLS with the certificate of the settings; paths are relative to the home."""
+    section = service.settings.admin
+    if not section.certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(
+            service.home / section.certificate, service.home / section.private_key
+        )
+    except OSError as error:  # ssl.SSLError is one
+        raise NotStarted(f"the certificate of [admin] cannot be used: {error}") from None
+    return context
+
+
+def message_tracing(service: Service) -> MessageTracing | None:
+    """Traces of messages, where the settings name a collector."""
+    settings, loop = service.settings.telemetry, asyncio.get_running_loop()
+    if not settings.endpoint:
+        return None
+    try:
+        exporter = open_exporter(settings, service.home, service.name, service.version)
+    except (TracingRefused, OSError) as error:
+        raise NotStarted(str(error)) from None
+
+    def tell(why: str) -> None:
+        service.log.warning("spans_not_taken", endpoint=settings.endpoint, why=why)
+
+    def failed(why: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(tell, why)
+
+    return MessageTracing(service.started.driver, settings, exporter, failed)
+
+
+def pgm_node(service: Service) -> PgmNode | None:
+    """PGM; [MS-MQDMPR] 3.1.1.1: a hardened machine has none."""
+    section = service.settings.pgm
+    if not section.enabled or service.settings.queue_manager.hardened:
+        return None
+    interface = section.interface or service.host
+    node = PgmNode(service.desk, section, interface=interface)
+    node.protocol.on_event = event_writer(service.log)
+    return node
+
+
+def pgm_door(service: Service, node: PgmNode) -> Place:
+    """It joins groups when it starts; there is nothing to connect to."""
+    return Place(node, service.host, 0)

@@ -1,0 +1,1 @@
+"""Traces of messages for OpenTelemetry: spans collected on the loop, sent from a thread."""

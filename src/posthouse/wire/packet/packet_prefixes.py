@@ -1,0 +1,50 @@
+"""Reads only the first bytes of packets, without their other headers, [MS-MQMQ] 2.2.19.1."""
+
+from __future__ import annotations
+
+from posthouse.wire.packet.packet_fields import INTERNAL, NAMES_AT, SESSION, PacketSummary
+from posthouse.wire.packet.patch import BASE_FLAGS_AT, SOURCE_GUID_AT
+from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL
+
+USER_HEADER_AT = SOURCE_GUID_AT
+_SESSIONS_OWN = INTERNAL | SESSION  # both in the low byte
+_LOW_TAIL, _HIGH_TAIL = BASE_TAIL & 0xFF, BASE_TAIL >> 8
+
+
+def is_internal(packet: bytes) -> bool:
+    """Whether it is a packet between the protocols of two queue managers, not a message."""
+    return bool(packet[BASE_FLAGS_AT] & INTERNAL)
+
+
+def session_packets(packets: list[bytes]) -> list[int]:
+    """Which of these packets concern a session: internal ones, and carriers of a SessionHeader."""
+    return [at for at, packet in enumerate(packets) if packet[BASE_FLAGS_AT] & _SESSIONS_OWN]
+
+
+def user_header(packet: bytes, seen: PacketSummary) -> bytes | None:
+    """UserHeader and queue names of a packet that ends with its body and is not protected.
+
+    None: others that begin alike may differ in what follows.
+    """
+    if seen.security_at or seen.user_flags & USER_TAIL or seen.base_flags & BASE_TAIL:
+        return None
+    end = seen.transaction_at or seen.properties_at or seen.body_at
+    assert end >= NAMES_AT
+    return packet[USER_HEADER_AT:end]
+
+
+def next_other(packets: list[bytes], header: bytes | None, at: int) -> int:
+    """The first of the packets, from a place on, that has not this `user_header`; or their end."""
+    end = len(packets)
+    if header is None:
+        return at
+    while at < end:
+        packet = packets[at]
+        if (
+            not packet.startswith(header, USER_HEADER_AT)
+            or packet[BASE_FLAGS_AT] & _LOW_TAIL
+            or packet[BASE_FLAGS_AT + 1] & _HIGH_TAIL
+        ):
+            break
+        at += 1
+    return at

@@ -1,0 +1,159 @@
+"""Users, tokens, certificates, transactions, groups and the audit log in the console."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pytest
+
+import posthouse
+from posthouse.api.route import ARROW
+from tests.protocols.admin.stage_tables import stream, table
+from tests.support.browser import Browser
+
+if TYPE_CHECKING:
+    from tests.console.conftest import House
+
+pytestmark = pytest.mark.peer("chromium", "axe-core")
+
+
+def call(house: House, method: str, path: str, body: Any = None) -> Any:
+    with posthouse.connect(house.home) as manager:
+        return manager.call(method, path, body)
+
+
+def confirmed(browser: Browser) -> None:
+    """Presses the button of the dialog, and waits until it is gone."""
+    browser.click("dialog button[type=submit]")
+    browser.wait(lambda: not browser.all("dialog"))
+
+
+@pytest.mark.visits(
+    "list_users", "add_user", "set_user", "set_password", "delete_user",
+    "list_tokens", "create_token", "revoke_token",
+    "list_certificates", "make_keys", "remove_certificate",
+)  # fmt: skip
+def test_users_tokens_and_certificates(browser: Browser, house: House) -> None:
+    browser.open("users")
+    browser.click("[data-focus=create-user]")
+    browser.write("#field-name", "<i>dora</i>")
+    browser.write("#field-password", "first words")
+    assert browser.faults() == []
+    browser.expected = ("/api/v1/users",)
+    browser.click("dialog button.primary")
+    browser.one("dialog .notice.bad")  # a name has no brackets
+    browser.write("#field-name", "dora")
+    confirmed(browser)
+    browser.click("[data-focus='change dora']")
+    browser.write("#field-role", "look")
+    confirmed(browser)
+    browser.wait(lambda: call(house, "GET", "/users/dora")["role"] == "look")
+    browser.click("[data-focus='password dora']")
+    browser.write("#field-password", "second words")
+    confirmed(browser)
+    browser.click("[data-focus=create-token]")
+    browser.write("#field-user", "dora")
+    browser.click("dialog button.primary")
+    token = browser.one("#new-token").text
+    with posthouse.connect(url=house.url, token=token) as manager:
+        assert manager.call("GET", "/status")["name"] == "ALPHA"
+    browser.click("dialog button", "Close")
+    (made,) = [one for one in call(house, "GET", "/tokens")["tokens"] if one["user"] == "dora"]
+    assert made["role"] == "look"
+    browser.click(f"[data-focus='revoke {made['id']}']")
+    confirmed(browser)
+    browser.click("[data-focus=make-keys]")
+    browser.write("#field-user", "dora")
+    confirmed(browser)
+    found = call(house, "GET", "/certificates")["certificates"]
+    (paper,) = [one for one in found if one["owner"] == "dora"]
+    browser.click(f"[data-focus='certificate {paper['id']}']")
+    confirmed(browser)
+    browser.click("[data-focus='delete dora']")
+    confirmed(browser)
+    browser.wait(lambda: "dora" not in browser.text)
+    assert token not in browser.text
+
+
+@pytest.mark.visits("show_audit")
+def test_the_audit_log_shows_who_did_what(browser: Browser, house: House) -> None:
+    for name in ("audited-1", "audited-2"):
+        call(house, "POST", "/queues", {"path": f".\\private$\\{name}", "label": "<b>x</b>"})
+    browser.open("audit")
+    browser.sees("audited-1")
+    browser.sees("<b>x</b>")
+    browser.write("input[aria-label=Act]", "delete_user")
+    browser.wait(lambda: "audited-1" not in browser.text)
+    browser.write("input[aria-label=Act]", "create_queue")
+    browser.sees("audited-2")
+
+
+@pytest.mark.visits("list_transactions", "commit_transaction", "abort_transaction")
+def test_a_transaction_is_ended_by_an_operator(browser: Browser, house: House) -> None:
+    call(house, "POST", "/queues", {"path": ".\\private$\\ended", "transactional": True})
+    browser.expected = ("/api/v1/transactions",)
+    with posthouse.connect(house.home) as manager:
+        queue = manager.queue(".\\private$\\ended")
+        for verb, word in (("abort", "Abort"), ("commit", "Commit")):
+            transaction = manager.transaction().begin()
+            queue.send(b"x", tx=transaction)
+            browser.open("overview")
+            browser.open("transactions")
+            browser.click("button", word)
+            browser.click("dialog button.danger")
+            if verb == "commit":  # only those that are prepared can be committed here
+                browser.one("dialog .notice.bad")
+                browser.click("dialog button", "Cancel")
+            else:
+                browser.sees("Aborted.")
+            with contextlib.suppress(posthouse.QueueError):
+                transaction.abort()
+        assert queue.count() == 0
+
+
+@pytest.mark.visits("list_groups", "release_group", "set_group", "delete_group", "list_stages")
+def test_a_group_is_released_moved_and_deleted(browser: Browser, house: House) -> None:
+    path = call(house, "POST", "/queues", {"path": ".\\private$\\grouped"})["path"]
+    at = f"/queues/{quote(path, safe='')}"
+    for _ in range(3):
+        call(house, "POST", f"{at}/messages", {"delivery": "recoverable"})
+    group = f"{at}/groups/etl-1"
+    leased = call(house, "POST", f"{group}/lease", {"mode": "consume", "owner": "<i>spark</i>"})
+    last = call(house, "GET", f"{at}/messages")["messages"][1]["lookup_id"]
+    claim = {"epoch": leased["epoch"], "after": leased["position"], "through": last, "stream": "s"}
+    call(house, "POST", f"{group}/claim", claim)
+    browser.open("groups")
+    browser.sees("etl-1")
+    browser.sees("2 messages")
+    assert browser.faults() == []
+    browser.click(f"[data-focus='release {path} etl-1']".replace("\\", "\\\\"))
+    confirmed(browser)
+    browser.wait(lambda: "2 messages" not in browser.text)
+    browser.click(f"[data-focus='position {path} etl-1']".replace("\\", "\\\\"))
+    browser.write("#field-position", "latest")
+    confirmed(browser)
+    browser.wait(lambda: call(house, "GET", group)["lag_messages"] == 0)
+    browser.click(f"[data-focus='delete {path} etl-1']".replace("\\", "\\\\"))
+    confirmed(browser)
+    browser.wait(lambda: "etl-1" not in browser.text)
+
+
+@pytest.mark.visits("list_stages", "discard_batch")
+def test_a_batch_that_is_not_published_is_discarded(browser: Browser, house: House) -> None:
+    path = call(house, "POST", "/queues", {"path": ".\\private$\\staged"})["path"]
+    request = Request(
+        f"{house.url}/api/v1/stages/%3Cb%3Equery/0/0/0?queue={quote(path, safe='')}",
+        stream(table([{"body": b"x"}, {"body": b"y"}])),
+        {"Authorization": f"Bearer {house.token}", "Content-Type": ARROW},
+        method="PUT",
+    )
+    urlopen(request).close()
+    browser.open("groups")
+    browser.sees("<b>query")
+    browser.click("button", "Discard")
+    confirmed(browser)
+    browser.sees("No batch waits.")
+    assert call(house, "GET", "/stages")["stages"] == []
