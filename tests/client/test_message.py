@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
 from datetime import UTC, datetime
 
 import pytest
@@ -131,3 +134,16 @@ def test_what_is_in_it() -> None:
     headers = b'{"rbs2-msg-type":"A.B, C","rbs2-corr-id":"7"}'
     bus = message(b"[1]", extension=headers).decoded()
     assert (bus.format, bus.value, bus.to_json()["message_type"]) == ("rebus", [1], "A.B")
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_message_of_a_large_answer_can_be_handed_to_another_process(
+    copied: Callable[[Message], Message],
+) -> None:
+    """Its packet is a part of the answer's buffer until somebody asks for it."""
+    small = message(b"x" * 100_000, label="an order")
+    packet = memoryview(bytearray(small.packet)).toreadonly()
+    large = Message(small._delivered._replace(packet=packet), QUEUE)  # type: ignore[arg-type]
+    found = copied(large)
+    assert (found.body, found.label, found.queue) == (b"x" * 100_000, "an order", QUEUE)
+    assert found.packet == large.packet == small.packet

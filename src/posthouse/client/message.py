@@ -38,6 +38,11 @@ class Message:
     def __repr__(self) -> str:
         return f"<Message {self.lookup_id} of {self.queue}: {self.label!r}, {self.body_size} bytes>"
 
+    def __getstate__(self) -> object:
+        """For `pickle` and `copy`: a packet in the buffer of a large answer is taken out of it."""
+        _ = self.packet
+        return super().__getstate__()
+
     @property
     def packet(self) -> bytes:
         """The whole packet as it is stored ([MS-MQMQ] 2.2.20)."""

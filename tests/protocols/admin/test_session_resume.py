@@ -120,6 +120,15 @@ def test_mixed_and_demanding_batches_are_known_too(rig: SessionRig) -> None:
     assert rig.bodies("orders") == [b"a", b"b", b"c", b"d", b"e"]
 
 
+@pytest.mark.parametrize("tx", [0, payloads.OWN_TRANSACTION])
+def test_a_send_of_no_messages_is_answered_and_leaves_nothing(rig: SessionRig, tx: int) -> None:
+    client = rig.client(name=NAME)
+    assert client.send(client.open(), [], tx=tx, request_id=1) == ()
+    assert isinstance(client.send(99, [], request_id=2), payloads.Refusal)
+    assert client.send(client.open(), packets(b"a"), request_id=2)
+    assert rig.bodies("orders") == [b"a"]
+
+
 def test_a_send_in_a_transaction_is_not_kept(rig: SessionRig) -> None:
     client = rig.client(name=NAME)
     queue, tx = client.open(LEDGER), client.begin()
@@ -451,6 +460,10 @@ def test_a_clean_stop_keeps_what_became_of_express_messages() -> None:
     assert rig.bodies("orders") == [b"c"]
 
 
+ALONE = {7, 8}  # request ids of sends that are a transaction of their own
+LARGE = [b"large %d" % n + b"." * 800 for n in range(5)]
+
+
 class Memory:
     """What a client that never forgets knows: what it asked for, and what it was told."""
 
@@ -477,11 +490,13 @@ class Day:
         """What was answered before the power went is there."""
         told = self.memory.told
         orders, ledger = (books_of(self.rig.queue(name)) for name in ("orders", "ledger"))
-        sent = sum(len(answer) for answer in told.values() if isinstance(answer, tuple))
+        answers = [told[request_id] for request_id in sorted(told.keys() - ALONE)]
+        sent = sum(len(answer) for answer in answers if isinstance(answer, tuple))
+        alone = sum(len(told.get(request_id, ())) for request_id in ALONE)
         committed = sum(isinstance(answer, payloads.Done) for answer in told.values())
         assert orders.accepted >= sent
         assert orders.received >= told.get(3, 0)
-        assert ledger.accepted >= 3 * committed
+        assert ledger.accepted >= 3 * committed + alone
         return self
 
     def run(self) -> Day:
@@ -493,6 +508,8 @@ class Day:
                 self.commit_first,
                 self.commit_second,
                 self.send_more,
+                self.send_alone,
+                self.send_alone_beyond_the_buffer,
             ),
             1,
         ):
@@ -526,6 +543,20 @@ class Day:
 
     def send_more(self, request_id: int) -> None:
         self._send(request_id, packets(*(b"more %d" % n + b"." * 300 for n in range(8))))
+
+    def _send_alone(self, request_id: int, batch: list[bytes]) -> None:
+        """Messages that are a transaction of their own."""
+        own = payloads.OWN_TRANSACTION
+        sent = self.client.send(self.ledger, batch, tx=own, request_id=request_id)
+        assert len(self.told(request_id, sent)) == len(batch)
+
+    def send_alone(self, request_id: int) -> None:
+        batch = packets(b"alone 0", b"alone 1", to="ledger", transactional=True)
+        asking = packet(b"alone 2", to="ledger", transactional=True, **DEMANDING)
+        self._send_alone(request_id, [*batch, asking])
+
+    def send_alone_beyond_the_buffer(self, request_id: int) -> None:
+        self._send_alone(request_id, packets(*LARGE, to="ledger", transactional=True))
 
     def send_and_receive(self, request_id: int) -> None:
         memory, client = self.memory, self.client
@@ -597,8 +628,13 @@ EXPECTED = {
         b"ask 2",
         *(b"more %d" % n + b"." * 300 for n in range(8)),
     ],
-    "ledger": [b"first"] * 2 + [b"second" + b"." * 900] * 3,
-    "acknowledgments": 3,
+    "ledger": [
+        *[b"first"] * 2,
+        *[b"second" + b"." * 900] * 3,
+        *(b"alone %d" % n for n in range(3)),
+        *LARGE,
+    ],
+    "acknowledgments": 4,
 }
 
 

@@ -321,6 +321,8 @@ class ClientSessions:
             before, earlier = kept.ordinals, kept.runs
             if len(before) == count:
                 return before
+        if not packets:
+            return send(packets)  # refused or not, it leaves no result
         effects = self.core.effects
         effects.seal()
         at = len(effects.records)
