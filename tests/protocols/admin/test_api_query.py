@@ -20,6 +20,7 @@ from posthouse.security.access import Caller
 from posthouse.spark.queries.served import Asked, answered
 from tests.protocols.admin.api_rig import AUDIT, ApiRig, at, with_api
 from tests.spark.sql_attacks import ATTACKS, DUCK_ATTACKS, SECRET, spelled
+from tests.support.loop_server import until
 
 PRODUCT = "queues.orders a0 " + " ".join(
     f"join queues.orders a{number} on a{number}.priority = a0.priority" for number in range(1, 5)
@@ -118,16 +119,14 @@ def test_a_query_ends_when_its_caller_leaves_and_few_run_at_a_time(tmp_path: Pat
                 await client.post(f"{rig.url}/api/v1/sql", json={"statement": ENDLESS})
 
         tasks = [asyncio.create_task(endless(token)) for token in others[:2]]
-        while running.total() < 2 or len(children() - before) < 2:
-            await asyncio.sleep(0.02)
+        await until(lambda: running.total() == 2 and len(children() - before) >= 2)
         full = await sql(rig, "SELECT 1 AS one", token=others[2])
         assert (full.status, "queries_max" in full.text) == (429, True)
         own = await sql(rig, "SELECT 1 AS one", token=others[0])
         assert (own.status, "in progress" in own.text) == (429, True)
         for task in tasks:
             task.cancel()
-        while running or children() - before:
-            await asyncio.sleep(0.02)
+        await until(lambda: not running and not children() - before)
 
     with_queries(tmp_path, work, AdminSettings(query_time_s=600))
 
