@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tools import reach_names
+from tools.counts import imports_of_tests
+from tools.source_tree import Module, SourceTree, called, knot_of, uses_the_engine
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "posthouse"
@@ -43,9 +45,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"", "model", "formats", "client", "qms"},
     "cli": DOORS | {"", "runtime", "sim", "client", "console", "qms", "spark"},
 }
-
-# The program under another name: `python -m posthouse`.
-ALSO_OF = {"__main__.py": "cli"}
 
 # Clocks, sockets and chance enter at the edge.
 EDGE_MODULES = {"asyncio", "random", "secrets", "select", "selectors", "socket", "ssl", "time"}
@@ -108,48 +107,13 @@ WITHOUT_FILES = CORE
 FILES_ALLOWED = {"store/disk.py"}
 
 
-class Module:
-    """One source file, parsed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name = path.relative_to(SOURCE).as_posix()
-        self.text = path.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.text)
-        parts = self.name.split("/")
-        self.package = parts[0] if len(parts) > 1 else ALSO_OF.get(self.name, "")
-        self.sibling = parts[1] if len(parts) > 2 else ""
-
-    def imports(self) -> Iterator[tuple[int, str]]:
-        """Line and dotted name of everything imported, wherever it stands."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield node.lineno, alias.name
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{self.name}:{node.lineno}: write imports in full"
-                for alias in node.names:
-                    yield node.lineno, f"{node.module}.{alias.name}"
-
-    def calls(self) -> Iterator[tuple[int, str]]:
-        """Line and source of every function called."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                yield node.lineno, called(node.func)
-
-
-def called(function: ast.expr) -> str:
-    """Its source; of a plain name or an attribute without the detour over `unparse`."""
-    if isinstance(function, ast.Name):
-        return function.id
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-        return f"{function.value.id}.{function.attr}"
-    return ast.unparse(function)
-
-
 @cache
+def tree() -> SourceTree:
+    return SourceTree(SOURCE)
+
+
 def modules() -> list[Module]:
-    return [Module(path) for path in sorted(SOURCE.rglob("*.py"))]
+    return tree().modules
 
 
 def target_package(dotted: str) -> str | None:
@@ -248,67 +212,53 @@ def test_modules_stay_readable() -> None:
 
 SMALL_LINES = 60
 # Modules below that with one importer are a part of it. These stay apart, for a reason each.
+LONG_LINES = 550  # of an importer that has no room left
+TOO_LONG = "with it the importer would be too long"
 APART: dict[str, tuple[str, ...]] = {
     "a name of the Python interface": ("aio.py",),
-    "with it the importer would be too long": (
+    TOO_LONG: (
         "cli/directory/join.py",
         "client/deferred_calls.py",
         "engine/pipelines/stage_refusals.py",
         "engine/transfer/ended_messages.py",
+        "protocols/binary/packet_scan.py",
         "rpc/backpressure.py",
         "runtime/listen_errors.py",
         "runtime/machine_keys.py",
+        "wire/frames/large_frames.py",
     ),
     "the importer is of another package, and this belongs here": (
+        "api/console.py",
         "directory/references.py",
         "engine/transfer/admin_queue_names.py",
-        "engine/transfer/order_queue_names.py",
         "model/bus_addresses.py",
         "protocols/metrics/loop_turns.py",
         "protocols/metrics/memory.py",
         "protocols/metrics/pgm.py",
         "qms/namespaces.py",
     ),
-    "a program that Spark starts by its name": ("spark/quiet_daemon.py",),
     "a table of transitions": ("protocols/binary/session_states.py", "rpc/connection_states.py"),
     "one file for each format, or for the settings of each part": (
         "formats/encode/body.py",
         "formats/encode/headers.py",
         "formats/encode/wcf.py",
         "runtime/log_settings.py",
-        "runtime/process_metrics.py",
     ),
 }
 
 
-APART_NEW_MAX = 4  # without a reason yet; it may only go down
-
-
 def test_small_modules_with_one_importer_are_a_part_of_it() -> None:
-    found = [
-        module.name
-        for module in modules()
-        if module.text.count("\n") < SMALL_LINES and len(importers().get(module.name, ())) == 1
-    ]
-    new = set(found) - {name for names in APART.values() for name in names}
-    assert len(new) <= APART_NEW_MAX, f"merge them into their importer: {new}"
+    listed = {name for names in APART.values() for name in names}
+    found = set(tree().small_with_one_importer(SMALL_LINES))
+    assert found - listed == set(), "merge them into their importer"
 
 
-@cache
-def importers() -> dict[str, set[str]]:
-    """Which modules import each; packages themselves are left out."""
-    found: dict[str, set[str]] = {}
-    names = {
-        f"posthouse.{module.name.removesuffix('.py').replace('/', '.')}": module.name
-        for module in modules()
-        if module.path.name not in ("__init__.py", "__main__.py")
-    }
-    for module in modules():
-        for _, dotted in module.imports():
-            for target in (dotted, dotted.rpartition(".")[0]):
-                if names.get(target, module.name) != module.name:
-                    found.setdefault(names[target], set()).add(module.name)
-    return found
+def test_the_reasons_for_small_modules_hold() -> None:
+    found = set(tree().small_with_one_importer(SMALL_LINES))
+    assert [name for names in APART.values() for name in names if name not in found] == []
+    for name in APART[TOO_LONG]:
+        (importer,) = tree().importers[name]
+        assert tree().by_name[importer].lines + tree().by_name[name].lines > LONG_LINES, name
 
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -428,32 +378,14 @@ NAMED_TWICE = {"Consumer", "Cursor", "Part", "Queue", "QueueManagerClient", "Tra
 
 def test_a_class_name_is_used_once() -> None:
     """Across engine, store, protocols and client: whoever searches for a name finds one class."""
-    places: dict[str, list[str]] = {}
-    for module in modules():
-        if module.package in ("engine", "store", "protocols", "client"):
-            for node in module.tree.body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places.setdefault(node.name, []).append(module.name)
-    several = {name: found for name, found in places.items() if len(found) > 1}
+    several = tree().class_names({"engine", "store", "protocols", "client"})
+    several = {name: found for name, found in several.items() if not name.startswith("_")}
     assert several.keys() == NAMED_TWICE, several
 
 
 def test_no_test_imports_another() -> None:
     """What tests share is in tests/support, or in a module that is not a test."""
-    found = [
-        f"{path.relative_to(ROOT)}: {node.module}"
-        for path in sorted((ROOT / "tests").rglob("*.py"))
-        if re.search(r"^ *from .*\btest_", text := path.read_text(), re.MULTILINE)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom) and is_test(node)
-    ]
-    assert found == []
-
-
-def is_test(node: ast.ImportFrom) -> bool:
-    """Whether it imports a test module, or something of one."""
-    names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-    return any(name.startswith("test_") for name in names)
+    assert imports_of_tests(ROOT) == []
 
 
 def test_no_test_sleeps() -> None:
@@ -472,241 +404,25 @@ def test_no_test_sleeps() -> None:
     ] == []
 
 
-# The parts of the engine that others call: attribute of QueueManager, file and class of its facade.
-FACADES: dict[str, tuple[str, str]] = {
-    "queues": ("engine/queues/facade.py", "QueuesFacade"),
-    "messages": ("engine/messages/facade.py", "MessagesFacade"),
-    "transactions": ("engine/transactions/facade.py", "TransactionsFacade"),
-    "transfer": ("engine/transfer/facade.py", "TransferFacade"),
-    "directory": ("engine/directory/facade.py", "DirectoryFacade"),
-    "machine": ("engine/machine/facade.py", "MachineFacade"),
-    "accounts": ("engine/accounts/accounts.py", "Accounts"),
-    "certificates": ("engine/accounts/certificates.py", "Certificates"),
-    "tokens": ("engine/accounts/tokens.py", "Tokens"),
-    "groups": ("engine/pipelines/groups.py", "Groups"),
-    "stages": ("engine/pipelines/stages.py", "Stages"),
-    "pulls": ("engine/pulls/pulls.py", "Pulls"),
-    "operations": ("engine/operations/operations.py", "Operations"),
-    "jobs": ("engine/jobs/queues.py", "JobQueues"),
-    "bindery": ("engine/jobs/bindery/calls.py", "Bindery"),
-    "stations": ("engine/jobs/bindery/stations.py", "Stations"),
-    "sessions": ("engine/sessions/resumable.py", "ClientSessions"),
-    "returning": ("engine/messages/returning.py", "Returning"),
-    "poison": ("engine/messages/poison.py", "Poison"),
-}
-# What they give that is a value: its own fields may be read.
-VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
-# Modules in which `manager` is something else: a queue manager as its clients see it.
-OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
-ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
-
 OWN_PLACES = {"engine/ledger/rows.py"}  # of a row, whose layout is the engine's
-PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
-LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
-ROWS = {"row", "look", "seen"}  # what rows and summaries are called
-
-Chain = tuple[str, ...]
-
-
-def chain_of(node: ast.expr) -> Chain:
-    """The names of `a.b.c`, from the left; nothing for anything else."""
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    if isinstance(node, ast.Attribute) and (before := chain_of(node.value)):
-        return (*before, node.attr)
-    return ()
-
-
-def source_class(name: str, file: str) -> ast.ClassDef:
-    """A class of one of our modules."""
-    tree = next(module.tree for module in modules() if module.name == file)
-    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-    return next(node for node in classes if node.name == name)
-
-
-def public_methods(name: str, file: str) -> set[str]:
-    """Methods, properties and declared attributes of a class, with those of its bases."""
-    found = source_class(name, file)
-    tree = next(module for module in modules() if module.name == file)
-    names = [
-        node.name if isinstance(node, ast.FunctionDef) else node.target.id
-        for node in found.body
-        if isinstance(node, ast.FunctionDef)
-        or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
-    ]
-    methods = {name for name in names if not name.startswith("_")}
-    bases = {base.id for base in found.bases if isinstance(base, ast.Name)}
-    for _, dotted in tree.imports():
-        *path, base = dotted.split(".")
-        if base in bases and path[:2] == ["posthouse", "engine"]:
-            methods |= public_methods(base, "/".join(path[1:]) + ".py")
-    return methods
-
-
-def instance_attributes(name: str, file: str) -> set[str]:
-    """What a class assigns to `self`."""
-    return {
-        node.attr
-        for node in ast.walk(source_class(name, file))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and chain_of(node.value) == ("self",)
-    }
-
-
-@cache
-def parts_of_the_manager() -> set[str]:
-    return instance_attributes("QueueManager", "engine/manager.py")
-
-
-@cache
-def doors(facade: str) -> set[str]:
-    file, name = FACADES[facade]
-    return public_methods(name, file)
-
-
-def past_the_manager(chain: Chain) -> Chain:
-    """What follows on the last `manager` of a chain."""
-    places = [at for at, name in enumerate(chain) if name in ("manager", "_manager", "m")]
-    return chain[places[-1] + 1 :] if places else ()
-
-
-def aliases(module: Module) -> dict[str, Chain]:
-    """Local names of parts of the queue manager: `stages = desk.manager.stages`."""
-    found = {}
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            rest = past_the_manager(chain_of(node.value))
-            target = node.targets[0]
-            if rest and rest[0] in parts_of_the_manager() and isinstance(target, ast.Name):
-                found[target.id] = rest
-    return found
-
-
-def is_reach(rest: Chain) -> bool:
-    """Whether this goes past the facades; `rest` is what follows on the manager."""
-    if not rest or rest[0] not in parts_of_the_manager():
-        return False
-    if rest[0] not in FACADES:
-        return True
-    deeper = len(rest) > 2 and rest[:2] not in VALUES
-    return deeper or (len(rest) >= 2 and rest[1] not in doors(rest[0]))
-
-
-def reaches(module: Module) -> list[str]:
-    """Where a module names more of the engine than the methods of its facades."""
-    known = aliases(module)
-    inner = {
-        id(node.value)
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
-    }
-    found = []
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Attribute) or id(node) in inner:
-            continue
-        chain = chain_of(node)
-        rest = past_the_manager(chain) or known.get(chain[0] if chain else "", ())
-        if rest and not past_the_manager(chain):
-            rest = (*rest, *chain[1:])
-        if is_reach(rest):
-            found.append(f"{module.name}:{node.lineno}: manager.{'.'.join(rest)}")
-    return found
-
-
-def uses_the_engine(module: Module) -> bool:
-    beside = module.package in OTHER_MANAGERS and module.name not in ENGINE_BESIDE_CLIENTS
-    return module.package != "engine" and not beside
 
 
 def test_only_facades_of_the_engine_are_called() -> None:
-    found = [line for module in modules() if uses_the_engine(module) for line in reaches(module)]
-    assert found == []
-
-
-def engine_imports() -> dict[str, set[str]]:
-    """Which module of the engine imports which, for types alone included."""
-    names = {
-        f"posthouse.{module.name.removesuffix('.py').replace('/', '.')}": module
-        for module in modules()
-        if module.package == "engine"
-    }
-    return {
-        name: {
-            target
-            for _, dotted in module.imports()
-            for target in (dotted, dotted.rpartition(".")[0])
-            if target in names and target != name
-        }
-        for name, module in names.items()
-    }
-
-
-def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    ahead = [start]
-    while ahead:
-        new = graph[ahead.pop()] - found
-        found |= new
-        ahead += new
-    return found
+    inside = [module for module in modules() if uses_the_engine(module)]
+    assert [line for module in inside for line in tree().reaches(module)] == []
 
 
 def test_the_modules_of_the_engine_are_in_layers() -> None:
-    graph = engine_imports()
-    knot = sorted(name for name in graph if name in reachable(name, graph))
-    assert knot == []
-
-
-def places_in(tree: ast.Module) -> Iterator[str]:
-    """How a module that reads packets shows where something is in them."""
-    imported = [
-        name.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith("posthouse.wire.packet")
-        for name in node.names
-    ]
-    if not imported:
-        return
-    yield from (name for name in imported if PLACE.match(name) or name in LAYOUTS)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and PLACE.match(node.id):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and node.attr in ("pack_into", "unpack_from"):
-            yield node.attr
-        elif isinstance(node, ast.Slice):
-            parts = [part for end in (node.lower, node.upper) if end for part in ast.walk(end)]
-            names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
-            yield from (name for name in names if name.endswith("_at"))
+    assert tree().knot("engine") == []
 
 
 def test_only_wire_has_the_places_of_a_packet() -> None:
-    found = {
-        module.name: sorted(set(places_in(module.tree)))
-        for module in modules()
-        if not module.name.startswith("wire/")
-    }
-    bad = {name: places for name, places in found.items() if places}
-    assert bad.keys() <= OWN_PLACES, {name: bad[name] for name in bad.keys() - OWN_PLACES}
-
-
-def ends_of(index: ast.expr) -> list[ast.expr | None]:
-    """A number, or both ends of a slice."""
-    return [index.lower, index.upper] if isinstance(index, ast.Slice) else [index]
+    found = tree().with_packet_places()
+    assert found.keys() <= OWN_PLACES, {name: found[name] for name in found.keys() - OWN_PLACES}
 
 
 def test_rows_and_summaries_are_read_by_name() -> None:
-    bad = [
-        f"{module.name}:{node.lineno} {ast.unparse(node)}"
-        for module in modules()
-        if module.name.startswith(("engine/", "protocols/", "store/", "wire/"))
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in ROWS
-        and any(isinstance(part, ast.Constant) for part in ends_of(node.slice))
-    ]
+    bad = tree().positional_reads()
     assert not bad, "\n".join(bad)
 
 
@@ -774,12 +490,12 @@ def test_the_rules_notice(
         (tmp_path / "cli" / f"{small}.py").write_text("'Doc.'")
     (tmp_path / name).write_text(text)
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
-    clear_caches()
+    tree.cache_clear()
     try:
         with pytest.raises(AssertionError):
             rule()
     finally:
-        clear_caches()
+        tree.cache_clear()
 
 
 MANAGER = """
@@ -819,33 +535,19 @@ ENGINE = {
         ("def f(manager):\n    core = manager.core\n    core.x\n    core.y()", 3),
     ],
 )
-def test_the_count_of_reaches_notices(
-    text: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_count_of_reaches_notices(text: str, count: int, tmp_path: Path) -> None:
     for package in MAY_IMPORT:
         (tmp_path / package).mkdir(exist_ok=True)
     for name, source in {**ENGINE, "protocols/a.py": text}.items():
         (tmp_path / name).write_text(source)
-    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
-    monkeypatch.setitem(globals(), "FACADES", {"part": ("engine/b.py", "Facade")})
-    clear_caches()
-    try:
-        assert len([line for module in modules() for line in reaches(module)]) == count
-        assert engine_imports()["posthouse.engine.manager"] == {"posthouse.engine.b"}
-    finally:
-        clear_caches()
+    found = SourceTree(tmp_path, {"part": ("engine/b.py", "Facade")})
+    assert len([line for module in found.modules for line in found.reaches(module)]) == count
+    assert found.imported["engine/manager.py"] == {"engine/b.py"}
 
 
 def test_a_knot_of_types_is_noticed() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
-    assert [name for name in graph if name in reachable(name, graph)] == ["b", "c"]
-
-
-def clear_caches() -> None:
-    modules.cache_clear()
-    importers.cache_clear()
-    parts_of_the_manager.cache_clear()
-    doors.cache_clear()
+    assert knot_of(graph) == ["b", "c"]
 
 
 def test_parts_of_the_engine_get_what_they_need_as_arguments() -> None:

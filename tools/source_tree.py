@@ -1,0 +1,369 @@
+"""Reads the modules of a source tree: what they import, call and name.
+
+`tests/test_architecture.py` holds rules by it, and `python -m tools.counts` prints how many places
+break each of them, also in an older tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+# The program under another name: `python -m posthouse`.
+ALSO_OF = {"__main__.py": "cli"}
+
+# The parts of the engine that others call: attribute of QueueManager, file and class of its facade.
+FACADES: dict[str, tuple[str, str]] = {
+    "queues": ("engine/queues/facade.py", "QueuesFacade"),
+    "messages": ("engine/messages/facade.py", "MessagesFacade"),
+    "transactions": ("engine/transactions/facade.py", "TransactionsFacade"),
+    "transfer": ("engine/transfer/facade.py", "TransferFacade"),
+    "directory": ("engine/directory/facade.py", "DirectoryFacade"),
+    "machine": ("engine/machine/facade.py", "MachineFacade"),
+    "accounts": ("engine/accounts/accounts.py", "Accounts"),
+    "certificates": ("engine/accounts/certificates.py", "Certificates"),
+    "tokens": ("engine/accounts/tokens.py", "Tokens"),
+    "groups": ("engine/pipelines/groups.py", "Groups"),
+    "stages": ("engine/pipelines/stages.py", "Stages"),
+    "pulls": ("engine/pulls/pulls.py", "Pulls"),
+    "operations": ("engine/operations/operations.py", "Operations"),
+    "jobs": ("engine/jobs/queues.py", "JobQueues"),
+    "bindery": ("engine/jobs/bindery/calls.py", "Bindery"),
+    "stations": ("engine/jobs/bindery/stations.py", "Stations"),
+    "sessions": ("engine/sessions/resumable.py", "ClientSessions"),
+    "returning": ("engine/messages/returning.py", "Returning"),
+    "poison": ("engine/messages/poison.py", "Poison"),
+}
+# What they give that is a value: its own fields may be read.
+VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
+# Modules in which `manager` is something else: a queue manager as its clients see it.
+OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
+ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
+
+PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
+LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
+ROWS = {"row", "look", "seen"}  # what rows and summaries are called
+
+Chain = tuple[str, ...]
+Graph = dict[str, set[str]]
+
+
+class Module:
+    """One source file, parsed."""
+
+    def __init__(self, path: Path, source: Path) -> None:
+        self.path = path
+        self.name = path.relative_to(source).as_posix()
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+        parts = self.name.split("/")
+        self.package = parts[0] if len(parts) > 1 else ALSO_OF.get(self.name, "")
+        self.sibling = parts[1] if len(parts) > 2 else ""
+
+    @property
+    def lines(self) -> int:
+        """How long it is."""
+        return self.text.count("\n")
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Line and dotted name of everything imported, wherever it stands."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield node.lineno, alias.name
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{self.name}:{node.lineno}: write imports in full"
+                for alias in node.names:
+                    yield node.lineno, f"{node.module}.{alias.name}"
+
+    def calls(self) -> Iterator[tuple[int, str]]:
+        """Line and source of every function called."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                yield node.lineno, called(node.func)
+
+
+def called(function: ast.expr) -> str:
+    """Its source; of a plain name or an attribute without the detour over `unparse`."""
+    if isinstance(function, ast.Name):
+        return function.id
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        return f"{function.value.id}.{function.attr}"
+    return ast.unparse(function)
+
+
+def chain_of(node: ast.expr) -> Chain:
+    """The names of `a.b.c`, from the left; nothing for anything else."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute) and (before := chain_of(node.value)):
+        return (*before, node.attr)
+    return ()
+
+
+class SourceTree:
+    """All modules of `src/posthouse`, or of an older one."""
+
+    def __init__(self, source: Path, facades: dict[str, tuple[str, str]] = FACADES) -> None:
+        self.source = source
+        self._facades = facades
+
+    @cached_property
+    def modules(self) -> list[Module]:
+        """Every module, by its path."""
+        return [Module(path, self.source) for path in sorted(self.source.rglob("*.py"))]
+
+    @cached_property
+    def by_name(self) -> dict[str, Module]:
+        """The modules by their paths."""
+        return {module.name: module for module in self.modules}
+
+    @cached_property
+    def dotted(self) -> dict[str, str]:
+        """The path of each module by its dotted name; packages themselves are left out."""
+        return {
+            f"posthouse.{module.name.removesuffix('.py').replace('/', '.')}": module.name
+            for module in self.modules
+            if module.path.name not in ("__init__.py", "__main__.py")
+        }
+
+    @cached_property
+    def imported(self) -> Graph:
+        """Which modules each imports, for types alone included."""
+        return {
+            module.name: {
+                found
+                for _, dotted in module.imports()
+                for target in (dotted, dotted.rpartition(".")[0])
+                if (found := self.dotted.get(target, module.name)) != module.name
+            }
+            for module in self.modules
+        }
+
+    @cached_property
+    def importers(self) -> Graph:
+        """Which modules import each."""
+        found: Graph = defaultdict(set)
+        for name, targets in self.imported.items():
+            for target in targets:
+                found[target].add(name)
+        return found
+
+    def knot(self, package: str) -> list[str]:
+        """The modules of a package that import one another in a circle."""
+        inside = {name for name, module in self.by_name.items() if module.package == package}
+        graph = {name: self.imported[name] & inside for name in inside}
+        return knot_of(graph)
+
+    def small_with_one_importer(self, lines: int) -> list[str]:
+        """Modules below this length that one other module imports."""
+        return [
+            module.name
+            for module in self.modules
+            if module.lines < lines and len(self.importers.get(module.name, ())) == 1
+        ]
+
+    def prefixes(self, files: int) -> dict[str, list[str]]:
+        """First words that at least so many modules of one folder share."""
+        found = defaultdict(list)
+        for module in self.modules:
+            first, _, rest = module.path.stem.partition("_")
+            if first and rest:
+                folder = module.name.rpartition("/")[0]
+                found[f"{folder}/{first}_"].append(module.name)
+        return {prefix: names for prefix, names in found.items() if len(names) >= files}
+
+    def class_names(self, packages: set[str] | None = None) -> dict[str, list[str]]:
+        """The names that several classes have, with their modules."""
+        places = defaultdict(list)
+        for module in self.modules:
+            if packages is None or module.package in packages:
+                for node in module.tree.body:
+                    if isinstance(node, ast.ClassDef):
+                        places[node.name].append(module.name)
+        return {name: found for name, found in places.items() if len(found) > 1}
+
+    def docstrings_that_begin(self, words: str) -> list[str]:
+        """Docstrings with these first words."""
+        return [
+            f"{module.name}: {text.splitlines()[0]}"
+            for module in self.modules
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and (text := ast.get_docstring(node) or "").startswith(words)
+        ]
+
+    def with_packet_places(self) -> dict[str, list[str]]:
+        """Modules outside `wire` that have places of a packet, and which."""
+        found = {
+            module.name: sorted(set(places_in(module)))
+            for module in self.modules
+            if module.package != "wire"
+        }
+        return {name: places for name, places in found.items() if places}
+
+    def positional_reads(self) -> list[str]:
+        """Where a row or a summary is read by a number."""
+        return [
+            f"{module.name}:{node.lineno} {ast.unparse(node)}"
+            for module in self.modules
+            if module.package in ("engine", "protocols", "store", "wire")
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ROWS
+            and any(isinstance(part, ast.Constant) for part in ends_of(node.slice))
+        ]
+
+    def classes(self, file: str) -> dict[str, ast.ClassDef]:
+        """The classes of one of our modules."""
+        tree = self.by_name[file].tree
+        return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+    def public_methods(self, name: str, file: str) -> set[str]:
+        """Methods, properties and declared attributes of a class, with those of its bases."""
+        found = self.classes(file)[name]
+        methods = {name for node in found.body if (name := name_of(node)) and name[0] != "_"}
+        bases = {base.id for base in found.bases if isinstance(base, ast.Name)}
+        for _, dotted in self.by_name[file].imports():
+            *path, base = dotted.split(".")
+            if base in bases and path[:2] == ["posthouse", "engine"]:
+                methods |= self.public_methods(base, "/".join(path[1:]) + ".py")
+        return methods
+
+    @cached_property
+    def parts_of_the_manager(self) -> set[str]:
+        """What QueueManager assigns to `self`."""
+        return {
+            node.attr
+            for node in ast.walk(self.classes("engine/manager.py")["QueueManager"])
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and chain_of(node.value) == ("self",)
+        }
+
+    @cached_property
+    def entries(self) -> dict[str, set[str]]:
+        """The methods of each facade; a tree that has no such class has none."""
+        return {
+            part: self.public_methods(name, file)
+            for part, (file, name) in self._facades.items()
+            if file in self.by_name and name in self.classes(file)
+        }
+
+    def is_reach(self, rest: Chain) -> bool:
+        """Whether this goes past the facades; `rest` is what follows on the manager."""
+        if not rest or rest[0] not in self.parts_of_the_manager:
+            return False
+        if rest[0] not in self.entries:
+            return True
+        deeper = len(rest) > 2 and rest[:2] not in VALUES
+        return deeper or (len(rest) >= 2 and rest[1] not in self.entries[rest[0]])
+
+    def reaches(self, module: Module) -> list[str]:
+        """Where a module names more of the engine than the methods of its facades."""
+        return [
+            f"{module.name}:{line}: manager.{'.'.join(rest)}"
+            for line, rest in self.uses(module)
+            if self.is_reach(rest)
+        ]
+
+    def uses(self, module: Module) -> list[tuple[int, Chain]]:
+        """What a module names of the queue manager, or of a part of it under a local name."""
+        known = self._aliases(module)
+        inner = {
+            id(node.value)
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
+        }
+        found = []
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Attribute) or id(node) in inner:
+                continue
+            chain = chain_of(node)
+            rest = past_the_manager(chain)
+            if not rest and chain and (part := known.get(chain[0])):
+                rest = (*part, *chain[1:])
+            if rest:
+                found.append((node.lineno, rest))
+        return found
+
+    def _aliases(self, module: Module) -> dict[str, Chain]:
+        """Local names of parts of the queue manager: `stages = desk.manager.stages`."""
+        found = {}
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                rest = past_the_manager(chain_of(node.value))
+                target = node.targets[0]
+                if rest and rest[0] in self.parts_of_the_manager and isinstance(target, ast.Name):
+                    found[target.id] = rest
+        return found
+
+
+def name_of(node: ast.stmt) -> str:
+    """The name of a method or of a declared attribute."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    return ""
+
+
+def knot_of(graph: Graph) -> list[str]:
+    """The names of a graph from which a way leads back to them."""
+    return sorted(name for name in graph if name in reachable(name, graph))
+
+
+def reachable(start: str, graph: Graph) -> set[str]:
+    """Where the ways from a name lead."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = graph[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
+
+
+def past_the_manager(chain: Chain) -> Chain:
+    """What follows on the last `manager` of a chain."""
+    places = [at for at, name in enumerate(chain) if name in ("manager", "_manager", "m")]
+    return chain[places[-1] + 1 :] if places else ()
+
+
+def uses_the_engine(module: Module) -> bool:
+    """Whether `manager` is the engine's QueueManager there, seen from outside."""
+    beside = module.package in OTHER_MANAGERS and module.name not in ENGINE_BESIDE_CLIENTS
+    return module.package != "engine" and not beside
+
+
+def places_in(module: Module) -> Iterator[str]:
+    """How a module that reads packets shows where something is in them."""
+    imported = [
+        name.name
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("posthouse.wire.packet")
+        for name in node.names
+    ]
+    if not imported:
+        return
+    yield from (name for name in imported if PLACE.match(name) or name in LAYOUTS)
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and PLACE.match(node.id):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and node.attr in ("pack_into", "unpack_from"):
+            yield node.attr
+        elif isinstance(node, ast.Slice):
+            parts = [part for end in (node.lower, node.upper) if end for part in ast.walk(end)]
+            names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+            yield from (name for name in names if name.endswith("_at"))
+
+
+def ends_of(index: ast.expr) -> list[ast.expr | None]:
+    """A number, or both ends of a slice."""
+    return [index.lower, index.upper] if isinstance(index, ast.Slice) else [index]
