@@ -21,6 +21,7 @@ from tools.source_tree import SourceTree, uses_the_engine
 
 ROOT = Path(__file__).resolve().parents[1]
 FOUR_PACKAGES = {"engine", "store", "protocols", "client"}
+THE_SAME = re.compile(r"The\s+same\b")
 MANY = re.compile(r"_(run|all|many|plain)$")
 PREFIX_FILES = 3
 PROTOCOL_FILES = ("protocol.py", "server.py", "settings.py")
@@ -169,7 +170,7 @@ class Counts:
     @property
     def the_same(self) -> list[str]:
         """Docstrings that begin with "The same"."""
-        return self._tree.docstrings_that_begin("The same")
+        return self._tree.docstrings_that_begin(THE_SAME)
 
     @cached_property
     def test_helpers(self) -> list[Path]:

@@ -187,14 +187,14 @@ class SourceTree:
                         places[node.name].append(module.name)
         return {name: found for name, found in places.items() if len(found) > 1}
 
-    def docstrings_that_begin(self, words: str) -> list[str]:
+    def docstrings_that_begin(self, words: re.Pattern[str]) -> list[str]:
         """Docstrings with these first words."""
         return [
             f"{module.name}: {text.splitlines()[0]}"
             for module in self.modules
             for node in ast.walk(module.tree)
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and (text := ast.get_docstring(node) or "").startswith(words)
+            and words.match(text := ast.get_docstring(node) or "")
         ]
 
     def with_packet_places(self) -> dict[str, list[str]]:
