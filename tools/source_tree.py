@@ -168,7 +168,7 @@ class SourceTree:
         ]
 
     def prefixes(self, files: int) -> dict[str, list[str]]:
-        """First words that at least so many modules of one folder share."""
+        """First words that at least this number of modules in one folder share."""
         found = defaultdict(list)
         for module in self.modules:
             first, _, rest = module.path.stem.partition("_")
