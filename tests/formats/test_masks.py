@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posthouse.formats import masks
 from posthouse.formats.masks import BODY_MAX, MASKED, Masks, parse_mask
 from posthouse.model.errors import InvalidParameter
 
@@ -138,3 +141,31 @@ def test_no_value_of_the_name_is_left_at_any_depth(value: object) -> None:
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_any_body_gets_an_answer(body: bytes | str) -> None:
     masked(body, "$..card", "//card", "//@card")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "size"),
+    [
+        ("$..a..a..b", '{"a":' * 200 + "[" + "1," * 999 + "1]" + "}" * 200, 1200),
+        ("//a//a//b", "<a>" * 200 + "<c/>" * 1000 + "</a>" * 200, 1200),
+        ("//a//a//@b", "<a>" * 200 + "<c d=''/>" * 1000 + "</a>" * 200, 1200),
+    ],
+)
+def test_the_work_grows_with_the_body_and_not_with_its_depth(
+    path: str, body: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message of a stranger has names of the path in each other."""
+    compared = 0
+
+    def counting(function: Callable[..., bool]) -> Callable[..., bool]:
+        def counted(*arguments: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return function(*arguments)
+
+        return counted
+
+    monkeypatch.setattr(masks, "_matches", counting(masks._matches))
+    monkeypatch.setattr(masks, "_is_named", counting(masks._is_named))
+    assert masked(body, path) is not None
+    assert size <= compared <= 4 * size

@@ -147,20 +147,20 @@ def _mask_json(value: Any, steps: tuple[_Step, ...]) -> Any:
     holder = [value]
     places: list[tuple[Any, Any]] = [(holder, 0)]
     for step in steps:
-        found: dict[tuple[int, Any], tuple[Any, Any]] = {}
-        for parent, key in places:
-            for place in _children(parent[key], step):
-                found[id(place[0]), place[1]] = place
-        places = list(found.values())
+        places = list(_children([parent[key] for parent, key in places], step))
     for parent, key in places:
         parent[key] = MASKED
     return holder[0]
 
 
-def _children(value: Any, step: _Step) -> Iterator[tuple[Any, Any]]:
-    waiting = [value]
+def _children(waiting: list[Any], step: _Step) -> Iterator[tuple[Any, Any]]:
+    """What a step leads to from some values; each is looked at once, even if they are nested."""
+    seen = set[int]()
     while waiting:
         one = waiting.pop()
+        if not isinstance(one, dict | list) or id(one) in seen:
+            continue
+        seen.add(id(one))
         for key in _keys(one):
             if _matches(key, step.name):
                 yield one, key
@@ -168,10 +168,8 @@ def _children(value: Any, step: _Step) -> Iterator[tuple[Any, Any]]:
                 waiting.append(one[key])
 
 
-def _keys(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value)
-    return list(range(len(value))) if isinstance(value, list) else []
+def _keys(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return list(value) if isinstance(value, dict) else range(len(value))
 
 
 def _matches(key: Any, name: str | int | None) -> bool:
@@ -183,25 +181,28 @@ def _matches(key: Any, name: str | int | None) -> bool:
 def _mask_xml(holder: Element, steps: tuple[_Step, ...]) -> None:
     places = [holder]
     for step in steps[:-1]:
-        places = _unique(child for one in places for child in _elements(one, step))
+        places = list(_elements(places, step))
     last = steps[-1]
-    for one in places:
-        if last.attribute:
-            for element in [one, *(_elements(one, _Step(None, True)) if last.deep else ())]:
-                for name in list(element.attrib):
-                    if _is_named(name, last):
-                        element.set(name, MASKED)
-        else:
-            for element in list(_elements(one, last)):
-                tail = element.tail
-                element.clear()
-                element.text, element.tail = MASKED, tail
+    if last.attribute:
+        for element in [*places, *(_elements(places, _Step(None, True)) if last.deep else ())]:
+            for name in list(element.attrib):
+                if _is_named(name, last):
+                    element.set(name, MASKED)
+        return
+    for element in list(_elements(places, last)):
+        tail = element.tail
+        element.clear()
+        element.text, element.tail = MASKED, tail
 
 
-def _elements(parent: Element, step: _Step) -> Iterator[Element]:
-    waiting = list(parent)
+def _elements(places: list[Element], step: _Step) -> Iterator[Element]:
+    """What a step leads to from some elements; each is looked at once, even if they are nested."""
+    waiting, seen = [child for one in places for child in one], set[int]()
     while waiting:
         one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
         if _is_named(one.tag, step):
             yield one
         if step.deep:
@@ -210,7 +211,3 @@ def _elements(parent: Element, step: _Step) -> Iterator[Element]:
 
 def _is_named(tag: str, step: _Step) -> bool:
     return step.name is None or local(tag).casefold() == step.name
-
-
-def _unique(elements: Iterable[Element]) -> list[Element]:
-    return list({id(one): one for one in elements}.values())

@@ -5,6 +5,7 @@ from typing import Final
 from posthouse.model.errors import InvalidParameter
 
 PATTERN_LENGTH_MAX: Final = 256
+_SYSTEM: Final = "system$;"
 
 
 def normal_path(path: str) -> str:
@@ -27,11 +28,12 @@ def check_pattern(pattern: str) -> str:
 def is_masked(pattern: str, queue: str) -> bool:
     """Whether a mask with a pattern counts for a queue, named as the queue manager names it.
 
-    A subqueue or a journal counts with its own name and with that of its queue. Names of other
-    kinds, such as those of outgoing queues, count for every pattern, by caution.
+    A subqueue or a journal counts with its own name and with that of its queue. Dead letters and
+    the system's journal hold messages of any queue, so their queues count for every pattern, and so
+    do names of other kinds, such as those of outgoing queues.
     """
     computer, slash, rest = queue.partition("\\")
-    if not slash or "=" in computer:
+    if not slash or "=" in computer or rest.casefold().startswith(_SYSTEM):
         return True
     return matches_pattern(pattern, ".\\" + rest) or matches_pattern(
         pattern, ".\\" + rest.partition(";")[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import threading
 from pathlib import Path
 
 import pytest
 
+from posthouse.formats.masks import Masks
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.model.errors import InvalidParameter
 from posthouse.protocols.handlers.content_view import parse_masks
@@ -169,6 +171,55 @@ def test_http_arrow_and_sessions_have_one_rule(
                 assert "with masks only" in str(answer)
 
     with_api(tmp_path, work, AdminSettings(masks=(f"operate {pattern} $..card",)))
+
+
+@pytest.mark.parametrize("name", [r".\system$;deadletter", r".\system$;journal"])
+def test_a_purge_does_not_show_what_is_masked(name: str, tmp_path: Path) -> None:
+    """Copies of any queue's messages are in queues of the system: dead letters, the journal."""
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="json", body_text=JSON, journal=["positive", "negative"])
+        token = rig.tokens["operate"]
+        assert (await rig.post(f"{at()}/purge", token=token)).json["messages"] == 1
+        listed = await rig.get(f"{at(name)}/messages", token=token)
+        assert [one["label"] for one in listed.json["messages"]] == ["json"]
+        assert not shows(listed.text)
+        assert (await rig.get(f"{at(name)}/arrow", token=token)).status == 403
+        assert (await rig.post(f"{at(name)}/receive", {"count": 1}, token=token)).status == 403
+        peer = await Peer.connect(rig, token)
+        await peer.ask(payloads.Hello())
+        answer = await peer.ask(payloads.Open(name, QueueAccessType.RECEIVE), 2)
+        assert isinstance(answer, payloads.Refusal)
+        assert shows((await rig.get(f"{at(name)}/messages")).text)
+
+    with_api(tmp_path, work, MASKS)
+
+
+def test_large_bodies_are_masked_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone may send a body whose parsing takes seconds."""
+    threads = list[threading.Thread]()
+    plain = Masks.masked
+
+    def noted(self: Masks, body: bytes, text: str | None) -> str | None:
+        threads.append(threading.current_thread())
+        return plain(self, body, text)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="large", body_text='{"card": [' + "1," * 20_000 + "1]}")
+        monkeypatch.setattr(Masks, "masked", noted)
+        token = rig.tokens["operate"]
+        page = (await rig.get(f"{at()}/messages", token=token)).json["messages"]
+        await rig.get(f"{at()}/messages/{page[0]['lookup_id']}", token=token)
+        tail = await rig.get(f"{at()}/tail", token=token, after=0)
+        assert [one["body_text"] for one in tail.json["messages"]] == ['{"card":"***"}']
+        assert len(threads) == 3
+        assert threading.main_thread() not in threads
+
+    with_api(tmp_path, work, MASKS)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from posthouse.model.roles import Role
 from posthouse.protocols.handlers import operation_runs
 from posthouse.protocols.handlers.operation_runs import OperationRun
 from posthouse.protocols.handlers.request_steps import Outside, Steps, at_once
+from posthouse.security.accounts import Token
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 from tests.protocols.admin.operation_work import (
     OPERATIONS,
@@ -210,6 +212,72 @@ def test_a_revoked_token_stops_its_operations(
         begun = await rig.post(OPERATIONS, body, token=made["token"])
         shown = await ended(rig, begun.json["id"])
         assert (shown["state"], shown["done"]) == ("stopped", 500)
+
+    with_api(tmp_path, work)
+
+
+def test_an_expired_token_stops_its_operations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = False
+
+    def expire(run: OperationRun) -> Steps[None]:
+        nonlocal over
+        over = True
+        yield from ()
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        await fill(rig, 3 * 500)
+        expires = {"role": "operate", "expires": "2100-01-01T00:00:00Z"}
+        token = (await rig.post("/api/v1/tokens", expires)).json["token"]
+        monkeypatch.setattr(OperationRun, "_step", after_step(expire))
+        monkeypatch.setattr(Token, "expired", lambda self, now_s: over and bool(self.expires_s))
+        body = {"act": "move", "queue": ORDERS, "to": AUDIT}
+        begun = await rig.post(OPERATIONS, body, token=token)
+        shown = await ended(rig, begun.json["id"])
+        assert (shown["state"], shown["done"]) == ("stopped", 1000)  # looked at with each step
+
+    with_api(tmp_path, work)
+
+
+def test_a_token_for_some_queues_reaches_operations_of_these(tmp_path: Path) -> None:
+    """Tokens of applications mostly belong to one user, the administrator."""
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        number = await begin(rig, "delete", where="label = 'a secret'")
+        await ended(rig, number)
+        for queue, found in ((ORDERS, 200), (AUDIT, 404)):
+            made = {"role": "administer", "queues": [f"{queue}=full"]}
+            token = (await rig.post("/api/v1/tokens", made)).json["token"]
+            listed = (await rig.get(OPERATIONS, token=token)).json["operations"]
+            assert len(listed) == (found == 200)
+            assert (await rig.get(f"{OPERATIONS}/{number}", token=token)).status == found
+        assert (await rig.post(f"{OPERATIONS}/{number}/stop", token=token)).status == 404
+        assert (await rig.post(f"{OPERATIONS}/{number}/resume", token=token)).status == 404
+        assert (await rig.ask("DELETE", f"{OPERATIONS}/{number}", token=token)).status == 404
+        assert (await rig.ask("DELETE", at())).status == 200
+        made = {"role": "administer", "queues": [f"{ORDERS}=full"]}
+        token = (await rig.post("/api/v1/tokens", made)).json["token"]
+        assert (await rig.get(OPERATIONS, token=token)).json["operations"] == []
+
+    with_api(tmp_path, work)
+
+
+def test_many_begins_at_once_leave_nothing_behind(tmp_path: Path) -> None:
+    """One that is refused was not created: what is kept until somebody deletes it has a limit."""
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        body = {"act": "delete", "queue": ORDERS}
+        replies = await asyncio.gather(*(rig.post(OPERATIONS, body) for _ in range(40)))
+        begun = [reply.json["id"] for reply in replies if reply.status == 201]
+        assert {reply.status for reply in replies} == {201, 507}
+        for number in begun:
+            assert (await ended(rig, number))["state"] == "done"
+        listed = (await rig.get(OPERATIONS)).json["operations"]
+        assert sorted(one["id"] for one in listed) == sorted(begun)
 
     with_api(tmp_path, work)
 

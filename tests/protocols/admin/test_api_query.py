@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,28 @@ def test_a_query_ends_when_its_caller_leaves_and_few_run_at_a_time(tmp_path: Pat
         for task in tasks:
             task.cancel()
         await until(lambda: not running and not children() - before)
+
+    with_queries(tmp_path, work, AdminSettings(query_time_s=600))
+
+
+@pytest.mark.parametrize("change", ["revoked", "expired", "disabled"])
+def test_a_query_ends_with_the_rights_of_its_caller(change: str, tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.user("bob", administrator=True)
+        before = children()  # a browser and Spark's Java belong to other tests of this worker
+        soon = (datetime.now(UTC) + timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        asked = {"user": "bob", "role": "read", "expires": soon if change == "expired" else None}
+        made = (await rig.post("/api/v1/tokens", asked)).json
+        running = asyncio.create_task(sql(rig, ENDLESS, token=made["token"]))
+        await until(lambda: running.done() or bool(children() - before))
+        if change == "revoked":
+            await rig.ask("DELETE", f"/api/v1/tokens/{made['info']['id']}")
+        elif change == "disabled":
+            await rig.ask("PATCH", "/api/v1/users/bob", {"disabled": True})
+        async with asyncio.timeout(30):
+            assert (await running).status >= 400
+        assert not rig.admin.services.queries._running
+        assert not children() - before
 
     with_queries(tmp_path, work, AdminSettings(query_time_s=600))
 

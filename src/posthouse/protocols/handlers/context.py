@@ -119,8 +119,11 @@ class Runs(Protocol):
     def require_room(self) -> None:
         """Refuses where one more run is too many."""
 
-    def start(self, operation: Operation, context: Context) -> None:
-        """Works on an operation with the rights of a caller, from now on."""
+    def reserve(self, operation: Operation, context: Context) -> None:
+        """Takes a place for a run with the rights of a caller, in the turn that allows it."""
+
+    def start(self, operation: Operation) -> None:
+        """Works on an operation that has a place, from now on."""
 
     def stop(self, operation: Operation) -> None:
         """Ends a run between two steps."""

@@ -50,6 +50,7 @@ from posthouse.protocols.handlers.scanning import (
     peekable_queues,
     search,
     search_until,
+    seen_by_role,
 )
 
 # -- looking
@@ -124,7 +125,7 @@ def show_message(context: Context, params: ShowMessageParams, body: Nothing) -> 
     if isinstance(size := answer.value, int):
         yield context.memory.room(size)
         answer = yield Decide(lambda manager: look(manager, has_room=True))
-    (message,) = map(context.view.shown, _messages(answer, places[0]))
+    (message,) = yield from seen_by_role(context, _messages(answer, places[0]))
     if params.decode:
         answer = yield context.services.offload(lambda: content_of(message))
         assert isinstance(answer.value, dict)

@@ -58,20 +58,28 @@ class OperationRunner:
                 "Wait for one to end, or stop one: posthouse operation stop N.",
             )
 
-    def start(self, operation: Operation, context: Context) -> None:
-        """Works on an operation with the rights of a caller, from now on."""
+    def reserve(self, operation: Operation, context: Context) -> None:
+        """Takes a place for a run with the rights of a caller, in the turn that allows it.
+
+        Others may ask before that turn is durable: they count with it.
+        """
         self.require_room()
         if operation.run is not None:
             raise OperationState(f"the operation {operation.number} is running")
         own = replace(context, memory=Unbounded(), outflow=None, inflow=None, association=None)
-        run = operation.run = self._runs[operation.number] = OperationRun(operation, own)
+        operation.run = self._runs[operation.number] = OperationRun(operation, own)
+        operation.progress.state = RUNNING
+
+    def start(self, operation: Operation) -> None:
+        """Works on an operation that has a place, from now on."""
+        run = self._runs[operation.number]
 
         def finish(value: object, error: Exception | None) -> None:
             del self._runs[operation.number]
             operation.run = None
             if error is not None and not isinstance(error, QueueError):
-                context.services.fault(error)
-            _tell_end(operation, own)
+                run.context.services.fault(error)
+            _tell_end(operation, run.context)
 
         Conversation(self._desk, run.steps(), finish).start()
 
@@ -121,7 +129,6 @@ class OperationRun:
     def steps(self) -> Steps[None]:
         """All of it, and the state that it ends in."""
         progress = self.operation.progress
-        progress.state = RUNNING
         try:
             if self.operation.definition.act == "return":
                 yield from self._return()
@@ -130,7 +137,14 @@ class OperationRun:
             progress.state = STOPPED if self.stopping else DONE
         except QueueError as error:
             progress.state, progress.error = FAILED, _words(error)
-        yield from at_once(lambda manager: manager.operations.save(self.operation))
+        yield from at_once(self._save)
+
+    def _save(self, manager: QueueManager) -> None:
+        """Writes how far it has come; it ends here if its token has expired."""
+        token = self.context.services.tokens.find(self.context.token_id)
+        if token is not None and token.expired(manager.machine.utc):
+            self.stopping = True
+        manager.operations.save(self.operation)
 
     # -- move, copy, delete, resend
 
@@ -225,7 +239,7 @@ class OperationRun:
             if what.dry_run:
                 room = SAMPLE_MAX - len(progress.sample)
                 progress.sample += [found.read.lookup_id for found in chosen[:room]]
-            manager.operations.save(self.operation)
+            self._save(manager)
 
         yield from at_once(step)
 
@@ -253,7 +267,7 @@ class OperationRun:
                 raise
             self._count(page)
             progress.skip, progress.place = page.skip, page.next or ""
-            yield from at_once(lambda manager: manager.operations.save(self.operation))
+            yield from at_once(self._save)
             if page.next is None:
                 self.stopping = False  # all of it is done, even if it was to stop
                 return

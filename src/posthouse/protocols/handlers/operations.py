@@ -15,13 +15,14 @@ from posthouse.api.operations import (
 from posthouse.api.types import Done, Nothing
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.operations.operations import Operation
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.model.message_json import time_text
 from posthouse.model.properties import QueueAccessType
-from posthouse.protocols.handlers.context import Context, opened
+from posthouse.protocols.handlers.context import Context, find_queue, opened
 from posthouse.protocols.handlers.dry_runs import targets
 from posthouse.protocols.handlers.refusals import NoSuchOperation, OperationState
 from posthouse.protocols.handlers.request_steps import Steps, at_once
+from posthouse.protocols.handlers.scanning import is_peekable
 from posthouse.security.accounts import user_key
 
 _NEEDS_TO = {"move": QueueAccessType.MOVE, "copy": QueueAccessType.SEND}
@@ -58,12 +59,13 @@ def begin_operation(context: Context, params: Nothing, body: OperationBody) -> S
             key=key,
             asked=asked,
         )
+        context.services.operations.reserve(operation, context)
         context.tell(manager, "operation_begun", operation=operation.number, act=body.act)
         return operation, True
 
     operation, is_new = yield from at_once(begin)
     if is_new:
-        context.services.operations.start(operation, context)
+        context.services.operations.start(operation)
     return _json(context, operation)
 
 
@@ -87,16 +89,24 @@ def _check(context: Context, body: OperationBody) -> None:
         context.view.filter(body.where)
 
 
-def _own(context: Context, operation: Operation) -> bool:
-    """Administrators see all of them, others their own."""
-    caller = context.caller
-    whole = caller.is_administrator and caller.scopes is None
-    return whole or user_key(operation.definition.user) == user_key(caller.name)
+def _own(manager: QueueManager, context: Context, operation: Operation) -> bool:
+    """Administrators see all of them, others their own; a token for some queues those of them."""
+    caller, what = context.caller, operation.definition
+    if caller.is_administrator and caller.scopes is None:
+        return True
+    if user_key(what.user) != user_key(caller.name):
+        return False
+    if caller.scopes is None:
+        return True
+    try:
+        return is_peekable(manager, context, find_queue(manager, what.queue))
+    except QueueError:  # the queue is deleted
+        return False
 
 
 def _find(manager: QueueManager, context: Context, number: int) -> Operation:
     found = [one for one in manager.operations.all() if one.number == number]
-    if not found or not _own(context, found[0]):
+    if not found or not _own(manager, context, found[0]):
         raise NoSuchOperation(f"there is no operation {number}")
     return found[0]
 
@@ -131,8 +141,11 @@ def _json(context: Context, operation: Operation) -> OperationJson:
 def list_operations(
     manager: QueueManager, context: Context, params: Nothing, body: Nothing
 ) -> OperationListJson:
-    """Lists operations, the newest first: administrators see all, others their own."""
-    found = [one for one in manager.operations.all() if _own(context, one)]
+    """Lists operations, the newest first: administrators see all, others their own.
+
+    A token for some queues sees operations of these queues only.
+    """
+    found = [one for one in manager.operations.all() if _own(manager, context, one)]
     return OperationListJson(operations=[_json(context, one) for one in reversed(found)])
 
 
@@ -160,14 +173,14 @@ def resume_operation(
     """Goes on with an operation where it was, with the rights of the caller."""
 
     def resume(manager: QueueManager) -> Operation:
-        context.services.operations.require_room()
         operation = _find(manager, context, params.operation)
         if operation.state in ("running", "done"):
             raise OperationState(f"the operation {params.operation} is {operation.state}")
+        context.services.operations.reserve(operation, context)
         return operation
 
     operation = yield from at_once(resume)
-    context.services.operations.start(operation, context)
+    context.services.operations.start(operation)
     return _json(context, operation)
 
 

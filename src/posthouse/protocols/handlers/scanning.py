@@ -33,6 +33,7 @@ SEARCH_S: Final = 1.0  # after which a request of a search is answered with what
 SCAN_MAX: Final = 1_000_000  # messages that one request reads
 JSON_FACTOR: Final = 4  # of the memory that a message takes until its JSON is sent
 EXAMINED_BYTES: Final = 256 << 10  # above them packets are read and compared beside the loop
+MASKED_BYTES: Final = 16 << 10  # the same for a role with masks, whose bodies are parsed
 
 Wanted = Callable[[Row], bool]
 Chosen = tuple[QueuePosition, int, Row]
@@ -216,11 +217,29 @@ def examined(
 
     size = sum(len(found.packet) for found in batch)
     decodes = decoding is not None or (where is not None and where.decodes)
-    few = size <= EXAMINED_BYTES and (where is None or len(batch) <= FIRST_MESSAGES)
+    few = size <= _bytes_at_once(context) and (where is None or len(batch) <= FIRST_MESSAGES)
     if few and not decodes:
         return examine()
     services, plain = context.services, where is None and not decodes
     answer = yield services.offload(examine) if plain else services.search(examine)
+    assert isinstance(answer.value, list)
+    return answer.value
+
+
+def _bytes_at_once(context: Context) -> int:
+    return MASKED_BYTES if context.view.patterns else EXAMINED_BYTES
+
+
+def seen_by_role(context: Context, messages: list[MessageJson]) -> Steps[list[MessageJson]]:
+    """Messages with as much of their content as the role sees; large ones beside the loop."""
+
+    def look() -> list[MessageJson]:
+        return [context.view.shown(message) for message in messages]
+
+    size = sum(message.body_size for message in messages)
+    if not context.view.patterns or size <= MASKED_BYTES:
+        return look()
+    answer = yield context.services.offload(look)
     assert isinstance(answer.value, list)
     return answer.value
 

@@ -21,7 +21,7 @@ from posthouse.protocols.handlers.context import Context, opened
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.protocols.handlers.messages import without_body
 from posthouse.protocols.handlers.request_steps import Decide, Steps, looked_at
-from posthouse.protocols.handlers.scanning import JSON_FACTOR, STEP_BYTES
+from posthouse.protocols.handlers.scanning import JSON_FACTOR, STEP_BYTES, seen_by_role
 
 LOOK_MS: Final = 100  # between two looks while nothing is new
 ROWS_MAX: Final = 2_000  # that one look goes through
@@ -60,7 +60,7 @@ class _Tail:
                 answer = yield Decide(lambda manager: self._look(manager, has_room=True))
             assert isinstance(answer.value, list)
             if answer.value:
-                return self._page(answer.value, answer.packets)
+                return (yield from self._page(answer.value, answer.packets))
             self._after = self._last
             if left_ms >= LOOK_MS:
                 yield context.services.pause(LOOK_MS / 1000)
@@ -92,12 +92,12 @@ class _Tail:
             messages.fetch_together(chosen)
             return [messages.read_of(number, messages.row(number)) for number in chosen]
 
-    def _page(self, reads: list[Read], packets: tuple[bytes, ...]) -> TailJson:
-        view = self._context.view
-        shown = [
-            view.shown(message_json(read, packet, self._name, self._code_page))
+    def _page(self, reads: list[Read], packets: tuple[bytes, ...]) -> Steps[TailJson]:
+        found = [
+            message_json(read, packet, self._name, self._code_page)
             for read, packet in zip(reads, packets, strict=True)
         ]
+        shown = yield from seen_by_role(self._context, found)
         if self._params.bodies is False:
             shown = [without_body(message) for message in shown]
         return TailJson(messages=shown, after=self._last)

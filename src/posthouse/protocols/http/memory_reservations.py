@@ -159,10 +159,14 @@ class Rooms:
         if self._left:
             self._holder.leave()
 
+    def cancel(self) -> None:
+        """The caller has lost their rights, or has gone: ends steps that wait or are coroutines."""
+        self._waits.cancel()
+
     def leave(self) -> None:
         """The client has left: nothing waits, and nothing is held once the steps have ended."""
         self._left = True
-        self._waits.cancel()
+        self.cancel()
         if not self._working:
             self._holder.leave()
 

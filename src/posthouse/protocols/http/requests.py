@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import StreamReader, web
 from multidict import CIMultiDict
@@ -19,7 +19,6 @@ from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.protocols.handlers.dispatch import Api, media_of, takes_stream
 from posthouse.protocols.handlers.peers import PEER_CALL, call_of
 from posthouse.protocols.handlers.refusals import BadRequest, BodyTooLarge, OurFault, WrongToken
-from posthouse.protocols.handlers.request_steps import Conversation
 from posthouse.protocols.handlers.request_trace import RequestTrace
 from posthouse.protocols.http.answer_streams import HEADERS, Streaming
 from posthouse.protocols.http.answers import (
@@ -54,28 +53,31 @@ SENT_COPIES: Final = 2  # of an answer: aiohttp joins it with its header for the
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 
 
+Cancel = Callable[[], None]
+
+
 class PendingRequests:
     """Requests of the API under way, by the tokens that were shown for them."""
 
     def __init__(self) -> None:
-        self._of_token: dict[str, set[Conversation[Any]]] = {}
+        self._of_token: dict[str, set[Cancel]] = {}
 
     @contextmanager
-    def held(self, token_id: str, conversation: Conversation[Any]) -> Iterator[None]:
+    def held(self, token_id: str, cancel: Cancel) -> Iterator[None]:
         """One of them, for as long as it takes."""
-        self._of_token.setdefault(token_id, set()).add(conversation)
+        self._of_token.setdefault(token_id, set()).add(cancel)
         try:
             yield
         finally:
             left = self._of_token[token_id]
-            left.discard(conversation)
+            left.discard(cancel)
             if not left:
                 del self._of_token[token_id]
 
     def cancel(self, token_id: str) -> None:
         """The token has become invalid: ends what waits or reads with it."""
-        for conversation in list(self._of_token.get(token_id, ())):
-            conversation.cancel()
+        for cancel in list(self._of_token.get(token_id, ())):
+            cancel()
 
 
 class HttpFace:
@@ -397,7 +399,12 @@ class HttpFace:
         )
         if conversation is None:
             return await answered
-        with self._pending.held(identity.token_id, conversation), _until(identity, conversation):
+
+        def cancel() -> None:
+            conversation.cancel()
+            rooms.cancel()
+
+        with self._pending.held(identity.token_id, cancel), _until(identity, cancel):
             try:
                 return await answered
             except asyncio.CancelledError:
@@ -406,13 +413,13 @@ class HttpFace:
 
 
 @contextmanager
-def _until(identity: ApiIdentity, conversation: Conversation[Any]) -> Iterator[None]:
+def _until(identity: ApiIdentity, cancel: Cancel) -> Iterator[None]:
     """What waits or looks ends when the token does."""
     if identity.expires_s is None:
         yield
         return
     left_s = max(identity.expires_s - time.time(), 0.0)
-    timer = asyncio.get_running_loop().call_later(left_s, conversation.cancel)
+    timer = asyncio.get_running_loop().call_later(left_s, cancel)
     try:
         yield
     finally:
