@@ -8,8 +8,11 @@ import secrets
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -18,7 +21,6 @@ from urllib.request import urlopen
 from xml.sax.saxutils import escape, unescape
 
 BUCKET: Final = "bucket"
-_DATE: Final = "Tue, 17 Nov 2026 12:00:00 GMT"
 
 
 class Objects(ThreadingHTTPServer):
@@ -29,8 +31,13 @@ class Objects(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Request)
         self.objects: dict[str, bytes] = {}
+        self.times: dict[str, float] = {}  # when each was put
         self.parts: dict[str, dict[int, bytes]] = {}  # of uploads that are not complete
         self.lock = threading.Lock()
+
+    def put(self, name: str, data: bytes) -> None:
+        """Puts an object, now."""
+        self.objects[name], self.times[name] = data, time.time()
 
 
 class Request(BaseHTTPRequestHandler):
@@ -50,6 +57,10 @@ class Request(BaseHTTPRequestHandler):
     def query(self) -> dict[str, str]:
         found = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
         return {name: values[0] for name, values in found.items()}
+
+    @property
+    def date(self) -> str:
+        return formatdate(self.server.times[self.key], usegmt=True)
 
     def content(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -74,7 +85,7 @@ class Request(BaseHTTPRequestHandler):
             if self.headers.get("If-None-Match") == "*" and self.key in self.server.objects:
                 self.answer(412)
                 return
-            self.server.objects[self.key] = data
+            self.server.put(self.key, data)
         self.answer(200, ETag=_tag(data))
 
     def do_HEAD(self) -> None:
@@ -83,7 +94,7 @@ class Request(BaseHTTPRequestHandler):
             self.answer(404)
         else:
             size = str(len(data))
-            self.answer(200, Content_Length=size, ETag=_tag(data), Last_Modified=_DATE)
+            self.answer(200, Content_Length=size, ETag=_tag(data), Last_Modified=self.date)
 
     def do_GET(self) -> None:
         if not self.key:
@@ -93,7 +104,7 @@ class Request(BaseHTTPRequestHandler):
         if data is None:
             self.answer(404)
             return
-        headers = {"ETag": _tag(data), "Last_Modified": _DATE}
+        headers = {"ETag": _tag(data), "Last_Modified": self.date}
         wanted = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range") or "")
         if wanted is None:
             self.answer(200, data, **headers)
@@ -108,7 +119,7 @@ class Request(BaseHTTPRequestHandler):
         prefix, after = self.query.get("prefix", ""), self.query.get("start-after", "")
         names = [name for name in sorted(self.server.objects) if name.startswith(prefix)]
         rows = "".join(
-            f"<Contents><Key>{escape(name)}</Key><LastModified>2026-11-17T12:00:00.000Z"
+            f"<Contents><Key>{escape(name)}</Key><LastModified>{_moment(self.server.times[name])}"
             f"</LastModified><Size>{len(self.server.objects[name])}</Size>"
             f"<ETag>{_tag(self.server.objects[name])}</ETag></Contents>"
             for name in names
@@ -118,13 +129,17 @@ class Request(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         text = self.content().decode()
+        if "age" in self.query:  # of tests: the object was put that many seconds ago
+            self.server.times[self.key] = time.time() - float(self.query["age"])
+            self.answer(200)
+            return
         if "uploads" in self.query:
             self.answer(200, _result("InitiateMultipartUpload", UploadId=secrets.token_hex(8)))
             return
         if "uploadId" in self.query:
             parts = self.server.parts.pop(self.query["uploadId"], {})
             data = b"".join(parts[number] for number in sorted(parts))
-            self.server.objects[self.key] = data
+            self.server.put(self.key, data)
             self.answer(200, _result("CompleteMultipartUpload", ETag=escape(_tag(data))))
             return
         gone = [unescape(name) for name in re.findall(r"<Key>(.*?)</Key>", text)]
@@ -141,6 +156,10 @@ class Request(BaseHTTPRequestHandler):
 def _result(kind: str, **values: str) -> bytes:
     inner = "".join(f"<{name}>{value}</{name}>" for name, value in values.items())
     return f"<{kind}Result>{inner}</{kind}Result>".encode()
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def _tag(data: bytes) -> str:
@@ -173,6 +192,10 @@ class Bucket(NamedTuple):
     def delete(self, name: str) -> None:
         """Takes an object away."""
         urlopen(UrlRequest(f"{self.url}/{BUCKET}/{name}", method="DELETE")).close()
+
+    def age(self, name: str, seconds: int) -> None:
+        """Makes an object that old."""
+        urlopen(UrlRequest(f"{self.url}/{BUCKET}/{name}?age={seconds}", method="POST")).close()
 
 
 @contextmanager

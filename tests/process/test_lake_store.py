@@ -88,6 +88,21 @@ def test_a_lake_in_a_store_is_compacted_and_erased_from(lake: LakeFiles, store: 
     ]
 
 
+def test_an_erasure_leaves_what_another_writer_is_about_to_name(
+    lake: LakeFiles, store: Bucket
+) -> None:
+    """No lock keeps it away: its messages were acknowledged, and their file was gone."""
+    (left,) = written(lake, rows(ORDERS, [8]))
+    store.age(f"archives/lake/{left.path}", 2 * 3600)
+    (file,) = written(lake, rows(ORDERS, [9]))
+    done = erase(ADDRESS, "label = 'label 1'", storage_options=store.options)
+    assert (done.messages, done.left, done.unknown) == (1, 0, (file.path,))
+    assert f"archives/lake/{left.path}" not in store.names
+    lake.add([file], QUERY, 3)
+    assert ids(lake) == [0, 2, 9]
+    assert erase(ADDRESS, "label = 'label 2'", storage_options=store.options).unknown == ()
+
+
 def test_progress_is_kept_in_a_folder(lake: LakeFiles, tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="--checkpoint DIR"):
         lake.progress_folder("checkpoints", "key")

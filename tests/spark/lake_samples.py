@@ -75,6 +75,11 @@ def data_files(lake: LakeFiles) -> list[str]:
     return sorted(path.as_posix() for path in found if not path.parts[0].startswith("_"))
 
 
+def _back(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
 class PowerLoss(BaseException):
     """The machine goes off in the middle of a step."""
 
@@ -149,7 +154,10 @@ class FragileDisk(Disk):
 
     def delete(self, path: Path) -> None:
         self._step()
+        before = path.read_bytes() if path.exists() else None
         super().delete(path)
+        if before is not None:
+            self._named(path, lambda: _back(path, before))
 
     def delete_tree(self, path: Path) -> None:
         self._step()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,32 @@ def test_each_event_is_there_once_by_message_id(
     assert office.count(work) == 1  # nothing was consumed by it
 
 
+def test_a_home_that_gives_its_ids_again_is_refused(tmp_path: Path) -> None:
+    """What the put-back home got was taken for what the table has, and never written."""
+    journal = f"{path_of('orders')};journal"
+    with ExitStack() as running:
+        frail = SparkOffice(tmp_path / "frail", running)
+        frail.create("orders", journal=True)
+        orders = frail.qm.queue(path_of("orders"))
+        http = running.enter_context(BulkHttp(frail.url, token_file=str(frail.token_file)))
+        frail.send("orders", [b"1", b"2"])
+        orders.receive(timeout=5)
+        frail.copy_home()
+        orders.receive(timeout=5)
+        assert audit(http, [journal], tmp_path / "audit").events == 2
+        frail.put_back()
+        frail.send("orders", [b"new"])
+        for _ in range(2):
+            orders.receive(timeout=5)
+        with pytest.raises(InvalidParameter, match=r"never gave.*--table"):
+            audit(http, [journal], tmp_path / "audit")
+        assert len(events(tmp_path / "audit")) == 2
+        assert audit(http, [journal], tmp_path / "other").events == 3
+        frail.server.stop()
+        frail.server.start()
+        assert audit(http, [journal], tmp_path / "other").events == 0  # a restart changes nothing
+
+
 def test_rows_are_only_added(tmp_path: Path) -> None:
     table = AuditTable(tmp_path / "audit")
     table.create()
@@ -78,9 +105,9 @@ def test_another_process_that_was_faster_wins(tmp_path: Path) -> None:
     table = AuditTable(tmp_path / "audit")
     table.create()
     rows = audit_module.EVENTS.empty_table()
-    assert table.append(rows, Transaction("q", 5))
-    assert not table.append(rows, Transaction("q", 5))
-    assert not table.append(rows, Transaction("q", 3))
+    assert table.append(rows, [Transaction("q", 5)])
+    assert not table.append(rows, [Transaction("q", 5)])
+    assert not table.append(rows, [Transaction("q", 3)])
     assert (table.position("q"), table.position("other")) == (5, 0)
 
 

@@ -12,10 +12,21 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
+from posthouse.spark.lakes import files as files_module
 from posthouse.spark.lakes.compaction import compact
 from posthouse.spark.lakes.erasure import erase, retain
 from posthouse.spark.lakes.files import LakeFiles
-from tests.spark.lake_samples import DAY, NOON, ORDERS, add_rows, data_files, ids_in, rows, written
+from tests.spark.lake_samples import (
+    DAY,
+    NOON,
+    ORDERS,
+    FragileDisk,
+    add_rows,
+    data_files,
+    ids_in,
+    rows,
+    written,
+)
 
 OTHERS = "ALPHA\\private$\\others"
 ANNA = b"customer 4711"
@@ -52,6 +63,17 @@ def test_what_is_erased_is_in_no_file_of_any_version(lake: LakeFiles) -> None:
     assert ids_in(lake) == [1, 2, 3, 7]
     with pytest.raises(InvalidParameter, match="were erased"):
         lake.state_as_of(1)
+
+
+def test_what_is_erased_does_not_come_back_when_the_power_fails(
+    lake: LakeFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FragileDisk(10_000, keeps_names=False)
+    monkeypatch.setattr(files_module, "Disk", lambda: disk)
+    assert erase(str(lake.place), "body = 'customer 4711'").messages == 3
+    disk.lose_power()
+    assert holders(lake) == []
+    assert ids_in(lake) == [1, 2, 3, 7]
 
 
 def test_what_is_erased_is_not_in_the_log_either(lake: LakeFiles) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake import Schema as DeltaSchema
 
 from posthouse.model.errors import InvalidParameter, StatusNotFound
@@ -223,6 +223,36 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["holiday.jpg"]
 
 
+def test_a_table_of_something_else_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    sales = pa.table({"price": [1, 2], "queue": ["a", "b"]})
+    write_deltalake(tmp_path, sales)
+    before = sorted(tmp_path.rglob("*"))
+    for use in (LakeFiles(tmp_path).create, LakeFiles(tmp_path).state):
+        with pytest.raises(InvalidParameter, match="not a lake"):
+            use()
+    assert sorted(tmp_path.rglob("*.parquet")) == [p for p in before if p.suffix == ".parquet"]
+    assert DeltaTable(tmp_path).to_pyarrow_table().equals(sales)
+
+
+def test_a_lake_whose_files_hold_rows_that_were_deleted_is_refused(lake: LakeFiles) -> None:
+    """Another program may switch deletion vectors on: what it deleted would come back."""
+    add(lake, [1, 2], 0)
+    before = lake.state().version
+    entry = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"],
+    }
+    assert lake.place.folder is not None
+    path = lake.place.folder / "_delta_log" / f"{before + 1:020}.json"
+    path.write_text(json.dumps({"protocol": entry}) + "\n", encoding="ascii")
+    for use in (lake.state, lake.create, lambda: add(lake, [3], 1)):
+        with pytest.raises(InvalidParameter, match="deletionVectors"):
+            use()
+    assert lake.log.table().version() == before + 1
+
+
 def test_a_lake_whose_log_is_lost_is_not_begun_again(lake: LakeFiles, folder: Path) -> None:
     """Else all its files would count as left over."""
     add(lake, [1], 0)
@@ -414,6 +444,31 @@ def test_power_loss_at_every_step_of_a_batch_leaves_all_of_it_or_nothing(
             break
     assert done
     assert steps > 8
+
+
+def test_what_a_killed_process_has_begun_is_durable_when_the_next_one_has_done_it(
+    tmp_path: Path,
+) -> None:
+    """A folder or an entry that is there need not be on the disk."""
+    for steps in range(STEPS_MAX):
+        disk = FragileDisk(steps, keeps_names=False)
+        lake = LakeFiles(tmp_path / str(steps) / "lake", disk)
+        (tmp_path / str(steps)).mkdir()
+        killed = False
+        for left in (steps, 1000):
+            disk.steps_left = left
+            try:
+                lake.create()
+                lake.add(written(lake, rows(ORDERS, [1, 100_000])), QUERY, 0)
+                break
+            except PowerLoss:  # a kill, here: what the system has, the next process sees
+                killed = True
+        disk.lose_power()
+        assert ids_in(LakeFiles(str(lake.place))) == [1, 100_000], steps
+        if not killed:
+            break
+    assert not killed
+    assert steps > 15
 
 
 @pytest.mark.parametrize("keeps_names", [True, False])

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+import pyspark_posthouse
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.spark.endpoint import token_of
 from posthouse.spark.plain_errors import HIDDEN, plain_errors
@@ -161,3 +162,14 @@ def test_only_workers_of_the_daemon_of_pyspark_are_made_quiet(
     once = sys.stderr
     quiet_planning()
     assert sys.stderr is once
+
+
+def test_a_worker_that_only_looks_for_sources_is_quiet_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's first look imports the source and makes none."""
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec("pyspark.daemon", None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.delitem(sys.modules, "posthouse.spark.source", raising=False)
+    assert pyspark_posthouse.DefaultSource.__name__ == "PosthouseSource"
+    assert isinstance(sys.stderr, Quiet)

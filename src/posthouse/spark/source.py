@@ -19,6 +19,8 @@ from posthouse.spark.schema import message_schema
 
 MSMQ = "msmq"
 
+quiet_planning()  # before Spark asks for anything: its first look for sources makes none of them
+
 
 # Not streamReader: Spark's program for streams fails once more after it, and shows the first error
 # in the trace alone.
@@ -28,10 +30,6 @@ class PosthouseSource(DataSource):
 
     Spark makes many of these, in several processes: they hold the options and nothing else.
     """
-
-    def __init__(self, options: dict[str, str]) -> None:
-        quiet_planning()
-        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:

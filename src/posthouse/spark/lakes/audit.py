@@ -23,16 +23,18 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from posthouse.client import arrow_read
 from posthouse.client.admin_http import BulkHttp
-from posthouse.client.arrow_read import PlannedQueue, QueuePlan
+from posthouse.client.arrow_read import LookupIdentity, PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter, QueueError, SharingViolation
 from posthouse.model.message_classes import NORMAL, REPORT
 from posthouse.model.message_ids import NULL_MESSAGE_ID, MessageId
 from posthouse.spark.lakes.disk import Disk
 from posthouse.spark.lakes.lake_paths import lake_place
 from posthouse.spark.lakes.log import NO_HOOKS, Conflict, LakeLog
+from posthouse.spark.lakes.state import incarnation_number, incarnation_of
 
 NAME: Final = "audit"
 POSITION: Final = "posthouse.audit:"
+START: Final = "posthouse.audit.start:"  # of the queue manager, which gave that position
 MESSAGES_MAX: Final = 50_000  # of one queue in one step
 TRIES_MAX: Final = 20
 EVENTS: Final = pa.schema(
@@ -86,18 +88,35 @@ def audit(
     return Audited(events, len(asked), table.version())
 
 
-def _steps(http: BulkHttp, queue: str, table: AuditTable) -> Iterator[tuple[pa.Table, Transaction]]:
+def _steps(
+    http: BulkHttp, queue: str, table: AuditTable
+) -> Iterator[tuple[pa.Table, list[Transaction]]]:
     """Rows of a queue that are not in the table, some at a time, and how far they go."""
     while True:
         plan = arrow_read.plan(http, [PlannedQueue(queue)])
         (found,) = plan.queues
-        key = f"{POSITION}{plan.guid}:{found.identity.created}:{found.queue}"
-        after = table.position(key)
-        if found.latest <= after:
-            return
-        wanted = PlannedQueue(queue, after, max_messages=MESSAGES_MAX)
+        key = f"{plan.guid}:{found.identity.created}:{found.queue}"
+        after, start = table.position(POSITION + key), table.position(START + key)
+        identity = LookupIdentity(incarnation=incarnation_of(start))
+        wanted = PlannedQueue(queue, after, max_messages=MESSAGES_MAX, identity=identity)
         (part,) = arrow_read.plan(http, [wanted]).queues
-        yield _events(http, part), Transaction(key, part.end)
+        _check_ids(part, after)
+        if part.latest <= after:
+            return
+        name = incarnation_number(part.identity.incarnation)
+        done = [Transaction(POSITION + key, part.end), Transaction(START + key, name)]
+        yield _events(http, part), done
+
+
+def _check_ids(part: QueuePlan, after: int) -> None:
+    """A home that was put back gives ids again that the table has for other messages."""
+    if part.loss:
+        raise InvalidParameter(
+            f"the table has events of {part.queue} up to lookup id {after}, which this home of the "
+            "queue manager never gave: the home was put back from a copy or a backup. What it has "
+            "now would be taken for what the table has",
+            "Audit into another folder: --table DIR.",
+        )
 
 
 def _events(http: BulkHttp, part: QueuePlan) -> pa.Table:
@@ -182,17 +201,20 @@ class AuditTable:
         return int(self._log.table().version())
 
     def position(self, key: str) -> int:
-        """Up to which lookup id a queue is in the table."""
+        """Up to which lookup id a queue is in the table, or which start gave that; 0: not known."""
         return _position(self._log.table(), key)
 
-    def append(self, rows: pa.Table, done: Transaction) -> bool:
-        """Adds rows, durably; False where another process has added them."""
+    def append(self, rows: pa.Table, done: list[Transaction]) -> bool:
+        """Adds rows, durably; False where another process has added them.
+
+        The first of `done` is how far they go.
+        """
         action = self._written(rows) if rows.num_rows else None
         for _ in range(TRIES_MAX):
             try:
                 with self._log.locked(), self._log.change() as uri:
                     table = DeltaTable(uri)
-                    if _position(table, done.app_id) >= done.version:
+                    if _position(table, done[0].app_id) >= done[0].version:
                         return False
                     version = table.version() + 1
                     _commit(table, [] if action is None else [action], done)
@@ -217,12 +239,12 @@ def _position(table: DeltaTable, key: str) -> int:
     return int(table.transaction_version(key) or 0)
 
 
-def _commit(table: DeltaTable, actions: Sequence[AddAction], done: Transaction) -> None:
+def _commit(table: DeltaTable, actions: Sequence[AddAction], done: list[Transaction]) -> None:
     table.create_write_transaction(
         list(actions),
         "append",
         table.schema(),
         [],
-        commit_properties=CommitProperties(max_commit_retries=0, app_transactions=[done]),
+        commit_properties=CommitProperties(max_commit_retries=0, app_transactions=done),
         post_commithook_properties=NO_HOOKS,
     )

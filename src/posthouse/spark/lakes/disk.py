@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -68,6 +68,15 @@ class Disk:
         self.make_folder(path.parent)
         path.mkdir(mode=FOLDER_MODE, exist_ok=True)
         self.sync_folder(path.parent)
+
+    def sync_above(self, path: Path) -> None:
+        """The folders that a path lies in, as far as they may be read.
+
+        The process that made them may have been killed before it synced them.
+        """
+        for folder in path.parents:
+            with suppress(OSError):
+                self.sync_folder(folder)
 
 
 def _sync(path: Path, flags: int) -> None:

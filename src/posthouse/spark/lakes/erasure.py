@@ -129,16 +129,11 @@ def _may_hold(file: LakeFile, found: Ids) -> bool:
 
 def _unknown(lake: LakeFiles, state: LakeState) -> tuple[str, ...]:
     """Parquet files that lie in the folder, and that the newest version does not name."""
-    if lake.place.folder is None:
-        return ()
     known = {file.path for file in state.files}
-    there = (
-        path.relative_to(lake.place.folder) for path in sorted(lake.place.folder.rglob("*.parquet"))
-    )
     return tuple(
-        path.as_posix()
-        for path in there
-        if path.parts[0] not in (LOG, OURS) and path.as_posix() not in known
+        name
+        for name in sorted(lake.parquet_names())
+        if name.partition("/")[0] not in (LOG, OURS) and name not in known
     )
 
 

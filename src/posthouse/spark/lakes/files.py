@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.fs import FileSelector
 
 from posthouse.model.errors import InvalidParameter, SharingViolation, StatusNotFound
 from posthouse.spark.lakes.columns import LAKE_COLUMNS, PARTED_BY
@@ -29,11 +30,12 @@ from posthouse.spark.lakes.disk import Disk
 from posthouse.spark.lakes.lake_paths import lake_place
 from posthouse.spark.lakes.log import LOG, NO_HOOKS, OURS, Conflict, LakeLog
 from posthouse.spark.lakes.parquet_files import FILE_NAME, QueueFiles, add_action
-from posthouse.spark.lakes.state import LakeFile, LakeState, progress
+from posthouse.spark.lakes.state import LakeFile, LakeState, check_lake, progress
 
 KEEP_S: Final = 7 * 86_400  # as long as readers may go on with an older version
 TRIES_MAX: Final = 20
 HOUR_S: Final = 3600
+UNNAMED_HOURS: Final = 1  # a file of a store that no version names may be another writer's
 NO_INCARNATIONS: Final[Mapping[str, str]] = {}
 _T = TypeVar("_T")
 
@@ -79,6 +81,8 @@ class LakeFiles:
 
     def create(self) -> None:
         """Makes the place a lake, unless it is one; a folder of something else is refused."""
+        if self.place.folder is not None:
+            self.disk.sync_above(self.place.folder / LOG)
         if self._is_there():
             self._evolve()
             return
@@ -163,6 +167,7 @@ class LakeFiles:
         """Columns that this version of Posthouse has and the table has not are added to it."""
 
         def add(table: DeltaTable) -> None:
+            check_lake(table)
             known = {field.name for field in table.schema().fields}
             fields = DeltaSchema.from_arrow(LAKE_COLUMNS).fields
             new = [field for field in fields if field.name not in known]
@@ -315,26 +320,42 @@ class LakeFiles:
         except FileNotFoundError:
             return False
 
+    def parquet_names(self) -> list[str]:
+        """Every Parquet file at the place, whether a version names it or not."""
+        folder = self.place.folder
+        if folder is not None:
+            return [path.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")]
+        found = self.place.file_system().get_file_info(FileSelector("", recursive=True))
+        return [file.path for file in found if file.path.endswith(".parquet")]
+
     # -- the end of files
 
     def sweep(self, keep_s: float = KEEP_S) -> int:
         """Deletes files that no version of the last days names; returns how many.
 
-        Those were replaced or dropped, or killed processes have left them.
+        Those were replaced or dropped, or killed processes have left them. No lock keeps writers
+        away from an object store: what no version has ever named stays there for an hour.
         """
         with self.log.locked():
             self.log.sweep()
             table, hours = self.log.table(), int(keep_s // HOUR_S)
-            if self.place.folder is None:
-                found = table.vacuum(
-                    hours, dry_run=False, enforce_retention_duration=False, full=True
-                )
-                return len(found)
-            found = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-            ours = [name for name in found if FILE_NAME.fullmatch(Path(name).name)]
-            for name in ours:
-                self.disk.delete(self.place.folder / name)
+            folder = self.place.folder
+            if folder is None:
+                replaced = _vacuum(table, hours, dry_run=False, full=False)
+                left = _vacuum(table, max(hours, UNNAMED_HOURS), dry_run=False, full=True)
+                return len({*replaced, *left})
+            found = _vacuum(table, hours, dry_run=True, full=True)
+            ours = [folder / name for name in found if FILE_NAME.fullmatch(Path(name).name)]
+            for path in ours:
+                self.disk.delete(path)
+            for parent in {path.parent for path in ours}:
+                self.disk.sync_folder(parent)
         return len(ours)
+
+
+def _vacuum(table: DeltaTable, hours: int, *, dry_run: bool, full: bool) -> list[str]:
+    """Files that were replaced longer ago; `full`: and those that no version names."""
+    return table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=full)
 
 
 def file_uri(path: Path) -> str:

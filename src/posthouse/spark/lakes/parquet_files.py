@@ -115,7 +115,9 @@ class DayFile:
         else:
             path = self._place.folder / self.path
             self._disk.sync_file(path)
-            self._disk.sync_folder(path.parent)
+            # All folders of the lake: a process that was killed may have made them.
+            for folder in (path.parent, path.parent.parent, self._place.folder):
+                self._disk.sync_folder(folder)
             size = path.stat().st_size
         times = self._times or [0]
         return LakeFile(

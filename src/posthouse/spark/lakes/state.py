@@ -16,12 +16,14 @@ import msgspec
 import pyarrow as pa
 from deltalake import DeltaTable, Transaction
 
-from posthouse.spark.lakes.columns import with_more
+from posthouse.model.errors import InvalidParameter
+from posthouse.spark.lakes.columns import PARTED_BY, with_more
 
 THROUGH: Final = "posthouse.through:"
 INCARNATION: Final = "posthouse.incarnation:"
 MANAGER: Final = "posthouse.manager."
 US_PER_S: Final = 1_000_000
+READER_VERSION: Final = 1  # of Delta: what a version names is in its files, and nothing else
 _NAME_BYTES: Final = 8
 _EVER: Final = (1 << 62) // US_PER_S * US_PER_S
 
@@ -44,6 +46,7 @@ class LakeState:
     """A lake as one version of its table has it."""
 
     def __init__(self, table: DeltaTable) -> None:
+        check_lake(table)
         self.table = table
         self.version = int(table.version())
 
@@ -83,8 +86,7 @@ class LakeState:
 
     def incarnation(self, queue: str) -> str:
         """Which start of its queue manager gave that id; empty where it is not known."""
-        found = self.table.transaction_version(INCARNATION + queue)
-        return found.to_bytes(_NAME_BYTES, "big", signed=True).hex() if found else ""
+        return incarnation_of(self.table.transaction_version(INCARNATION + queue))
 
     @property
     def managers(self) -> dict[str, str]:
@@ -97,11 +99,42 @@ class LakeState:
         }
 
 
+def check_lake(table: DeltaTable) -> None:
+    """Refuses tables that are not lakes, and lakes whose files alone do not show what is in them.
+
+    Another program may have switched deletion vectors or column mapping on. Rows that it deleted
+    would come back, and be written again.
+    """
+    if table.metadata().partition_columns != list(PARTED_BY):
+        raise InvalidParameter(
+            f"this Delta table is not a lake: its partitions are not {' and '.join(PARTED_BY)}",
+            "Name a new folder, or one that `posthouse pipeline archive` has made.",
+        )
+    protocol = table.protocol()
+    if protocol.min_reader_version > READER_VERSION:
+        features = ", ".join(protocol.reader_features or ()) or "column mapping"
+        raise InvalidParameter(
+            f"another program has changed the lake to version {protocol.min_reader_version} of "
+            f"Delta's readers ({features}), and its files alone do not show what is in it",
+            "Read it with that program, or drop the feature there; `--as-of` reads older versions.",
+        )
+
+
 def progress(queue: str, through: int, incarnation: str) -> list[Transaction]:
     """How far a queue is archived, as a commit has it."""
-    name = bytes.fromhex(incarnation)
-    number = int.from_bytes(name, "big", signed=True) if len(name) == _NAME_BYTES else 0
+    number = incarnation_number(incarnation)
     return [Transaction(THROUGH + queue, through), Transaction(INCARNATION + queue, number)]
+
+
+def incarnation_number(name: str) -> int:
+    """The name of a start of a queue manager as a transaction has it; 0 where it is not known."""
+    packed = bytes.fromhex(name)
+    return int.from_bytes(packed, "big", signed=True) if len(packed) == _NAME_BYTES else 0
+
+
+def incarnation_of(number: int | None) -> str:
+    """The name of a start of a queue manager; empty where it is not known."""
+    return number.to_bytes(_NAME_BYTES, "big", signed=True).hex() if number else ""
 
 
 def _file(row: dict[str, Any]) -> LakeFile:
