@@ -18,6 +18,8 @@ from posthouse.cli import main
 from posthouse.cli.commands_page import commands
 from posthouse.cli.migrate.plan import _key, _of_windows
 from posthouse.client.remote.cutover import aliases_check, name_check
+from posthouse.client.remote.pull import Interval
+from posthouse.protocols.binary.settings import BinarySettings
 from tests.cli.conftest import Posthouse, Result
 from tests.cli.page_lines import run_line
 from tests.client.read_serving import PASSWORD, ReadServing, read_serving
@@ -171,10 +173,104 @@ def test_what_windows_prints_fills_what_is_not_known(moving: Moving, tmp_path: P
     assert "everyone" in access.lower()
 
 
+@pytest.mark.parametrize("has_rights", [False, True])
+def test_what_a_file_of_windows_does_not_have_is_listed_as_unknown(
+    moving: Moving, tmp_path: Path, has_rights: bool
+) -> None:
+    moving.create()
+    moving.scan()
+    listed: dict[str, Any] = {"QueueName": f"private$\\{moving.name}", "Label": "Orders"}
+    if has_rights:  # one entry alone: PowerShell writes it without its list
+        listed["Rights"] = {"Account": "Everyone", "Rights": "peek"}
+    (tmp_path / "queues.json").write_text(json.dumps(listed))
+    words = ("plan", moving.inventory, "--properties", tmp_path / "queues.json")
+    line = moving(*words, "--json").value
+    missing = ["journal", "quota", "journal quota", "privacy", "authentication"]
+    assert line["unknown"] == missing + ["rights"] * (not has_rights)
+    assert line["rights"] == ["everyone: peek"] * has_rights
+    assert "label=Orders" in moving(*words).out
+
+
+def test_rights_that_a_queue_here_does_not_give_are_a_difference(
+    moving: Moving, tmp_path: Path
+) -> None:
+    """As after a run that was killed between the queue and its rights."""
+    moving.create()
+    moving.scan()
+    entries = [{"Account": "Everyone", "Rights": ["send", "receive"]}]
+    listed = {"QueueName": f"private$\\{moving.name}", "Rights": entries}
+    (tmp_path / "queues.json").write_text(json.dumps(listed))
+    words = ("plan", moving.inventory, "--properties", tmp_path / "queues.json", "--apply")
+    moving.ours.create_queue(moving.path)
+    differs = moving(*words)
+    assert differs.code == 1
+    assert "everyone lacks rights of send,receive" in differs.out
+    grant = ("queue", "grant", moving.path, "everyone", "full", "--home", moving.here.home)
+    assert moving._run(*grant).code == 0
+    assert moving(*words, "--json").value["action"] == "exists"
+
+
+def test_a_mistyped_right_is_refused_before_a_queue_is_made(moving: Moving, tmp_path: Path) -> None:
+    moving.create()
+    moving.scan()
+    entries = [{"Account": "Everyone", "Rights": ["send", "recieve"]}]
+    listed = {"QueueName": f"private$\\{moving.name}", "Rights": entries}
+    (tmp_path / "queues.json").write_text(json.dumps(listed))
+    done = moving("plan", moving.inventory, "--properties", tmp_path / "queues.json", "--apply")
+    assert done.code == 2
+    assert "'recieve' is not a right. Did you mean receive?" in done.err
+    assert moving.path not in {queue.path for queue in moving.ours.queues()}
+
+
+def test_queues_of_one_name_on_two_machines_are_told_of(moving: Moving) -> None:
+    moving.create()
+    moving.scan()
+    inventory = json.loads(moving.inventory.read_text())
+    inventory["machines"].append(inventory["machines"][0] | {"host": "other"})
+    moving.inventory.write_text(json.dumps(inventory))
+    first, second = moving("plan", moving.inventory, "--json").lines
+    assert first["reason"] == ""
+    assert second["reason"].startswith("127.0.0.1 has a queue of this name as well")
+
+
+def test_what_a_scan_did_not_see_is_no_success(moving: Moving) -> None:
+    moving.create(b"one")
+    moving.scan()
+    moving.ours.create_queue(moving.path)
+    whole = json.loads(moving.inventory.read_text())
+    problem = {"kind": "rights", "what": "DIRECT=OS:x", "cause": "denied"}
+    away = {"host": "away", "time": "", "problems": [problem | {"what": "the machine"}]}
+    words = ("--inventory", moving.inventory, *moving.login())
+    for gap, code, line in (
+        (whole["machines"][0] | {"problems": [problem]}, 1, "not asked (rights): DIRECT=OS:x"),
+        (whole["machines"][0] | {"left_out": 7}, 1, "7 more queues are not in the inventory"),
+    ):
+        moving.inventory.write_text(json.dumps(whole | {"machines": [gap]}))
+        planned = moving("plan", moving.inventory)
+        assert planned.code == 1
+        assert line in planned.out
+        for verb in ("pull", "verify"):
+            done = moving(verb, *words)
+            assert (done.code, line in done.err) == (code, True), done.err
+    moving.inventory.write_text(json.dumps(whole | {"machines": [away, *whole["machines"]]}))
+    assert moving("plan", moving.inventory).code == 1
+    for verb in ("pull", "verify"):
+        done = moving(verb, *words)
+        assert done.code == 3
+        assert "away: none of its queues is in the inventory" in done.err
+    moving.inventory.write_text(json.dumps(whole))
+    assert [moving(verb, *words).code for verb in ("pull", "verify")] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("data", "cause"),
-    [("{", "is not JSON"), ('[{"Label": "x"}]', "without QueueName")],
-    ids=["torn", "nameless"],
+    [
+        ("{", "is not JSON"),
+        ('[{"Label": "x"}]', "without QueueName"),
+        ('[{"QueueName": "x", "Rights": ["send"]}]', "without Account or Rights"),
+        ('[{"QueueName": "x", "Rights": [{"Account": "a", "Rights": 4}]}]', "without Account or"),
+    ],
+    ids=["torn", "nameless", "no account", "a number"],
 )
 def test_a_file_of_something_else_is_refused(
     moving: Moving, tmp_path: Path, data: str, cause: str
@@ -353,7 +449,13 @@ def test_a_guid_is_that_of_one_machine(moving: Moving) -> None:
         assert "--machine HOST" in refused.err
     assert moving.name not in moving("list").out
     moving.ours.create_queue(moving.path)
-    assert moving("pull", *words, "--machine", "127.0.0.1").code == 0
+    other = moving("pull", *words, "--machine", "127.0.0.1")
+    assert other.code == 1
+    assert f"of 127.0.0.1 is {moving.theirs.status().guid}, and not {words[3]}" in other.err
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = str(closed.getsockname()[1])
+    unseen = moving("pull", *words, "--machine", "127.0.0.1", "--binary-port", port)
+    assert unseen.code == 0, unseen.err
     (pull,) = [one for one in moving("list", "--json").lines if moving.name in one["source"]]
     assert pull["guid"] == words[3]
 
@@ -456,6 +558,79 @@ def test_what_is_left_of_a_change_over_is_listed(moving: Moving) -> None:
     rest = moving("switch", "127.0.0.1", "--inventory", moving.inventory, *moving.login())
     assert "queues: ok. all 1 queues are here." in rest.out
     assert "messages there: ok. its queues are empty." in rest.out
+
+
+def test_an_error_that_lasts_is_told_once_while_late_messages_are_followed(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here: copies that a move would end at the source."""
+    moving.create(b"one")
+    moving.ours.create_queue(moving.path)
+    assert moving("pull", moving.source, "--keep", *moving.login()).code == 0
+    turns = []
+
+    def wait(self: Interval) -> None:
+        turns.append(self)
+        if len(turns) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Interval, "wait", wait)
+    done = moving("pull", moving.source, "--follow", *moving.login())
+    assert (done.code, len(turns)) == (0, 3)
+    assert done.err.count("were copied here before") == 1
+
+
+@pytest.fixture
+def moving_to_listener(far: ReadServing, posthouse: Posthouse, tmp_path: Path) -> Iterator[Moving]:
+    """The machine here takes messages of other machines as well."""
+    with serving(tmp_path / "here", binary=BinarySettings()) as here:
+        made = Moving(far, here, posthouse, tmp_path)
+        yield made
+        made.close()
+
+
+def test_a_machine_whose_name_leads_here_is_asked_at_its_address(
+    moving_to_listener: Moving,
+) -> None:
+    """As after the change-over: the name in the inventory is this machine's by now."""
+    moving = moving_to_listener
+    moving.create(b"one")
+    moving.scan()
+    moving("plan", moving.inventory, "--apply")
+    inventory = json.loads(moving.inventory.read_text())
+    inventory["machines"][0] |= {"host": "localhost", "port": None}
+    moving.inventory.write_text(json.dumps(inventory))
+    words = ["switch", "localhost", "--inventory", str(moving.inventory)]
+    login = ["--user", ADMIN, "--password-file", str(moving.password), "--patience", "5s"]
+    own = str(moving.here.binary_port)
+    seen = moving(*words, *login, "--binary-port", own, "--json")
+    assert seen.code == 1
+    last = seen.lines[-1]
+    assert (last["check"], last["state"]) == ("old machine", "unknown")
+    assert last["found"] == "localhost leads to this machine, so the old one was not asked"
+    assert "--address" in last["remedy"]
+    followed = moving(*words, *login, "--binary-port", own, "--follow")
+    assert followed.code == 1
+    assert "localhost is this machine by now" in followed.err
+    for verb in ("pull", "verify"):
+        refused = moving(verb, rf"localhost\private$\{moving.name}", *login, "--binary-port", own)
+        assert (refused.code, moving.there()) == (1, [b"one"])
+        assert "localhost is this queue manager itself" in refused.err
+    inventory["machines"][0] |= {"host": "old.invalid"}
+    moving.inventory.write_text(json.dumps(inventory))
+    words[1] = "old.invalid"
+    reached = moving(*words, *moving.login(), "--address", "127.0.0.1", "--json")
+    assert reached.lines[-2]["found"].startswith("1 messages are in 1 queues")
+    pulled = moving(
+        "pull", "--inventory", str(moving.inventory), *moving.login(), "--address", "127.0.0.1"
+    )
+    assert pulled.code == 0, pulled.err
+    assert (moving.bodies(), moving.there()) == ([b"one"], [])
+    inventory["machines"].append(inventory["machines"][0] | {"host": "other"})
+    moving.inventory.write_text(json.dumps(inventory))
+    several = moving("pull", "--inventory", str(moving.inventory), "--address", "127.0.0.1")
+    assert several.code == 2
+    assert "--address is of one machine" in several.err
 
 
 def test_an_alias_is_seen_by_asking_for_a_queue_under_it(tmp_path: Path) -> None:

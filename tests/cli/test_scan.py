@@ -255,6 +255,9 @@ def test_a_closed_port_and_an_unknown_name_are_told_apart(posthouse: Posthouse) 
     done = posthouse("scan", f"127.0.0.1:{port}", "no-such-host.invalid:2103", "--json")
     assert done.code == 3
     assert [kinds(machine) for machine in done.lines] == [["port"], ["name"]]
+    remedies = [machine["problems"][0]["remedy"] for machine in done.lines]
+    assert "HOST:PORT" in remedies[0]
+    assert remedies[1].startswith("Check the spelling, DNS")
     told = posthouse("scan", f"127.0.0.1:{port}")
     assert "not reached" in told.out
     assert "Not asked (port)" in told.out
@@ -437,3 +440,21 @@ def test_a_user_needs_a_machine(posthouse: Posthouse, words: list[str]) -> None:
     done = posthouse("queue", *words, "--user", "me")
     assert done.code == 2
     assert "another machine" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["list", "--machine", ""], "the name of the machine is empty"),
+        (["show", "orders", "--machine", ""], "the name of the machine is empty"),
+        (["list", "--machine", "winhost", "--match", "o*"], "are for queues here"),
+        (["list", "--machine", "winhost", "--sort", "messages"], "are for queues here"),
+        (["list", "--machine", "winhost", "--outgoing"], "are for queues here"),
+    ],
+)
+def test_options_that_another_machine_does_not_have_are_refused(
+    posthouse: Posthouse, words: list[str], cause: str
+) -> None:
+    done = posthouse("queue", *words)
+    assert done.code == 2
+    assert cause in done.err

@@ -280,6 +280,13 @@ def test_a_pull_keeps_its_target_and_a_host_its_machine(rig: Rig) -> None:
         Source(rig, guid=bytes(16))
 
 
+def test_a_queue_of_this_machine_is_not_pulled(rig: Rig) -> None:
+    """Its messages would come again and again, under new lookup ids."""
+    with pytest.raises(PropertyNotAllowed, match="far is this queue manager itself"):
+        Source(rig, guid=rig.manager.machine.identifier)
+    assert not rig.manager.pulls.all()
+
+
 def test_targets_are_queues_of_applications_and_their_copies(rig: Rig) -> None:
     with rig.refused(QueueNotFound.code, "no queue"):
         Source(rig, "missing")

@@ -11,6 +11,7 @@ from posthouse.model.format_name_parser import (
     FORMAT_NAME_LENGTH_MAX,
     direct_from_wire,
     direct_name_of,
+    far_name_of,
     parse_format_name,
 )
 from posthouse.model.format_names import DirectName, FormatName, MultipleName, Protocol
@@ -173,6 +174,18 @@ def test_a_path_has_a_direct_name() -> None:
     assert str(direct_name_of(path)) == r"DIRECT=OS:HOST:1801\private$\q;s"
     with pytest.raises(IllegalFormatName):
         direct_name_of(path, Protocol.TCP)
+
+
+@pytest.mark.parametrize(
+    ("computer", "name"),
+    [
+        ("host", r"DIRECT=OS:host\private$\q"),
+        ("10.1.2.3", r"DIRECT=TCP:10.1.2.3\private$\q"),
+        ("10.1.2.3.example", r"DIRECT=OS:10.1.2.3.example\private$\q"),
+    ],
+)
+def test_a_machine_takes_its_address_in_tcp_names_only(computer: str, name: str) -> None:
+    assert str(far_name_of(PathName(computer, "q", PathKind.PRIVATE))) == name
 
 
 def test_the_path_of_a_url_keeps_its_spelling() -> None:

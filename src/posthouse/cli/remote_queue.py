@@ -27,6 +27,7 @@ from posthouse.model.names import (
     PathName,
     PrivateName,
     PublicName,
+    far_name_of,
     parse_name,
 )
 
@@ -87,8 +88,8 @@ MachineUser = Annotated[
     typer.Option(
         "--user",
         metavar="NAME",
-        help="With --machine: user there, NAME or DOMAIN\\NAME. The password is read from "
-        "standard input.",
+        help="User of the other machine, NAME or DOMAIN\\NAME. The password is read from standard "
+        "input.",
     ),
 ]
 
@@ -103,6 +104,8 @@ def far_machine(machine: str | None, user: str | None, password_file: Path | Non
     """The machine that is meant; empty: the queue manager here."""
     if machine is None and (user is not None or password_file is not None):
         raise typer.BadParameter("--user and --password-file go with another machine's name")
+    if machine == "":
+        raise typer.BadParameter("the name of the machine is empty")
     return machine or ""
 
 
@@ -153,7 +156,7 @@ class Far(NamedTuple):
         """The format name of a queue there, whichever way it was written."""
         name = parse_name(source)
         if isinstance(name, PathName):
-            return f"DIRECT=OS:{name}"
+            return str(far_name_of(name))
         return str(name)
 
 

@@ -74,6 +74,14 @@ def direct_name_of(path: PathName, protocol: Protocol = Protocol.OS) -> DirectNa
     return _parse_direct(f"{protocol}:{path}")
 
 
+def far_name_of(path: PathName) -> DirectName:
+    """The direct name that the machine itself takes for its own: an address is TCP's."""
+    try:
+        return direct_name_of(path, Protocol.TCP)
+    except IllegalFormatName:
+        return direct_name_of(path)
+
+
 def _parse_listed(number: int, text: str) -> SingleName:
     try:
         return _parse_element(text)

@@ -8,6 +8,7 @@ from posthouse.model.format_name_parser import (
     FORMAT_NAME_LENGTH_MAX,
     direct_from_wire,
     direct_name_of,
+    far_name_of,
     parse_format_name,
 )
 from posthouse.model.format_names import (
@@ -66,6 +67,7 @@ __all__ = [
     "Suffix",
     "direct_from_wire",
     "direct_name_of",
+    "far_name_of",
     "parse_format_name",
     "parse_name",
 ]

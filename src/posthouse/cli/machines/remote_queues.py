@@ -14,7 +14,7 @@ from posthouse.cli.output import print_json, print_pairs
 from posthouse.client.remote.inventory import scan_machine
 from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.guids import format_guid
-from posthouse.model.names import FormatName, PathName, parse_name
+from posthouse.model.names import FormatName, PathName, far_name_of, parse_name
 from posthouse.model.property_ids import QUEUE_MANAGEMENT_PROPERTIES, Vt
 from posthouse.rpc.propvariant import Variant
 from posthouse.wire.packet.sequence import SEQUENCE_INFO
@@ -65,9 +65,7 @@ def _name(path: str, host: str) -> FormatName:
     if not isinstance(parsed, PathName):
         return parsed
     named = parsed.with_computer(host) if parsed.computer == "." else parsed
-    found = parse_name(f"DIRECT=OS:{named}")
-    assert not isinstance(found, PathName)
-    return found
+    return far_name_of(named)
 
 
 def _word(propid: int) -> str:

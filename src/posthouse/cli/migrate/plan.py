@@ -5,30 +5,42 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 import typer
 
-from posthouse.api.access import GrantBody
+from posthouse.api.access import AccessJson, GrantBody
 from posthouse.api.types import (
     Done,
     QueueCreateBody,
     QueueJson,
+    Right,
     UserListJson,
 )
-from posthouse.cli.command import talking
+from posthouse.cli.command import talking, words
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
-from posthouse.cli.migrate.sources import OnMachine, inventoried
+from posthouse.cli.migrate.sources import OnMachine, gaps_of, inventoried
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import MachineInventory, QueueInventory
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound
 from posthouse.model.names import PathName, parse_name
+from posthouse.security.rights import parse_rights
 
 PROPERTIES_SIZE_MAX: Final = 64 << 20
 UNLIMITED_KIB: Final = 0xFFFFFFFF
-UNKNOWN: Final = ("label", "quota", "journal quota", "privacy", "authentication", "rights")
+UNKNOWN: Final = {
+    "transactional": "transactional",
+    "journal": "journal",
+    "label": "label",
+    "quota_kib": "quota",
+    "journal_quota_kib": "journal quota",
+    "privacy": "privacy",
+    "authenticated": "authentication",
+}
+"""Properties that a scan may not have, and how they are called."""
+RIGHTS: Final = "Rights"
 INTERNAL: Final = frozenset({"admin_queue$", "notify_queue$", "order_queue$", "triggers_queue$"})
 """Queues by which MSMQ works; a queue manager here has its own."""
 WELL_KNOWN: Final = {
@@ -80,19 +92,20 @@ def plan(
     With --apply the missing ones are made. Queues that exist are not changed, so it may be run
     again. Management calls give neither label, quota, privacy nor rights: --properties has them.
 
-    Exit code 0: every queue is here or can be made, 1: something differs or failed.
+    Exit code 0: every queue is here or can be made, 1: something differs or failed, or the scan did
+    not see everything.
 
     Example: posthouse migrate plan inventory.json
     """
     known = _properties_in(properties)
     planner = _Planner(remote, known, apply=apply)
-    plans = [
-        planner.plan(one, queue) for one in inventoried(inventory, machine) for queue in one.queues
-    ]
+    found = inventoried(inventory, machine)
+    plans = [planner.plan(one, queue) for one in found for queue in one.queues]
     _tell(remote, plans, apply=apply)
-    for one in inventoried(inventory, machine):
+    for one in found:
         _tell_gaps(remote, one)
-    if any(one.action in ("differs", "failed") for one in plans):
+    is_whole = all(one.complete for one in found)
+    if not is_whole or any(one.action in ("differs", "failed") for one in plans):
         raise typer.Exit(REFUSED)
 
 
@@ -103,6 +116,7 @@ class _Planner:
         self._remote = remote
         self._known = known
         self._apply = apply
+        self._first: dict[str, str] = {}  # the machine that had a queue of this name before
         self._public = {one.path.casefold(): one for one in remote.client.find_queues()}
         users = remote.ask(UserListJson, "GET", path_of("users")).users
         self._users = {user.name.casefold(): user.name for user in users}
@@ -118,6 +132,9 @@ class _Planner:
         if parsed.queue.casefold() in INTERNAL:
             planned.reason = "MSMQ works by it; the queue manager here has its own"
             return planned
+        first = self._first.setdefault(planned.path.casefold(), machine.host)
+        if first != machine.host:
+            planned.reason = f"{first} has a queue of this name as well; one queue here takes both"
         self._add_properties(planned, queue, planned.path)
         self._add_rights(planned)
         self._compare(planned)
@@ -138,24 +155,18 @@ class _Planner:
                 "authenticated": public.authenticated,
             }
         given |= _of_windows(known)
-        if "transactional" not in given:
-            planned.unknown.append("transactional")
-        if not known:
-            also = () if given.get("journal") else ("journal",)
-            have = {"label", "authentication"} if public is not None else set()
-            planned.unknown += [one for one in (*also, *UNKNOWN) if one not in have]
+        planned.unknown += [word for name, word in UNKNOWN.items() if name not in given]
+        if RIGHTS not in known:
+            planned.unknown.append("rights")
 
     def _add_rights(self, planned: PlannedQueue) -> None:
-        entries = self._known.get(_key(planned.path), {}).get("Rights", [])
-        for entry in entries if isinstance(entries, list) else []:
-            account, rights = str(entry.get("Account", "")), entry.get("Rights", [])
+        for account, rights in self._known.get(_key(planned.path), {}).get(RIGHTS, []):
             name = account.rpartition("\\")[2].casefold()
             who = WELL_KNOWN.get(name) or self._users.get(name)
-            words = ",".join(map(str, rights))
             if who is None:
-                planned.unmapped.append(f"{account}: {words}")
+                planned.unmapped.append(f"{account}: {rights}")
             else:
-                planned.rights.append(f"{who}: {words}")
+                planned.rights.append(f"{who}: {rights}")
 
     def _compare(self, planned: PlannedQueue) -> None:
         try:
@@ -168,7 +179,25 @@ class _Planner:
         for name, value in planned.properties.items():
             if getattr(here, name) != value:
                 planned.differs.append(f"{name} is {getattr(here, name)}, there {value}")
+        planned.differs += self._missing_rights(planned)
         planned.action = "differs" if planned.differs else "exists"
+
+    def _missing_rights(self, planned: PlannedQueue) -> Iterator[str]:
+        """Rights that a queue here does not give, such as one whose making was cut off."""
+        if not planned.rights:
+            return
+        path = path_of("queues", planned.path, "access")
+        entries = self._remote.ask(AccessJson, "GET", path).entries
+        for line in planned.rights:
+            who, _, wanted = line.partition(": ")
+            given = {
+                right
+                for one in entries
+                if one.who == who and not one.denied
+                for right in one.rights
+            }
+            if parse_rights(wanted) & ~(parse_rights(",".join(given)) if given else 0):
+                yield f"{who} lacks rights of {wanted}"
 
     def _make(self, planned: PlannedQueue) -> None:
         try:
@@ -177,8 +206,8 @@ class _Planner:
             )
             self._remote.ask(QueueJson, "POST", path_of("queues"), body=body)
             for line in planned.rights:
-                who, _, words = line.partition(": ")
-                grant = GrantBody(who=who, rights=words.split(","))  # type: ignore[arg-type]
+                who, _, rights = line.partition(": ")
+                grant = GrantBody(who=who, rights=rights.split(","))  # type: ignore[arg-type]
                 path = path_of("queues", planned.path, "access", "grant")
                 self._remote.ask(Done, "POST", path, body=grant)
             planned.action = "made"
@@ -208,7 +237,26 @@ def _properties_in(path: Path | None) -> dict[str, dict[str, Any]]:
             f"{path} has an object without QueueName",
             "Select QueueName as well: Get-MsmqQueue | Select QueueName, ... | ConvertTo-Json.",
         )
-    return {_key(str(one["QueueName"])): one for one in objects}
+    return {
+        _key(str(one["QueueName"])): one | {RIGHTS: list(_rights_in(path, one[RIGHTS]))}
+        if RIGHTS in one
+        else one
+        for one in objects
+    }
+
+
+def _rights_in(path: Path, found: Any) -> Iterator[tuple[str, str]]:
+    """Accounts and their rights, in the words of the API; a list of one may be the one itself."""
+    for entry in found if isinstance(found, list) else [found]:
+        account = entry.get("Account") if isinstance(entry, dict) else None
+        rights = entry.get(RIGHTS) if isinstance(entry, dict) else None
+        listed = ",".join(map(str, rights)) if isinstance(rights, list) else rights
+        if not isinstance(account, str) or not isinstance(listed, str):
+            raise InvalidParameter(
+                f"{path} has an entry of {RIGHTS} without Account or {RIGHTS}",
+                'Write {"Account": "DOMAIN\\\\name", "Rights": ["send"]}.',
+            )
+        yield account, ",".join(words(listed, get_args(Right), "right"))
 
 
 def _key(path: str) -> str:
@@ -230,9 +278,9 @@ def _of_windows(known: dict[str, Any]) -> dict[str, Any]:
         if isinstance(size, int) and not isinstance(size, bool):
             given[name] = None if size < 0 or size >= UNLIMITED_KIB else size
     privacy = known.get("EncryptionRequired")
-    words = {0: "none", 1: "optional", 2: "body", "None": "none", "Optional": "optional"}
+    levels = {0: "none", 1: "optional", 2: "body", "None": "none", "Optional": "optional"}
     if privacy is not None:
-        given["privacy"] = words.get(privacy, "body" if privacy == "Body" else "optional")
+        given["privacy"] = levels.get(privacy, "body" if privacy == "Body" else "optional")
     return given
 
 
@@ -275,9 +323,9 @@ def _words(planned: PlannedQueue) -> str:
     if planned.differs:
         return "; ".join(planned.differs)
     given = [
-        name if value is True else f"{name}={value}"
+        UNKNOWN.get(name, name) if value is True else f"{UNKNOWN.get(name, name)}={value}"
         for name, value in planned.properties.items()
-        if value not in (False, "")
+        if value not in (False, "", None)
     ]
     return ", ".join([*given, *planned.rights])
 
@@ -286,10 +334,8 @@ def _tell_gaps(remote: Remote, machine: MachineInventory) -> None:
     """What the inventory itself lacks."""
     if remote.json:
         return
-    for problem in machine.problems:
-        say(f"  {machine.host}: not asked ({problem.kind}): {problem.what}: {problem.cause}")
-    if machine.left_out:
-        say(f"  {machine.host}: {machine.left_out:,} more queues are not in the inventory")
+    for line in gaps_of(machine):
+        say(f"  {line}")
     for outgoing in machine.outgoing:
         if outgoing.messages:
             say(

@@ -18,6 +18,7 @@ from posthouse.cli.migrate.sources import (
     Choice,
     FromInventory,
     Machines,
+    MigrateAddress,
     MigrateBinaryPort,
     MigrateEpmPort,
     MigrateGuid,
@@ -86,6 +87,7 @@ def pull(
     epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
     binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
     guid: MigrateGuid = None,
+    address: MigrateAddress = None,
     authentication: MigrateLevel = None,
     mechanism: MigrateMechanism = None,
     patience: MigratePatience = DEFAULT_PATIENCE_S,
@@ -96,7 +98,8 @@ def pull(
     So the command may be killed, and so may either queue manager: run it again, and it goes on.
     Body, extension, label, priority, times, class, sender and id stay what they are.
 
-    Exit code 0: everything is here, 1: something was refused, 3: a machine was not reached.
+    Exit code 0: everything is here, 1: something was refused or is not in the inventory, 3: a
+    machine was not reached, now or by the scan.
 
     Example: posthouse migrate pull 'winhost/private$/orders' --user 'CORP\me' < password.txt
 
@@ -106,7 +109,7 @@ def pull(
         raise typer.BadParameter("--follow moves messages; it does not go with --keep")
     reach = Reach(
         user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
-        patience,
+        patience, address,
     )  # fmt: skip
     choice = Choice(source, target, inventory, machine, journals, dead_letters)
     queues = choice.queues(reach)
@@ -114,7 +117,7 @@ def pull(
         pulling = Pulling(remote, found, patience, keep=keep, shared=shared, rate=rate, most=most)
         if follow:
             pulling.follow(queues)
-        elif code := pulling.all(queues, alone=source is not None):
+        elif code := max(choice.gaps(), pulling.all(queues, alone=source is not None)):
             raise typer.Exit(code)
 
 
@@ -139,6 +142,7 @@ class Pulling:
         self._shared = shared
         self._rate = rate
         self._most = most
+        self._told: dict[SourceQueue, str] = {}  # the last error of each queue that is followed
 
     def all(self, queues: list[SourceQueue], *, alone: bool) -> int:
         """Each queue once; the exit code. `alone`: an error ends the command."""
@@ -152,11 +156,14 @@ class Pulling:
                     self._take_turn(queue, Interval(PROGRESS_S if len(queues) > 1 else ALONE_S))
 
     def _take_turn(self, queue: SourceQueue, turn: Interval) -> None:
-        """Errors are told, and the next turn tries again: a machine may be away for long."""
+        """An error is told once, and the next turn tries again: a machine may be away for long."""
         try:
             self._one(queue, turn.lasts, quiet=True)
+            self._told.pop(queue, None)
         except (QueueError, RemoteProtocolError, ClientConnectionError) as error:
-            complain(f"{queue.label}: {error}")
+            if self._told.get(queue) != str(error):
+                complain(f"{queue.label}: {error}")
+            self._told[queue] = str(error)
             Interval(PROGRESS_S).wait()
 
     def _one(self, queue: SourceQueue, follow: Callable[[], bool], *, quiet: bool = False) -> bool:

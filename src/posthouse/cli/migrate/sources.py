@@ -27,7 +27,7 @@ from posthouse.client.msmq import BINARY_PORT
 from posthouse.client.remote.inventory import MachineInventory
 from posthouse.client.remote.login import EPM_PORT, RemoteLogin, RemotePlace
 from posthouse.client.remote.pull_run import PullSource
-from posthouse.client.remote.pull_source import find_source
+from posthouse.client.remote.pull_source import check_guid, find_source
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import DENY_NONE, DENY_SHARE, PEEK_ACCESS, RECEIVE_ACCESS
 from posthouse.model.errors import InvalidParameter, QueueError, RemoteProtocolError
@@ -36,7 +36,7 @@ from posthouse.model.names import (
     DirectName,
     FormatName,
     PathName,
-    direct_name_of,
+    far_name_of,
     parse_format_name,
     parse_name,
 )
@@ -125,6 +125,14 @@ MigrateGuid = Annotated[
         help="The GUID of its queue manager, if that cannot be asked for; of one machine.",
     ),
 ]
+MigrateAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        help="Where the machine is reached, if its name leads elsewhere by now.",
+    ),
+]
 MigratePatience = Annotated[
     float,
     typer.Option(
@@ -175,6 +183,11 @@ class Reach(NamedTuple):
     authentication: ScanLevel = None
     mechanism: ScanMechanism = None
     patience_s: float = DEFAULT_PATIENCE_S
+    address: str | None = None
+
+    def place(self, host: str, rpc_port: int | None = None) -> RemotePlace:
+        """Where a machine is reached."""
+        return RemotePlace(self.address or host, self.rpc_port or rpc_port, self.epm_port)
 
     def login(self) -> RemoteLogin:
         """Who reads; the password is asked for once."""
@@ -196,6 +209,7 @@ class Machines:
         given = self._guids.get(host)
         if given is None and reach.guid is not None:
             given = parse_guid(reach.guid)
+            check_guid(host, reach.binary_port, given)
         found = find_source(host, queue.name, reach.binary_port, given, queue.path)
         self._guids[host] = found.guid
         return found
@@ -267,6 +281,17 @@ class Choice(NamedTuple):
     journals: bool = False
     dead_letters: bool = False
 
+    def gaps(self) -> int:
+        """Tells what the inventory lacks; the exit code for it."""
+        if self.inventory is None:
+            return DONE
+        found = inventoried(self.inventory, self.machine)
+        for line in (line for machine in found for line in gaps_of(machine)):
+            complain(line)
+        if all(machine.complete for machine in found):
+            return DONE
+        return REFUSED if all(machine.reached for machine in found) else NOT_REACHABLE
+
     def queues(self, reach: Reach) -> list[SourceQueue]:
         """Every queue, journals before the queues that write to them."""
         if (self.source is None) == (self.inventory is None):
@@ -278,12 +303,8 @@ class Choice(NamedTuple):
         if self.target is not None:
             raise typer.BadParameter("with --inventory queues keep their names")
         machines = inventoried(self.inventory, self.machine)
-        if reach.guid is not None and len(machines) > 1:
-            names = ", ".join(one.host for one in machines)
-            raise typer.BadParameter(
-                f"--guid names one queue manager, and the inventory has {names}: choose one of "
-                "them with --machine HOST"
-            )
+        if len(machines) > 1:
+            _refuse_of_one(reach, [one.host for one in machines])
         found = [one for machine in machines for one in self._of_machine(machine, reach)]
         if not found:
             raise InvalidParameter(
@@ -306,7 +327,7 @@ class Choice(NamedTuple):
         return [_system_queue(place, name) for name in names]
 
     def _of_machine(self, machine: MachineInventory, reach: Reach) -> Iterator[SourceQueue]:
-        place = RemotePlace(machine.host, reach.rpc_port or machine.port, reach.epm_port)
+        place = reach.place(machine.host, machine.port)
         for one in machine.queues:
             name = parse_format_name(one.format_name)
             target = _target_of(one.path, name)
@@ -317,6 +338,16 @@ class Choice(NamedTuple):
         for one in machine.dead_letters if self.dead_letters else ():
             if not one.path.endswith(JOURNAL):
                 yield _system_queue(place, one.format_name, one.messages)
+
+
+def _refuse_of_one(reach: Reach, hosts: list[str]) -> None:
+    """Options that hold for one machine only."""
+    for option, value in (("--guid", reach.guid), ("--address", reach.address)):
+        if value is not None:
+            raise typer.BadParameter(
+                f"{option} is of one machine, and the inventory has {', '.join(hosts)}: choose one "
+                "of them with --machine HOST"
+            )
 
 
 def _target_of(path: str, name: FormatName) -> str:
@@ -333,6 +364,16 @@ def _journal_of(queue: SourceQueue, messages: int | None = None) -> SourceQueue:
 def _system_queue(place: RemotePlace, text: str, messages: int | None = None) -> SourceQueue:
     name = parse_format_name(text)
     return SourceQueue(place, name, same_name(name), messages)
+
+
+def gaps_of(machine: MachineInventory) -> Iterator[str]:
+    """What the inventory of a machine lacks, a line for each."""
+    for problem in machine.problems:
+        yield f"{machine.host}: not asked ({problem.kind}): {problem.what}: {problem.cause}"
+    if machine.left_out:
+        yield f"{machine.host}: {machine.left_out:,} more queues are not in the inventory"
+    if not machine.reached:
+        yield f"{machine.host}: none of its queues is in the inventory. Scan it again"
 
 
 def inventoried(path: Path | None, machine: str | None) -> list[MachineInventory]:
@@ -352,13 +393,13 @@ def named_source(source: str, reach: Reach) -> tuple[RemotePlace, FormatName]:
     """The machine and the name of a queue on the command line."""
     name = parse_name(source)
     if isinstance(name, PathName) and name.computer != ".":
-        name = direct_name_of(name)
+        name = far_name_of(name)
     if not isinstance(name, DirectName):
         raise typer.BadParameter(
             "the name of the source must have its machine: DIRECT=OS:host\\private$\\orders or "
             "host/private$/orders"
         )
-    return RemotePlace(name.host, reach.rpc_port, reach.epm_port), name
+    return reach.place(name.host), name
 
 
 def same_name(name: FormatName) -> str:

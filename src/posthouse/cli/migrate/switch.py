@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -19,6 +19,7 @@ from posthouse.cli.migrate.sources import (
     DEFAULT_PATIENCE_S,
     Choice,
     Machines,
+    MigrateAddress,
     MigrateBinaryPort,
     MigrateEpmPort,
     MigrateGuid,
@@ -33,8 +34,12 @@ from posthouse.cli.migrate.sources import (
     machines,
 )
 from posthouse.cli.output import print_json, say
+from posthouse.client.errors import ServerUnreachable
 from posthouse.client.remote.cutover import CutoverFinding, aliases_check, name_check, still_there
-from posthouse.model.errors import QueueNotFound
+from posthouse.model.errors import InvalidParameter, QueueNotFound
+from posthouse.model.guids import format_guid
+
+NAME_ADDRESS: Final = "Name the old machine by its own address: --address ADDRESS."
 
 
 @talking
@@ -55,6 +60,7 @@ def switch(
     epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
     binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
     guid: MigrateGuid = None,
+    address: MigrateAddress = None,
     authentication: MigrateLevel = None,
     mechanism: MigrateMechanism = None,
     patience: MigratePatience = DEFAULT_PATIENCE_S,
@@ -63,7 +69,8 @@ def switch(
 
     Whether its name leads here in DNS, whether this queue manager answers to it, which queues are
     missing here, and what the other machine still has. With --follow it goes on until interrupted
-    and moves here what still arrives there.
+    and moves here what still arrives there. Once the name leads here, --address names the old
+    machine.
 
     Exit code 0: everything is done, 1: something is left to do.
 
@@ -71,22 +78,35 @@ def switch(
     """
     reach = Reach(
         user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
-        patience,
+        patience, address,
     )  # fmt: skip
-    queues = Choice(inventory=inventory, machine=host).queues(reach)
+    choice = Choice(inventory=inventory, machine=host)
+    queues = choice.queues(reach)
     with machines(reach) as found:
-        findings = _findings(remote, host, queues, found)
+        is_here = _is_this_machine(remote, found, queues[0])
+        findings = _findings(remote, host, queues, None if is_here else found)
         for finding in findings:
             _tell(remote, finding)
+        if follow and is_here:
+            raise InvalidParameter(f"{host} is this machine by now", NAME_ADDRESS)
         if follow:
             Pulling(remote, found, patience).follow(queues)
-    if any(finding.state != "ok" for finding in findings):
+    if choice.gaps() or any(finding.state != "ok" for finding in findings):
         raise typer.Exit(REFUSED)
 
 
+def _is_this_machine(remote: Remote, found: Machines, queue: SourceQueue) -> bool:
+    """Whether the name of the old machine leads here already, as it does after the change-over."""
+    try:
+        return format_guid(found.source(queue).guid) == remote.client.status().guid
+    except ServerUnreachable:
+        return False
+
+
 def _findings(
-    remote: Remote, host: str, queues: list[SourceQueue], found: Machines
+    remote: Remote, host: str, queues: list[SourceQueue], found: Machines | None
 ) -> list[CutoverFinding]:
+    """`found` is None where the old machine is not reached by its name any longer."""
     status = remote.client.status()
     missing = [queue.target for queue in queues if not _is_here(remote, queue.target)]
     here = next((one.target for one in queues if one.target not in missing), None)
@@ -95,6 +115,9 @@ def _findings(
         aliases_check(remote.client, host, status.name, here),
         name_check(host),
     ]
+    if found is None:
+        said = f"{host} leads to this machine, so the old one was not asked"
+        return [*findings, CutoverFinding("old machine", "unknown", said, NAME_ADDRESS)]
     place, login = found.place(queues[0])
     return [*findings, *still_there(place, login, [queue.name for queue in queues])]
 

@@ -14,6 +14,7 @@ from posthouse.cli.migrate.sources import (
     DEFAULT_PATIENCE_S,
     Choice,
     FromInventory,
+    MigrateAddress,
     MigrateBinaryPort,
     MigrateEpmPort,
     MigrateGuid,
@@ -52,6 +53,7 @@ def verify(
     epm_port: MigrateEpmPort = DEFAULT_EPM_PORT,
     binary_port: MigrateBinaryPort = DEFAULT_BINARY_PORT,
     guid: MigrateGuid = None,
+    address: MigrateAddress = None,
     authentication: MigrateLevel = None,
     mechanism: MigrateMechanism = None,
     patience: MigratePatience = DEFAULT_PATIENCE_S,
@@ -61,13 +63,14 @@ def verify(
     Every message of both is looked at; none is taken. Messages that were received here since are
     counted, and are not a difference.
 
-    Exit code 0: no difference, 1: there are some, 3: a machine was not reached.
+    Exit code 0: no difference, 1: there are some, or a queue is not in the inventory, 3: a machine
+    was not reached, now or by the scan.
 
     Example: posthouse migrate verify 'winhost/private$/orders' --user 'CORP\me' < password.txt
     """
     reach = Reach(
         user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
-        patience,
+        patience, address,
     )  # fmt: skip
     choice = Choice(source, target, inventory, machine, journals, dead_letters)
     with machines(reach) as found:
@@ -78,7 +81,8 @@ def verify(
             _tell(remote, queue, result)
             return result.equal
 
-        code = each_queue(choice.queues(reach), one, alone=source is not None)
+        queues = choice.queues(reach)
+        code = max(choice.gaps(), each_queue(queues, one, alone=source is not None))
     if code:
         raise typer.Exit(code)
 

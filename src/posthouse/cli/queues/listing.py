@@ -164,6 +164,11 @@ def list_queues(
     """
     selection = selected(match, sort, reverse, columns)
     if machine := far_machine(machine, user, password_file):
+        if match or sort or columns or outgoing or system:
+            raise typer.BadParameter(
+                "with --machine all queues are listed, in their order: --match, --sort, --columns, "
+                "--outgoing and --system are for queues here"
+            )
         from posthouse.cli.machines.remote_queues import list_far_queues  # loads DCE/RPC
 
         list_far_queues(machine, user, password_file, json=remote.json)

@@ -57,6 +57,15 @@ MANAGING: Final = WantedInterface(MANAGEMENT, "management")
 _MAPPING: Final = WantedInterface(ept.EPT, "an endpoint mapper")
 
 
+_REMEDIES: Final[dict[Reason, str]] = {
+    "name": "Check the spelling, DNS and /etc/hosts here, or use the address of the machine.",
+    "port": "Start Message Queuing there; if it listens elsewhere, name the port (HOST:PORT, "
+    "--rpc-port, rpc_port).",
+    "firewall": "Is the machine on? Open TCP 135 and 2103 in its firewall.",
+    "network": "Check that Message Queuing runs there and that the network reaches it.",
+}
+
+
 class NotReached(ServerUnreachable):
     """No connection to a port of another computer."""
 
@@ -64,8 +73,7 @@ class NotReached(ServerUnreachable):
         reason = error.strerror or str(error) or "it did not answer in time"
         super().__init__(
             f"no answer from {wanted.what} at {host}:{port}: {reason}",
-            "Check that Message Queuing runs there and that no firewall blocks it; if "
-            "it listens elsewhere, name the port (rpc_port, --rpc-port).",
+            _REMEDIES[reason_of(error)],
         )
         self.reason = reason_of(error)
 
@@ -178,7 +186,7 @@ def _bound(
     except RemoteProtocolError as error:
         raise ServerUnreachable(
             f"what answers at {host}:{port} is not {wanted.what}: {error}",
-            "Name the port of the RPC endpoint (rpc_port, --rpc-port).",
+            "Name the port of the RPC endpoint (HOST:PORT, --rpc-port, rpc_port).",
         ) from None
 
 

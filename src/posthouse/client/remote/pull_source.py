@@ -12,7 +12,7 @@ from posthouse.client.binary.sender import BinarySender
 from posthouse.client.errors import ServerUnreachable
 from posthouse.client.remote.pull_run import PullSource
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
-from posthouse.model.guids import NULL_GUID
+from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (
     DirectName,
     FormatName,
@@ -24,6 +24,8 @@ from posthouse.model.names import (
 from posthouse.protocols.binary.settings import BinarySettings
 
 ASK_S: Final = 10.0
+COMPARE_S: Final = 3.0
+"""How long a machine is asked for its GUID that was given: its port may be closed."""
 
 
 def source_name(name: FormatName, path: str = "") -> str:
@@ -74,3 +76,17 @@ def find_source(
         raise InvalidParameter(f"{name} is a queue of another machine than --guid names")
     found = named or guid or guid_of_machine(host, port)
     return PullSource(found, source_name(name, path), host.casefold())
+
+
+def check_guid(host: str, port: int, guid: bytes) -> None:
+    """Refuses a GUID that is not the machine's, where the machine can be asked for its own."""
+    try:
+        found = guid_of_machine(host, port, COMPARE_S)
+    except (ServerUnreachable, RemoteProtocolError):
+        return
+    if found != guid:
+        raise InvalidParameter(
+            f"the GUID of {host} is {format_guid(found)}, and not {format_guid(guid)}",
+            "Leave --guid out. If the name leads to another machine by now, name the address of "
+            "the machine that you mean: --address.",
+        )

@@ -20,7 +20,7 @@ from posthouse.client.remote.pull_run import (
 )
 from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import INFINITE
-from posthouse.model.errors import QueueNotFound, RemoteProtocolError
+from posthouse.model.errors import InvalidParameter, QueueNotFound, RemoteProtocolError
 from posthouse.model.guids import format_guid
 from posthouse.wire.packet.digest import message_digest
 
@@ -62,6 +62,11 @@ def compare(
     manager: QueueManagerClient, source: PullSource, target: str, queue: QueueReader
 ) -> PullDifferences:
     """Looks at every message of both queues; takes none."""
+    if manager.status().guid == format_guid(source.guid):
+        raise InvalidParameter(
+            f"{source.host} is this queue manager itself",
+            "Name the other machine by its own address: --address.",
+        )
     found = PullDifferences()
     known = {one.lookup_id: one.digest for one in _pulled_from(manager, source.guid, source.name)}
     moved = set[int]()

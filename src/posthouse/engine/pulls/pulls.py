@@ -149,6 +149,7 @@ class Pulls:
         source = source.casefold()
         if not 0 < len(source) <= SOURCE_LENGTH_MAX or not source.isprintable():
             raise InvalidParameter("the source is not the name of a queue")
+        self._check_not_here(guid, host)
         pull = self._find(guid, source)
         if pull is None:
             self._check_other_machine(guid, source, host)
@@ -205,6 +206,15 @@ class Pulls:
             if (pull.definition.guid, pull.definition.source) == (guid, source):
                 return pull
         return None
+
+    def _check_not_here(self, guid: bytes, host: str) -> None:
+        """A queue that is pulled into itself would get its messages again and again."""
+        if guid == self.core.guid:
+            raise PropertyNotAllowed(
+                f"{host or 'the source'} is this queue manager itself",
+                "Name the other machine by its own address: posthouse migrate --address. Messages "
+                "within this machine are moved by posthouse message move.",
+            )
 
     def _check_other_machine(self, guid: bytes, source: str, host: str) -> None:
         """One host is one machine: under another GUID what was taken would not be known."""
