@@ -282,7 +282,7 @@ class Choice(NamedTuple):
     dead_letters: bool = False
 
     def gaps(self) -> int:
-        """Tells what the inventory lacks; the exit code for it."""
+        """Prints what the inventory lacks, and returns the exit code for it."""
         if self.inventory is None:
             return DONE
         found = inventoried(self.inventory, self.machine)
