@@ -30,7 +30,7 @@ ifneq ($(shell $(PY) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(
 .PHONY: $(READY)
 endif
 
-.PHONY: help demo test lint bench bench-peers soak any-spark fuzz peers kerberos docs client site conformance conformance-audit mutants clean
+.PHONY: help demo test lint bench bench-peers bench-goals soak any-spark fuzz peers kerberos docs client site conformance conformance-audit mutants clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -55,6 +55,9 @@ bench: $(READY) ## measures store, engine and server, and SQLite and LMDB beside
 
 bench-peers: $(READY) ## measures Posthouse beside RabbitMQ, Redis, NATS and PostgreSQL (BENCH_ARGS)
 	@$(PY) -m benchmarks.peers $(BENCH_ARGS)
+
+bench-goals: $(READY) ## measures peers and SRMP twice and prints every goal, row by row (BENCH_ARGS)
+	@$(PY) -m benchmarks.goal_runs --keep build/bench-goals --runs 2 $(BENCH_ARGS)
 
 soak: $(READY) ## the long doses of the property and simulation tests (SEED)
 	@echo "soak with seed $(SEED); replay with: make soak SEED=$(SEED)"

@@ -36,6 +36,15 @@ class Table:
     note: str = ""
 
 
+class Beside(NamedTuple):
+    """What a ratio that was promised was made of."""
+
+    worst: float  # of the rounds
+    best: float
+    cpu_us: float  # processor time of a message: ours, ...
+    their_cpu_us: float  # ... and theirs
+
+
 @dataclass(frozen=True)
 class Goal:
     """A figure that was promised. `at_most` goals are kept from below, the others from above."""
@@ -48,6 +57,7 @@ class Goal:
     at_most: bool = False
     condition: str = ""
     unit: str = ""
+    beside: Beside | None = None
 
     def _keeps(self, limit: float) -> bool:
         return self.value <= limit if self.at_most else self.value >= limit

@@ -8,9 +8,20 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from benchmarks.figures import Goal, Outcome, Show, Table, Value, hundredths, thousands
+from benchmarks.figures import (
+    Beside,
+    Goal,
+    Outcome,
+    Show,
+    Table,
+    Value,
+    hundredths,
+    tenths,
+    thousands,
+)
 from posthouse.cli.output import LINE_LENGTH_MAX, print_json
 
+BESIDE_HEADINGS = ("worst round", "best round", "CPU µs each", "theirs")
 STYLES = {"aim reached": "green", "reached": "green", "not reached": "red"}
 
 
@@ -29,6 +40,11 @@ def print_outcome(outcome: Outcome, *, json: bool) -> None:
         _print(console, table.title, rendered(table), table.note)
     if outcome.goals:
         _print(console, f"{outcome.goals[0].benchmark}: goals", rendered_goals(outcome.goals))
+
+
+def print_table(table: Table) -> None:
+    """One table for people."""
+    _print(screen(), table.title, rendered(table), table.note)
 
 
 def _print(console: Console, title: str, table: RichTable, note: str = "") -> None:
@@ -57,6 +73,7 @@ def goal_fields(goal: Goal) -> dict[str, Value]:
         "unit": goal.unit,
         "condition": goal.condition,
         "verdict": goal.verdict,
+        **(goal.beside._asdict() if goal.beside is not None else {}),
     }
 
 
@@ -78,6 +95,9 @@ def rendered_goals(goals: list[Goal]) -> RichTable:
     for heading in ("measured", "required", "aim"):
         result.add_column(heading, justify="right")
     result.add_column("verdict")
+    compared = any(goal.beside is not None for goal in goals)
+    for heading in BESIDE_HEADINGS if compared else ():
+        result.add_column(heading, justify="right")
     for goal in goals:
         show = thousands if max(goal.value, goal.required) >= 100 else hundredths
         bound = "at most " if goal.at_most else "at least "
@@ -89,8 +109,14 @@ def rendered_goals(goals: list[Goal]) -> RichTable:
             Text(bound + show(goal.required)),
             Text(aim),
             Text(goal.verdict, style=STYLES[goal.verdict]),
+            *([] if goal.beside is None else _compared(goal.beside)),
         )
     return result
+
+
+def _compared(beside: Beside) -> list[Text]:
+    shown = (hundredths, hundredths, tenths, tenths)
+    return [Text(show(value)) for show, value in zip(shown, beside, strict=True)]
 
 
 def _empty() -> RichTable:

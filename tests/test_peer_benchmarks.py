@@ -171,7 +171,7 @@ def test_every_promise_gets_its_verdict() -> None:
     everybody = {name: [leg(100.0)] for name in PEERS}
     results = {target.case: dict(everybody) for target in TARGETS}
     verdicts = {goal.name: goal for goal in goals("peers", results)}
-    assert len(verdicts) == len(TARGETS) == 28
+    assert len(verdicts) == len(TARGETS) == 29
     assert verdicts["express, end to end, times NATS core"].verdict == "reached"
     assert verdicts["durable send, pipelined, times Redis-always"].verdict == "not reached"
     assert verdicts["durable, one at a time: p99, times RabbitMQ"].verdict == "not reached"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
-from benchmarks.figures import Goal
+from benchmarks.figures import Beside, Goal
 from benchmarks.peers.contest import OURS, PAIR, PEERS, Leg
 from benchmarks.peers.work import (
     END_TO_END,
@@ -30,7 +30,7 @@ class Target(NamedTuple):
     peer: str
     measure: Measure
     required: float
-    aim: float
+    aim: float | None
     at_most: bool = False
     words: str = ""
     ours: str = OURS
@@ -59,6 +59,7 @@ TARGETS: Final = (
     Target(END_TO_END, "nats", _rate, 0.9, 1.2),
     Target(SEND, "rabbitmq", _rate, 9, 12),
     Target(SEND, "redis", _rate, 3.8, 5),
+    Target(SEND, "postgresql", _rate, 13, None),
     Target(RECEIVE, "rabbitmq", _rate, 3.5, 5),
     Target(RECEIVE, "redis", _rate, 2, 3),
     Target(RECEIVE, "postgresql", _rate, 1.1, 1.5),
@@ -86,23 +87,34 @@ TARGETS: Final = (
 
 def median_of_ratios(ours: Sequence[Leg], theirs: Sequence[Leg], measure: Measure) -> float:
     """Ours divided by theirs, round by round."""
-    return median(measure(a) / measure(b) for a, b in zip(ours, theirs, strict=True))
+    return median(ratios(ours, theirs, measure))
+
+
+def ratios(ours: Sequence[Leg], theirs: Sequence[Leg], measure: Measure) -> list[float]:
+    """Those of each round."""
+    return [measure(a) / measure(b) for a, b in zip(ours, theirs, strict=True)]
 
 
 def goals(benchmark: str, results: Results) -> list[Goal]:
     """A verdict on each promise whose two sides were measured."""
     return [
-        Goal(
-            benchmark,
-            f"{target.case}{target.words}, times {PEERS[target.peer].server.title}",
-            median_of_ratios(*_sides(results, target), target.measure),
-            target.required,
-            target.aim,
-            at_most=target.at_most,
-        )
+        _goal(benchmark, target, *_sides(results, target))
         for target in TARGETS
         if all(_sides(results, target))
     ]
+
+
+def _goal(benchmark: str, target: Target, ours: list[Leg], theirs: list[Leg]) -> Goal:
+    found = sorted(ratios(ours, theirs, target.measure), reverse=target.at_most)
+    return Goal(
+        benchmark,
+        f"{target.case}{target.words}, times {PEERS[target.peer].server.title}",
+        median(found),
+        target.required,
+        target.aim,
+        at_most=target.at_most,
+        beside=Beside(found[0], found[-1], *(median(map(_cpu, legs)) for legs in (ours, theirs))),
+    )
 
 
 def _sides(results: Results, target: Target) -> tuple[list[Leg], list[Leg]]:

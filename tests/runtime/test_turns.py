@@ -29,18 +29,19 @@ def work(seconds: float) -> None:
 def test_a_turn_is_measured_in_processor_time() -> None:
     times = TurnTimes()
     meter = TurnMeter(times)
-    meter.begin()
+    meter.begin(time.perf_counter())
     other = Thread(target=work, args=(1.2 * SLOW_S,))  # has the processor meanwhile
     other.start()
     other.join()
-    meter.end(goes_on=False)
+    meter.end(time.perf_counter(), goes_on=False)
     assert (times.slow_count, times.slow) == (0, None)
     assert sum(times.counts) == 1
-    meter.begin()
+    meter.begin(time.perf_counter())
     work(1.2 * SLOW_S)
-    meter.called(partial(work, 1), 0.01)
+    meter.calls += 1
+    meter.did(partial(work, 1), 0.01)
     meter.did("answers", 0.02)
-    meter.end(goes_on=False)
+    meter.end(time.perf_counter(), goes_on=False)
     assert times.slow_count == 1
     assert times.longest_s > SLOW_S
     assert times.slow is not None
@@ -50,11 +51,11 @@ def test_a_turn_is_measured_in_processor_time() -> None:
 def test_of_turns_that_overlap_each_second_counts_once() -> None:
     times = TurnTimes()
     meter = TurnMeter(times)
-    meter.begin()
+    meter.begin(time.perf_counter())
     work(0.01)
-    meter.begin()  # its answers began the next one
-    meter.end(goes_on=True)
-    meter.end(goes_on=False)
+    meter.begin(time.perf_counter())  # its answers began the next one
+    meter.end(time.perf_counter(), goes_on=True)
+    meter.end(time.perf_counter(), goes_on=False)
     assert 0.01 < times.total_s < times.longest_s + 0.005
 
 

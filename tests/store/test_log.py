@@ -149,6 +149,9 @@ def test_a_group_is_one_write_and_a_sync_is_one_sync() -> None:
     assert disk.calls["write"] - before["write"] == 1
     assert disk.calls["sync"] - before["sync"] == 1
     assert disk.calls["any"] - before["any"] == 2
+    before = disk.calls.copy()
+    assert rig.store.sync() == rig.store.synced == rig.store.appended
+    assert disk.calls == before, "everything is durable already"
 
 
 @pytest.mark.parametrize("kind", ["write", "sync"])

@@ -307,21 +307,24 @@ class QueueManager:
             queue.number for queue in self.queues.outgoing_queues() if queue.state.count
         )
 
-    def begin_turn(self, now_ms: int, utc: int) -> None:
-        """Brings the clocks of this turn and ends what is due by them."""
+    def begin_turn(self, now_ms: int, utc: int) -> bool:
+        """Brings the clocks of this turn and ends what is due by them, if anything is."""
         core = self.ledger
         elapsed_s = (now_ms - core.now_ms) // 1000
         step = utc - core.utc - elapsed_s
-        if abs(step) > core.settings.queue_manager.clock_step_s:
+        limit = core.settings.queue_manager.clock_step_s
+        if not -limit <= step <= limit:
             core.event("clock_step", seconds=step)
         core.now_ms, core.utc = now_ms, utc
         core.turn += 1
         due = core.deadlines
-        if now_ms >= due.at_ms or utc >= due.at_utc or utc >= self._calendar.earliest:
-            for run in self._timers:
-                run()
-            self._ask_deadlines()
-            due.moved = True
+        if now_ms < due.at_ms and utc < due.at_utc and utc < self._calendar.earliest:
+            return False
+        for run in self._timers:
+            run()
+        self._ask_deadlines()
+        due.moved = True
+        return True
 
     def _ask_deadlines(self) -> None:
         """Asks everything that has a timer; what is noted later only makes the answer earlier."""
@@ -346,7 +349,8 @@ class QueueManager:
     def take_effects(self) -> Effects:
         """Ends a turn: what it asks for, to be appended, synced and then let out."""
         core = self.ledger
-        core.tell()
+        if core.announced:
+            core.tell()
         if self.machine.state is QueueManagerState.READY:
             service, connectors = self.directory.service, self.directory.connectors
             state: DirectoryState = (

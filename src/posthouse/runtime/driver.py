@@ -80,15 +80,15 @@ class Driver:
 
     # -- a turn
 
-    def begin_turn(self) -> None:
-        """Brings the clocks; timers that are due run first."""
+    def begin_turn(self) -> bool:
+        """Brings the clocks; timers that are due run first. Returns whether there were any."""
         if self.failed:
             raise _unsound()
         try:
             if self.store.has_room() is not self._had_room:
                 self._follow_room()
             now_ms, utc = self.clock()
-            self.manager.begin_turn(now_ms, utc)
+            return self.manager.begin_turn(now_ms, utc)
         except BaseException:
             self.failed = True
             raise
@@ -134,7 +134,11 @@ class Driver:
         try:
             effects, store = self.manager.take_effects(), self.store
             position = store.append(effects.records) if effects.records else store.appended
-            self._answer(position, effects.packets)
+            decided, self._decided = self._decided, []
+            if fetched := effects.packets:
+                decided = [_with_packets(entry, fetched) for entry in decided]
+            for release, answer in decided:
+                self.outbox.append((position, release, answer))
             if self._unfinished:
                 self._answer_finished(position)
             if effects.wakes or effects.events or effects.active or effects.asks:
@@ -145,13 +149,6 @@ class Driver:
             self.failed = True
             raise
         return position
-
-    def _answer(self, position: int, fetched: dict[int, bytes]) -> None:
-        for release, answer in self._decided:
-            if fetched and (packets := _packets(answer.value, fetched)):
-                answer = answer._replace(packets=packets)
-            self.outbox.append((position, release, answer))
-        self._decided.clear()
 
     def _answer_finished(self, position: int) -> None:
         """What took several turns, as far as this was the last one."""
@@ -181,8 +178,7 @@ class Driver:
     def sync(self) -> None:
         """Makes everything appended so far durable. The only call that may run in a thread."""
         try:
-            if self.store.synced < self.store.appended:
-                self.store.sync()
+            self.store.sync()
         except BaseException:
             self.failed = True
             raise
@@ -269,6 +265,14 @@ class Driver:
 
 def _unsound() -> ServiceNotAvailable:
     return ServiceNotAvailable("the log could not be written or read, so nothing more is decided")
+
+
+def _with_packets(
+    entry: tuple[Release, Answer], fetched: dict[int, bytes]
+) -> tuple[Release, Answer]:
+    release, answer = entry
+    packets = _packets(answer.value, fetched)
+    return (release, answer._replace(packets=packets)) if packets else entry
 
 
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:

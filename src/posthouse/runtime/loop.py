@@ -221,10 +221,11 @@ class Loop:
 
     def decide(self, call: Call, release: Release) -> None:
         """Runs a call in the current turn; its answer is let out once it is durable."""
+        begun, meter = perf_counter(), self._meter
         if not self._open:
-            self._begin_turn()
+            begun = self._begin_turn(begun)
         self._calls += 1
-        begun = perf_counter()
+        meter.calls += 1
         try:
             self.driver.decide(call, release)
         except RemoteProtocolError:
@@ -232,7 +233,9 @@ class Loop:
         except BaseException as error:
             self._fail(error)
             raise
-        self._meter.called(call, perf_counter() - begun)
+        seconds = perf_counter() - begun
+        if seconds > meter.longest_s:
+            meter.longest, meter.longest_s = call, seconds
 
     async def call(self, call: Call) -> Answer:
         """Runs a call and awaits its answer; a refusal is part of the answer."""
@@ -291,22 +294,25 @@ class Loop:
 
     # -- turns
 
-    def _begin_turn(self) -> None:
+    def _begin_turn(self, begun: float) -> float:
+        """Returns when what was due at its beginning had been done."""
         if self.stopped:
             raise ServiceNotAvailable("the queue manager has stopped")
-        meter, begun = self._meter, perf_counter()
-        meter.begin()
+        meter = self._meter
+        meter.begin(begun)
         try:
-            self.driver.begin_turn()
+            ran = self.driver.begin_turn()
         except BaseException as error:
             self._fail(error)
             raise
-        self._open, self._ending = True, False
-        self._begun_s = perf_counter()
-        if self._begun_s - begun > meter.longest_s:
-            meter.did("what was due", self._begun_s - begun)
+        if ran:
+            now_s = perf_counter()
+            meter.did("what was due", now_s - begun)
+            begun = now_s
+        self._open, self._ending, self._begun_s = True, False, begun
         self.turns += 1
         self._loop.call_soon(self._guarded, self._end_turn)
+        return begun
 
     def _end_turn(self) -> None:
         if self._open:
@@ -319,14 +325,16 @@ class Loop:
             self._ending = True
             self._after_turn()
             self._ending = False
-            self._busy_s += perf_counter() - begun_s
-            self._meter.end(goes_on=self._open)
+            now_s = perf_counter()
+            self._busy_s += now_s - begun_s
+            self._meter.end(now_s, goes_on=self._open)
 
     def _after_turn(self) -> None:
         self._settle()
-        if self._untidy:
+        if self._untidy and (self._upkeep is None or self._unfinished):
             self._tidy()
-        self._arm()
+        if not self._armed or self._manager.deadline_moved():
+            self._arm()
 
     def _settle(self) -> None:
         """Lets out what is durable, and sees to it that the rest becomes so."""
@@ -334,12 +342,15 @@ class Loop:
         if self._syncing or store.synced >= store.appended:
             self._release()
         elif self.policy.inline(store.unsynced_bytes):
-            begun = perf_counter()
+            begun, meter = perf_counter(), self._meter
             self.driver.sync()
-            seconds = perf_counter() - begun
-            self._note(seconds)
-            self._meter.did("sync", seconds)
-            self._release()
+            now_s = perf_counter()
+            seconds = now_s - begun
+            self.policy.note(seconds)
+            self.sync_times.note(seconds)
+            if seconds > meter.longest_s:
+                meter.longest, meter.longest_s = "sync", seconds
+            self._release(now_s)
         else:
             self._syncing = True
             self._writer.begin(self._synced)
@@ -353,7 +364,8 @@ class Loop:
         if error is not None:
             self._fail(error)
             return
-        self._note(seconds)
+        self.policy.note(seconds)
+        self.sync_times.note(seconds)
         self._guarded(lambda: self.measured(self._after_sync))
 
     def _after_sync(self) -> None:
@@ -361,11 +373,7 @@ class Loop:
         self._settle()
         self._tidy()
 
-    def _note(self, seconds: float) -> None:
-        self.policy.note(seconds)
-        self.sync_times.note(seconds)
-
-    def _release(self, *, all_of_it: bool = False) -> None:
+    def _release(self, begun: float = 0.0, *, all_of_it: bool = False) -> None:
         """A door that breaks over its answer does not keep the others from theirs.
 
         Of very many answers the rest follows in the next round of the event loop, or when the turn
@@ -374,10 +382,17 @@ class Loop:
         driver = self.driver
         if not driver.outbox:
             return
-        begun = perf_counter()
+        begun = begun or perf_counter()
         if self._open and begun - self._begun_s > CROWDED_S and not all_of_it:
             return
-        latest = math.inf if all_of_it else self._latest_release(begun)
+        if all_of_it:
+            latest = math.inf
+        elif self._ending:
+            latest, least = self._begun_s + ENOUGH_S, begun + LEAST_S
+            if latest < least:
+                latest = least
+        else:
+            latest = (self._begun_s if self._open else begun) + CROWDED_S
         outer, self._letting_out = self._letting_out, True
         while True:
             try:
@@ -388,7 +403,9 @@ class Loop:
         self._letting_out = outer
         if not outer:
             self._run_written()
-        self._meter.did("answers", perf_counter() - begun)
+        seconds, meter = perf_counter() - begun, self._meter
+        if seconds > meter.longest_s:
+            meter.longest, meter.longest_s = "answers", seconds
         if driver.outbox and driver.may_release and not self._releasing:
             self._releasing = True
             self._loop.call_soon(self._guarded, self._release_rest)
@@ -411,11 +428,6 @@ class Loop:
                 call()
             except Exception as error:
                 self._report("a door could not write its answers", error)
-
-    def _latest_release(self, now_s: float) -> float:
-        if self._ending:
-            return max(self._begun_s + ENOUGH_S, now_s + LEAST_S)
-        return (self._begun_s if self._open else now_s) + CROWDED_S
 
     def _release_rest(self) -> None:
         self._releasing = False
@@ -467,16 +479,16 @@ class Loop:
 
     def measured(self, step: Callable[[], None]) -> None:
         """Work outside the turns of calls, which keeps others waiting as they do."""
-        self._meter.begin()
+        self._meter.begin(perf_counter())
         step()
         if not self._open:
-            self._meter.end(goes_on=False)
+            self._meter.end(perf_counter(), goes_on=False)
 
     # -- timers
 
     def _arm(self) -> None:
         """One timer for the next deadline. One that is too early stays, and is set again then."""
-        if (self._armed and not self._manager.deadline_moved()) or self.stopped:
+        if self.stopped:
             return
         self._armed = True
         deadline_ms = self._manager.next_deadline_ms()
@@ -500,7 +512,7 @@ class Loop:
         if deadline_ms is None or deadline_ms > self.driver.clock()[0]:
             self._arm()
         else:
-            self._begin_turn()
+            self._begin_turn(perf_counter())
 
     # -- the end
 

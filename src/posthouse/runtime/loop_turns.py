@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from time import perf_counter, thread_time
+from time import thread_time
 from typing import NamedTuple
 
 SLOW_S = 0.05
@@ -76,42 +76,38 @@ class TurnTimes:
 class TurnMeter:
     """Measures one turn after the other. Of turns that overlap each second counts once."""
 
-    __slots__ = ("_begun_s", "_calls", "_cpu_s", "_longest", "_open", "longest_s", "times")
+    __slots__ = ("_begun_s", "_cpu_s", "_open", "calls", "longest", "longest_s", "times")
 
     def __init__(self, times: TurnTimes) -> None:
         self.times = times
         self._open = False
-        self._begun_s, self._cpu_s, self._calls = 0.0, thread_time(), 0
+        self._begun_s, self._cpu_s = 0.0, thread_time()
+        self.calls = 0  # on the engine, in this turn
         self.longest_s = 0.0  # of a part of this turn
-        self._longest: object = ""  # that part
+        self.longest: object = ""  # that part: a function, or words for it
 
-    def begin(self) -> None:
+    def begin(self, now_s: float) -> None:
         """A turn begins, or goes on."""
         if not self._open:
-            self._open = True
-            self._begun_s, self._calls, self.longest_s = perf_counter(), 0, 0.0
-
-    def called(self, call: object, seconds: float) -> None:
-        """A call on the engine in this turn took this time, by any clock."""
-        self._calls += 1
-        if seconds > self.longest_s:
-            self._longest, self.longest_s = call, seconds
+            self._open, self._begun_s = True, now_s
 
     def did(self, part: object, seconds: float) -> None:
-        """Another part of the turn: a function, or words for it."""
+        """A part of the turn took this time, by any clock."""
         if seconds > self.longest_s:
-            self._longest, self.longest_s = part, seconds
+            self.longest, self.longest_s = part, seconds
 
-    def end(self, *, goes_on: bool) -> None:
+    def end(self, now_s: float, *, goes_on: bool) -> None:
         """The turn ends; `goes_on`: the next one has begun in it already."""
-        cpu_s, now_s = thread_time(), perf_counter()
-        seconds, calls = min(cpu_s - self._cpu_s, now_s - self._begun_s), self._calls
-        longest, longest_s = self._longest, self.longest_s
-        self._open, self._cpu_s = goes_on, cpu_s
-        self._begun_s, self._calls, self.longest_s, self._longest = now_s, 0, 0.0, ""
-        self.times.note(seconds)
+        cpu_s = thread_time()
+        seconds, passed_s = cpu_s - self._cpu_s, now_s - self._begun_s
+        if passed_s < seconds:
+            seconds = passed_s
         if seconds > SLOW_S:
-            self.times.note_slow(SlowTurn(seconds, calls, name_of(longest), longest_s))
+            longest = name_of(self.longest)
+            self.times.note_slow(SlowTurn(seconds, self.calls, longest, self.longest_s))
+        self.times.note(seconds)
+        self._open, self._cpu_s, self._begun_s, self.calls = goes_on, cpu_s, now_s, 0
+        self.longest_s, self.longest = 0.0, ""
 
 
 def name_of(part: object) -> str:

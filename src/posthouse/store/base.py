@@ -53,7 +53,10 @@ class Store(Protocol):
         """Writes one group, with its mark, and returns the new position. Not yet durable."""
 
     def sync(self) -> int:
-        """Makes durable what was appended before the call; returns that position."""
+        """Makes durable what was appended before the call; returns that position.
+
+        Where all of it is durable already, nothing is done.
+        """
 
     def read(self, number: int) -> bytes:
         """The packet of a message appended, until the end of it has been synced and tidied.

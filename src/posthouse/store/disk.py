@@ -113,21 +113,26 @@ class RealFile(File):
         position = offset
         try:
             for start in range(0, len(buffers), IOV_MAX):
-                position += self._write_all(buffers[start : start + IOV_MAX], position)
+                some = buffers[start : start + IOV_MAX]
+                end = position + sum(map(len, some))
+                position += os.pwritev(self._descriptor, some, position)
+                if position < end:
+                    position = self._write_rest(some, position, end)
         except OSError as error:
             error.filename = self._name
             raise
         return position - offset
 
-    def _write_all(self, buffers: Sequence[Buffer], offset: int) -> int:
-        total = sum(map(len, buffers))
-        done = os.pwritev(self._descriptor, buffers, offset)
-        while done < total:
-            written = os.pwritev(self._descriptor, behind(buffers, done), offset + done)
+    def _write_rest(self, buffers: Sequence[Buffer], position: int, end: int) -> int:
+        """The disk took a part of the buffers, up to `position`."""
+        begun = end - sum(map(len, buffers))
+        while position < end:
+            rest = behind(buffers, position - begun)
+            written = os.pwritev(self._descriptor, rest, position)
             if written == 0:
                 raise OSError(errno.EIO, "the disk accepts no more bytes, without a reason")
-            done += written
-        return total
+            position += written
+        return end
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""

@@ -176,17 +176,18 @@ class LogStore:
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
         writer = self._writer
-        if len(records) == 1:
-            durable = records if records[0][0] < EXPRESS else ()
-        else:
-            durable = [record for record in records if record[0] < EXPRESS]
+        durable = records
+        for record in records:
+            if record[0] >= EXPRESS:
+                durable = [record for record in records if record[0] < EXPRESS]
+                break
         if durable:
             writer.write(durable)
             if writer.full():
                 self._begin_segment()
         else:
             writer.check()
-        if len(durable) != len(records):
+        if durable is not records:
             self._append_express(records)
         return writer.appended
 
@@ -198,7 +199,10 @@ class LogStore:
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""
-        return self._writer.sync()
+        writer = self._writer
+        if writer.synced >= writer.appended and writer.failed is None:
+            return writer.synced
+        return writer.sync()
 
     # -- reading
 

@@ -16,7 +16,7 @@ from threading import Lock
 from posthouse.engine.ledger.records import CHANGE, COPY, MARK, MESSAGE, Record
 from posthouse.store.checkpoint import checkpoint_names
 from posthouse.store.checksum import crc32
-from posthouse.store.disk import Buffer, Disk, File
+from posthouse.store.disk import Buffer, Disk
 from posthouse.store.errors import StoreFailed
 from posthouse.store.format import (
     CARRY,
@@ -90,39 +90,40 @@ class LogWriter:
 
     def write(self, records: Sequence[Record]) -> int:
         """One group: a mark, then the records; returns the new position."""
-        self.check()
         segment = self.active
         assert segment is not None
         index = segment.index
         assert index is not None
-        generation, sequence, start = segment.generation, self.appended + 1, segment.end
-        mark = MARK_PAYLOAD.pack(self.synced)
-        parts: list[Buffer] = [pack_record(MARK, sequence, generation, mark)]
+        generation, sequence, start = segment.generation, self.appended, segment.end
+        group = [(MARK, 0, MARK_PAYLOAD.pack(self.synced), b""), *records]
+        parts: list[Buffer] = []
         offsets: list[int] = []
-        add_part, add_offset = parts.append, offsets.append
-        at = start + MARK_SIZE
-        for kind, _, head, packet in records:
+        add_offset, at = offsets.append, start
+        for kind, _, head, packet in group:
             sequence += 1
-            length = len(head) + len(packet)
-            assert length <= RECORD_PAYLOAD_MAX
-            front = _pack_body(length, sequence, generation, kind) + head
-            add_part(_pack_crc(crc32(packet, crc32(front))))
-            add_part(front)
-            if packet:
-                add_part(packet)
             add_offset(at)
+            length = len(head)
+            if packet:
+                length += len(packet)
+                front = _pack_body(length, sequence, generation, kind) + head
+                parts += (_pack_crc(crc32(packet, crc32(front))), front, packet)
+            else:
+                front = _pack_body(length, sequence, generation, kind) + head
+                parts += (_pack_crc(crc32(front)), front)
+            assert length <= RECORD_PAYLOAD_MAX
             at += length + HEADER_SIZE
         assert at <= SEGMENT_SIZE_MAX
-        large = at - start > max(GATHER_BYTES, len(parts) * LARGE_PART)
+        size = at - start
+        large = size > GATHER_BYTES and size > len(parts) * LARGE_PART
         self._put(segment, parts if large else [b"".join(parts)], start)
-        index.add_all([(MARK, 0, mark, b""), *records], [start, *offsets])
-        self._account(records, segment, offsets, at)
-        segment.fixed_bytes += MARK_SIZE
+        index.add_all(group, offsets)
+        self._account(group, segment, offsets, at)
         segment.end = at
-        segment.prepared = max(segment.prepared, at)
+        if at > segment.prepared:
+            segment.prepared = at
         segment.last_sequence = sequence
         self._groups += 1
-        self.bytes_written += at - start
+        self.bytes_written += size
         self.appended = sequence  # last: a sync that sees it finds the bytes written
         return sequence
 
@@ -132,18 +133,20 @@ class LogWriter:
         """Enters the places of a group of records into the ledger; neighbouring messages in one
         call.
         """
-        ledger, ends, at = self.ledger, [*offsets[1:], end], 0
-        while at < len(records):
+        ledger, ends, at, count = self.ledger, [*offsets[1:], end], 0, len(records)
+        while at < count:
             kind, number, head, _ = records[at]
             behind = at + 1
             if kind == MESSAGE:
-                while behind < len(records) and records[behind][0] == MESSAGE:
+                while behind < count and records[behind][0] == MESSAGE:
                     behind += 1
                 if behind - at == 1:
                     ledger.message(number, segment, offsets[at], ends[at] - offsets[at])
                 else:
                     numbers = [record[1] for record in records[at:behind]]
                     ledger.messages(numbers, segment, offsets[at:behind], ends[behind - 1])
+            elif kind == MARK:
+                segment.fixed_bytes += MARK_SIZE
             elif kind == COPY:
                 ledger.copy(number, segment, offsets[at], ends[at] - offsets[at])
             elif kind in (CHANGE, CARRY):
@@ -151,23 +154,31 @@ class LogWriter:
             at = behind
 
     def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
+        if self.failed is not None:
+            raise self.failed
         assert segment.file is not None
         try:
-            self._write_or_make_room(segment.file, parts, offset)
+            segment.file.write(parts, offset)
         except OSError as error:
-            self._cut_back(segment, offset)
-            raise self.fail(f"writing to {segment.name}", error) from error
+            self._put_again(segment, parts, offset, error)
 
-    def _write_or_make_room(self, file: File, parts: Sequence[Buffer], offset: int) -> None:
+    def _put_again(
+        self, segment: Segment, parts: Sequence[Buffer], offset: int, error: OSError
+    ) -> None:
         """A full disk: what can be done without, or made again, goes first."""
-        while True:
-            try:
-                file.write(parts, offset)
-            except OSError as error:
-                if error.errno not in (ENOSPC, EDQUOT) or not self._makes_room():
-                    raise
-            else:
-                return
+        assert segment.file is not None
+        try:
+            while error.errno in (ENOSPC, EDQUOT) and self._makes_room():
+                try:
+                    segment.file.write(parts, offset)
+                except OSError as again:
+                    error = again
+                else:
+                    return
+        except OSError as other:  # no room could be made
+            error = other
+        self._cut_back(segment, offset)
+        raise self.fail(f"writing to {segment.name}", error) from error
 
     def _makes_room(self) -> bool:
         """Removes spare files, indexes and checkpoints, the newest last; False: there are none.
@@ -298,22 +309,26 @@ class LogWriter:
 
     def sync(self) -> int:
         """Makes durable what was appended before the call, new files included."""
-        self.check()
+        if self.failed is not None:
+            raise self.failed
         with self._lock:
             written, target = self.bytes_written, self.appended
             segments = list(self._unsynced)
             directory, self._directory_changed = self._directory_changed, False
         for segment in segments:
             assert segment.file is not None
-            self._guard(f"syncing {segment.name}", segment.file.sync)
+            try:
+                segment.file.sync()
+            except OSError as error:
+                raise self.fail(f"syncing {segment.name}", error) from error
         if directory:
             self._guard("syncing the directory", self.disk.sync_directory)
         if len(segments) > 1:
             with self._lock:
                 # All but the last were sealed before the call: nothing more is written to them.
                 self._unsynced = [s for s in self._unsynced if s not in segments[:-1]]
-        self.synced = max(self.synced, target)
-        self.bytes_synced = max(self.bytes_synced, written)
+        if target > self.synced:
+            self.synced, self.bytes_synced = target, written
         return target
 
     def needs(self, segment: Segment) -> bool:

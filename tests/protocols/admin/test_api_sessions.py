@@ -312,6 +312,30 @@ def test_what_was_sent_is_on_the_account_no_more(tmp_path: Path) -> None:
     with_api(tmp_path, work)
 
 
+@pytest.mark.parametrize(("size", "counted"), [(1_000, False), (8_000, True)])
+def test_an_answer_is_on_the_account_if_the_connection_does_not_take_more(
+    tmp_path: Path, size: int, counted: bool
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(body=bytes(size))
+        peer = await Peer.connect(rig, rig.tokens["administer"])
+        await peer.ask(payloads.Hello())
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.RECEIVE), 2)
+        assert isinstance(opened, payloads.Opened)
+        memory = rig.admin.memory
+        memory.peak = 0
+        read = frames.Read(opened.queue, 0, 0, 0, 1, 0)
+        peer.writer.write(frames.encode_read(frames.RECEIVE, 3, read))
+        await peer.answer()
+        assert (memory.peak >= size) is counted
+        assert (memory.peak == 0) is not counted
+        while memory.held:
+            await rig.desk.call(lambda m: None)
+
+    with_api(tmp_path, work)
+
+
 def test_reading_goes_on_when_both_memory_and_the_client_allow_it(tmp_path: Path) -> None:
     async def work(rig: ApiRig) -> None:
         await rig.create()

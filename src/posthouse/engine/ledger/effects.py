@@ -140,10 +140,10 @@ class Effects:
     """The effects of one turn, in order: records, answers, wakes and events."""
 
     __slots__ = (
+        "_change",
         "_seen",
         "active",
         "asks",
-        "change",
         "events",
         "joined",
         "packets",
@@ -154,7 +154,7 @@ class Effects:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.change = Change()  # the open CHANGE record of single steps; see seal()
+        self._change: Change | None = None
         self.joined = False  # all steps go into the open record: see Ledger.one_step
         self.wakes: list[Wake] = []
         self.active: set[int] = set()  # outgoing queues that have something to send
@@ -163,6 +163,13 @@ class Effects:
         self.packets: dict[int, bytes] = {}  # those that were needed: brought or fetched
         self.senders: dict[int, bytes] = {}  # of the same messages
         self._seen = 0  # this many records have been looked at for packets
+
+    @property
+    def change(self) -> Change:
+        """The open CHANGE record of single steps; see `seal`."""
+        if self._change is None:
+            self._change = Change()
+        return self._change
 
     def packet(self, number: int) -> bytes | None:
         """The packet of a message that this turn brought or fetched, None for any other."""
@@ -185,9 +192,20 @@ class Effects:
 
     def seal(self) -> None:
         """Closes the open CHANGE record, so that what follows stands after it in the log."""
-        if self.change and not self.joined:
-            self.records.append((CHANGE, 0, self.change.pack(), b""))
-            self.change = Change()
+        change = self._change
+        if change is not None and not self.joined:
+            self._change = None
+            if change:
+                self.records.append((CHANGE, 0, change.pack(), b""))
+
+    def __enter__(self) -> None:
+        """All steps from here on go into one CHANGE record: see `Ledger.one_step`."""
+        self.seal()
+        self.joined = True
+
+    def __exit__(self, *_: object) -> None:
+        self.joined = False
+        self.seal()
 
     def put(self, change: Change, at: int | None = None) -> None:
         """Appends a record that belongs to no step, or puts it in front of what is there."""

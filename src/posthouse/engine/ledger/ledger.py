@@ -312,7 +312,7 @@ class Ledger:
         self.queue_numbers = ReservedCounter(self, b"queue", 64, start=FIRST_FREE_NUMBER)
         self.ordinals = OrdinalCounter(self)
         self._read = read
-        self._announced: deque[tuple[Queue, int]] = deque()
+        self.announced: deque[tuple[Queue, int]] = deque()
         self._telling = False
 
     def begin_tracing(
@@ -343,12 +343,12 @@ class Ledger:
         `row` is that of the first of them, as `packed_rows` has it with `place`, `first` and
         `last`. Returns their numbers, which are given, or the next ones.
         """
-        packets, state = batch.packets, self.state
+        packets, count, state = batch.packets, batch.count, self.state
         if numbers is None:
-            numbers = self.message_numbers.run(len(packets))
+            numbers = self.message_numbers.run(count)
         number, kind = numbers.start, MESSAGE
         rows = packed_rows(row, batch, place, first, last)
-        if len(packets) == 1:
+        if count == 1:
             state.arrive(number, row, extra, rows)
         else:
             state.arrive(number, row, extra, rows, batch.size, batch.priorities)
@@ -358,9 +358,10 @@ class Ledger:
             change.settle_run(number, rows, extra)
             rows = pending_rows(rows)
         records, tail = self.effects.records, sender + extra
-        if len(packets) == 1:
+        if count == 1:
             span = batch.head.span
-            head = ARRIVAL_OF_ROW.pack(number, rows, *span, len(sender), len(extra)) + tail
+            sizes = len(sender), len(extra) if extra else 0
+            head = ARRIVAL_OF_ROW.pack(number, rows, *span, *sizes) + tail
             records.append((kind, number, head, packets[0]))
             return numbers
         front, rest, known = ARRIVAL_FRONT.pack, b"", None
@@ -514,7 +515,7 @@ class Ledger:
     def announce(self, queue: Queue, number: int) -> None:
         """Message Position Available (3.1.7.2.2), to be told once the change it is in is whole."""
         if queue.waiters:
-            self._announced.append((queue, number))
+            self.announced.append((queue, number))
         if queue.outgoing is not None:
             self.effects.active.add(queue.number)
 
@@ -524,9 +525,9 @@ class Ledger:
         A served reader may make more available, in a journal for one: that is told by the call
         that is under way, after the reader it came from.
         """
-        if self._telling or not self._announced:
+        if self._telling or not self.announced:
             return
-        announced, self._telling = self._announced, True
+        announced, self._telling = self.announced, True
         try:
             while announced:
                 queue, number = announced.popleft()
@@ -543,17 +544,9 @@ class Ledger:
         finally:
             self._telling = telling
 
-    @contextmanager
-    def one_step(self) -> Iterator[None]:
+    def one_step(self) -> Effects:
         """Everything decided inside is one CHANGE record: the log has all of it or nothing."""
-        effects = self.effects
-        effects.seal()
-        effects.joined = True
-        try:
-            yield
-        finally:
-            effects.joined = False
-            effects.seal()
+        return self.effects
 
     def commit(self, change: Change) -> None:
         """One atomic step is decided: log it, then serve who waited for what it made available."""

@@ -274,21 +274,23 @@ class Change:
 
     def pack(self) -> bytes:
         """The payload of the record."""
-        settles = len(self.settles) + len(self._runs)
-        runs = _packed_runs(self.published, self.dropped) if self.published or self.dropped else []
-        first = settles | _HAS_RUNS if runs else settles
-        parts = [_COUNTS.pack(first, len(self.ends), len(self.defines)), *runs, *self._runs]
-        for number, reason, row, extra in self.settles:
-            parts.append(_SETTLE.pack(number, reason, len(extra), *row))
-            if extra:
-                parts.append(extra)
-        if self.ends:
-            parts.extend(_packed_ends(self.ends))
+        parts, settles, ends = [b""], 0, self.ends
+        if self.published or self.dropped:
+            parts += _packed_runs(self.published, self.dropped)
+            settles = _HAS_RUNS
+        if self.settles or self._runs:
+            settles |= len(self.settles) + len(self._runs)
+            parts += self._runs
+            for number, reason, row, extra in self.settles:
+                parts += (_SETTLE.pack(number, reason, len(extra), *row), extra)
+        if ends:
+            parts += _packed_ends(ends)
         for table, key, value in self.defines:
-            parts.append(_DEFINE.pack(table, len(key), _DELETED if value is None else len(value)))
-            parts.append(key)
-            if value:
-                parts.append(value)
+            if value is None:
+                parts += (_DEFINE.pack(table, len(key), _DELETED), key)
+            else:
+                parts += (_DEFINE.pack(table, len(key), len(value)), key, value)
+        parts[0] = _COUNTS.pack(settles, len(ends), len(self.defines))
         return b"".join(parts)
 
 

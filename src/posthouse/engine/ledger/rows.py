@@ -80,7 +80,7 @@ def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: in
     Lookup ids follow on from it, and so do places in a sequence, if they have any. `first`
     and `last` are flags that only the first and the last of them have.
     """
-    count = len(batch.packets)
+    count = batch.count
     if count == 1:
         if place or first or last:
             row = row._replace(last_move=place, flags=row.flags | first | last)

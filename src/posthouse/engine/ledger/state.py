@@ -358,7 +358,9 @@ class State:
 
     def _enter(self, number: int, row: Row, *, counted: bool) -> None:
         queue = self.queues.get(row.queue) or self.queue(row.queue)
-        queue.order.lane(row.priority).insert(row.lookup_id, number)
+        order, priority = queue.order, row.priority
+        lane = order.lanes[priority] or order.lane(priority)
+        lane.insert(row.lookup_id, number)
         queue.count += 1
         queue.bytes += row.size
         self.bytes += row.size

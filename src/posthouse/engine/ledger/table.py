@@ -105,13 +105,14 @@ class MessageTable:
         The queue of a row is never 0, which marks an empty place.
         """
         index, slot = number >> _SHIFT, (number & _MASK) * ROW_SIZE
-        end = slot + len(packed)
+        size = len(packed)
+        end, rows = slot + size, size // ROW_SIZE
         if end > _PAGE_SIZE:
             here = _PAGE_SIZE - slot
             self.add(number, packed[:here])
             self.add(number + here // ROW_SIZE, packed[here:])
             return
-        page, rows = self._pages.get(index), len(packed) // ROW_SIZE
+        page = self._pages.get(index)
         if page is None:
             page = self._pages[index] = bytearray(_PAGE_SIZE)
             self._live[index] = rows

@@ -168,7 +168,7 @@ class Sending:
             self.expiry(queue, batch),
             flags,
             wants,
-            0 if transaction is not None else core.lookup_ids.run(len(batch.packets)).start,
+            0 if transaction is not None else core.lookup_ids.run(batch.count).start,
             batch.ordinals[0],
         )
         if transaction is not None:
@@ -181,7 +181,8 @@ class Sending:
         if change is None:
             if step is not None:
                 core.effects.commit(step)
-            core.tell()
+            if core.announced:
+                core.tell()
         return numbers.start
 
     def send(
@@ -286,7 +287,7 @@ class Sending:
             number = transaction.number
         ordinals: list[int] = []
         for batch, flags in self._admitted(queue, batches, caller, transaction is not None):
-            given = core.ordinals.run(len(batch.packets))
+            given = core.ordinals.run(batch.count)
             batch.stamp(core.guid, given, core.utc, core.time_to_reach_queue_max, number)
             if core.spans is not None:
                 core.spans.sent(queue, batch.packets)

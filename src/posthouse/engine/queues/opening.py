@@ -413,7 +413,7 @@ class Opening:
                 f"the queue is open for {descriptor.access.name.lower()} only, "
                 f"and this needs {access.name.lower()}"
             )
-        queue = descriptor.target()
+        queue = descriptor.queue or descriptor.target()
         if descriptor.checked != self.core.rights_version:
             self.require(queue, descriptor.caller, descriptor.access)
             descriptor.checked = self.core.rights_version

@@ -145,8 +145,9 @@ class ClientSessions:
         runs = list(self._arrived(result.runs))
         if runs != result.runs:
             result.runs = runs
-            self._define(session, result, change)
-        session.results[result.request_id % UNANSWERED_MAX] = result
+            self._keep(session, result, change)
+        else:
+            self._remember(session, result)
 
     def _arrived(self, runs: list[Run]) -> Iterator[Run]:
         state = self.core.state
@@ -368,12 +369,9 @@ class ClientSessions:
             session.stored = True
             owner = _encode(SessionOwner(session.account))
             self.core.define(TABLE_CLIENT_SESSION, session.name, owner, change)
-        self._define(session, result, change)
-        session.results[result.request_id % UNANSWERED_MAX] = result
-
-    def _define(self, session: NamedSession, result: Result, change: Change) -> None:
         key = session.key(result.request_id)
         self.core.define(TABLE_CLIENT_SESSION, key, _encode(result), change)
+        session.results[result.request_id % UNANSWERED_MAX] = result
 
     def _remember(self, session: NamedSession, result: Result) -> None:
         session.results[result.request_id % UNANSWERED_MAX] = result

@@ -47,7 +47,7 @@ TLS_HANDSHAKE: Final = b"\x16\x03"
 PLAIN: Final = "Write http://, or give it a certificate: [admin] certificate and private_key."
 PIPELINED_MAX: Final = 16  # requests; who sends more of them is not seen to go
 LINGER_S: Final = 10.0  # for the last bytes to a peer that may not read them
-UNCOUNTED: Final = 2 << 10  # bytes of a request: the connection itself takes more
+UNCOUNTED: Final = 2 << 10  # bytes of requests or answers: the connection itself takes more
 FAREWELL_S: Final = 0.2  # for answers on their way, to a session whose token is good no more
 
 
@@ -117,9 +117,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Hands received bytes to the session, the HTTP server or the login that has the
         connection.
         """
-        data = bytes(self.admin.buffer[:nbytes])
-        if self.session is not None:
-            self._take_or_wait(self.session, data)
+        data, session = bytes(self.admin.buffer[:nbytes]), self.session
+        if session is not None:
+            if self._waiting or self.admin.turns.is_crowded(known=True):
+                self._wait(data)
+            else:
+                session.receive(data)
+                self._count(session)
         elif self.http is not None:
             self._hand_over(self.http, data)
         elif self._login is not None:
@@ -133,17 +137,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         if http.pipelined > PIPELINED_MAX:
             self._too_much("too many requests before their answers")
 
-    def _take_or_wait(self, session: ClientSession, data: bytes) -> None:
+    def _wait(self, data: bytes) -> None:
         """Frames of a session wait for the next turn where this one has lasted long enough."""
         if self._waiting:  # read before reading was paused
             self._waiting += data
-        elif self.admin.turns.is_crowded(known=True):
+        else:
             self._waiting = data
             self.transport.pause_reading()
             self.admin.turns.later(self._take_waiting, known=True)
-        else:
-            session.receive(data)
-            self._count(session)
 
     def _take_waiting(self) -> None:
         data, self._waiting = self._waiting, b""
@@ -429,7 +430,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _count_answers(self) -> None:
         """Messages read for the client are on the account before all others read theirs."""
         if self._answers is not None and self.session is not None:
-            self._answers.hold(ANSWERS, self.session.unsent_bytes)
+            size = self.session.unsent_bytes
+            self._answers.hold(ANSWERS, size if size > UNCOUNTED else 0)
 
     def _room(self) -> int:
         return 0 if self._answers is None else self.admin.memory.room_for(self._answers)

@@ -204,35 +204,31 @@ class ClientSession:
                 or self.request_bytes + self.answer_bytes >= limits.request_bytes_max
             ):
                 break
-            self._handle(backlog.popleft())
-        self._set_paused((bool(backlog) or self._held) and not self.closed)
+            kind, request, payload = backlog.popleft()
+            try:
+                if not request:
+                    raise RemoteProtocolError("a request has no number")
+                if self._greeted is (kind == frames.HELLO):
+                    raise RemoteProtocolError(
+                        "HELLO is the first frame of a session, and only that"
+                    )
+                if kind == frames.HELLO:
+                    self._hello(request, payload)
+                elif (handler := HANDLERS.get(kind)) is not None:
+                    handler(self, request, payload)
+                else:
+                    raise RemoteProtocolError(f"there is no request of kind 0x{kind:02X}")
+            except RemoteProtocolError as error:
+                self._fail(error)
+        paused = (bool(backlog) or self._held) and not self.closed
+        if paused is not self._paused:
+            self._paused = paused
+            self._pause(paused)
 
     @property
     def paused(self) -> bool:
         """Whether nothing more is to be read."""
         return self._paused
-
-    def _set_paused(self, paused: bool) -> None:
-        if paused is not self._paused:
-            self._paused = paused
-            self._pause(paused)
-
-    def _handle(self, frame: Frame) -> None:
-        kind, request, payload = frame
-        try:
-            if not request:
-                raise RemoteProtocolError("a request has no number")
-            if self._greeted is (kind == frames.HELLO):
-                raise RemoteProtocolError("HELLO is the first frame of a session, and only that")
-            if kind == frames.HELLO:
-                self._hello(request, payload)
-                return
-            handler = HANDLERS.get(kind)
-            if handler is None:
-                raise RemoteProtocolError(f"there is no request of kind 0x{kind:02X}")
-            handler(self, request, payload)
-        except RemoteProtocolError as error:
-            self._fail(error)
 
     # -- out
 

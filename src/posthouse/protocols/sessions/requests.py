@@ -169,7 +169,7 @@ def on_move(session: ClientSession, request: int, payload: bytes) -> None:
 
 def on_send(session: ClientSession, request: int, payload: bytes) -> None:
     """SEND: Enqueue Message To An Open Queue (3.1.7.1.27), all or none, once per request id."""
-    handle, transaction, request_id, packets = frames.decode_send(payload)
+    handle, transaction, request_id, packets, size = frames.decode_send(payload)
     alone = transaction == payloads.OWN_TRANSACTION
 
     def send(manager: QueueManager, batch: list[bytes], within: Transaction | None) -> list[int]:
@@ -197,7 +197,7 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
         act_once = partial(send, manager, within=None)
         return manager.sessions.send_once(session.named, request_id, packets, act_once)
 
-    session.decide(request, call, _sent, frames.size_of(payload))
+    session.decide(request, call, _sent, size)
 
 
 def on_receive(session: ClientSession, request: int, payload: bytes) -> None:
@@ -264,12 +264,12 @@ _EMPTY = Answer(None, None, ())
 
 
 def _sent(request: int, answer: Answer) -> bytes:
-    assert isinstance(answer.value, list)
+    assert type(answer.value) is list
     return frames.encode_sent(request, answer.value)
 
 
 def _ended(request: int, answer: Answer) -> bytes:
-    assert isinstance(answer.value, int)
+    assert type(answer.value) is int
     return frames.encode_ended(request, answer.value)
 
 

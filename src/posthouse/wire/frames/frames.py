@@ -129,6 +129,7 @@ class Send(NamedTuple):
     transaction: int
     request_id: int
     packets: list[bytes]
+    size: int  # bytes of the whole payload
 
 
 class Read(NamedTuple):
@@ -172,7 +173,8 @@ class Delivered(NamedTuple):
 
 _SEND = struct.Struct("<IIQI")
 _ONE_SEND = struct.Struct("<IIQII")  # with the size of its one packet
-_LARGE_SEND_AT = HEADER_SIZE + _ONE_SEND.size
+_ONE_SEND_SIZE = _ONE_SEND.size
+_LARGE_SEND_AT = HEADER_SIZE + _ONE_SEND_SIZE
 _READ = struct.Struct("<IIIiIB")
 _END = struct.Struct("<IQBHI")
 MESSAGE_HEADER: Final = struct.Struct("<QIIHHHBBBxHI")
@@ -188,22 +190,20 @@ def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple
     return struct.unpack_from(f"<{count}{code}", payload, at)
 
 
-def size_of(payload: bytes) -> int:
-    """Bytes of a payload, wherever they are."""
-    return len(payload) + (len(payload.packet) if isinstance(payload, LargeSend) else 0)
-
-
 def decode_send(payload: bytes) -> Send:
     """The payload of a SEND."""
-    if isinstance(payload, LargeSend):
+    if type(payload) is LargeSend:
         return _large_send(payload)
     length = len(payload)
+    if length >= _ONE_SEND_SIZE:
+        queue, transaction, request_id, count, size = _ONE_SEND.unpack_from(payload)
+        if count == 1 and size == length - _ONE_SEND_SIZE:
+            packets = [payload[_ONE_SEND_SIZE:]]
+            return _frame(Send, (queue, transaction, request_id, packets, length))
     if length < _SEND.size:
         raise Truncated("SEND cut short")
     queue, transaction, request_id, count = _SEND.unpack_from(payload)
     at = _SEND.size + 4 * count
-    if count == 1 and length >= at and _LENGTH.unpack_from(payload, at - 4)[0] == length - at:
-        return _frame(Send, (queue, transaction, request_id, [payload[at:]]))
     sizes = _numbers(payload, _SEND.size, count, "I", 4)
     if at + sum(sizes) != length:
         raise MalformedPacket("the packets of a SEND do not have the announced length")
@@ -212,7 +212,7 @@ def decode_send(payload: bytes) -> Send:
         end = at + size
         packets.append(payload[at:end])
         at = end
-    return _frame(Send, (queue, transaction, request_id, packets))
+    return _frame(Send, (queue, transaction, request_id, packets, length))
 
 
 def _large_send(payload: LargeSend) -> Send:
@@ -220,7 +220,7 @@ def _large_send(payload: LargeSend) -> Send:
     assert count == 1
     if size != len(payload.packet):
         raise MalformedPacket("the packets of a SEND do not have the announced length")
-    return Send(queue, transaction, request_id, [payload.packet])
+    return Send(queue, transaction, request_id, [payload.packet], len(payload) + size)
 
 
 def decode_read(payload: bytes) -> Read:
@@ -498,33 +498,58 @@ class Splitter:
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
         """The frames that these bytes complete."""
+        frames: list[Frame] = []
         if self.broken is not None:
-            return []
-        first: list[Frame] = []
+            return frames
+        if self._answer is not None or self._chunks:
+            data = self._completed(data, frames)
+            if self.pending:
+                return frames
+        at, end = 0, len(data)
+        self._need = HEADER_SIZE
+        while end - at >= HEADER_SIZE:
+            length, kind, request = _HEADER.unpack_from(data, at)
+            if length < _REST or length + 4 > self.size_max:
+                self.broken = MalformedPacket(
+                    f"a frame of {length} bytes; allowed are {_REST} to {self.size_max - 4}"
+                )
+                return frames
+            stop = at + 4 + length
+            if stop > end:
+                self._need = stop - at
+                break
+            frames.append(_frame(Frame, (kind, request, data[at + HEADER_SIZE : stop])))
+            at = stop
+        if at < end:
+            self._hold(data[at:])  # type: ignore[arg-type]
+        return frames
+
+    def _completed(self, data: bytes | memoryview, frames: list[Frame]) -> bytes:
+        """Adds bytes to the frame that is not whole yet; returns those that are still to be cut.
+
+        With `pending` bytes left it is not whole now either. A large one is put among the frames.
+        """
         if self._answer is not None:
             answer = self._answer
-            data, self.pending = answer.take(data), answer.filled
+            rest, self.pending = answer.take(data), answer.filled
             if self.pending < self._need:
-                return []
+                return b""
             view = answer.whole()
             _, kind, request = _HEADER.unpack_from(view)
-            first.append(_frame(Frame, (kind, request, view[HEADER_SIZE:])))
+            frames.append(_frame(Frame, (kind, request, view[HEADER_SIZE:])))
             self._answer, self.pending = None, 0
-        assert isinstance(data, bytes)
-        if self._chunks:
-            self._hold(data)
-            if self.pending < self._need:
-                return []
-            if self._need > LARGE:
-                frame, data = self._assembled()
-                first.append(frame)
-            else:
-                data = b"".join(self._chunks)
-            self._chunks, self.pending = [], 0
-        frames, at = self._split(data)
-        if at < len(data) and self.broken is None:
-            self._hold(data[at:])
-        return first + frames
+            return rest
+        assert type(data) is bytes
+        self._hold(data)
+        if self.pending < self._need:
+            return b""
+        if self._need > LARGE:
+            frame, data = self._assembled()
+            frames.append(frame)
+        else:
+            data = b"".join(self._chunks)
+        self._chunks, self.pending = [], 0
+        return data
 
     def _hold(self, data: bytes) -> None:
         """Keeps bytes for later: large pieces as they are, small ones together."""
@@ -555,23 +580,3 @@ class Splitter:
             views[0] = views[0][HEADER_SIZE:]
             payload = b"".join(views)
         return Frame(kind, request, payload), bytes(last[end:])
-
-    def _split(self, data: bytes) -> tuple[list[Frame], int]:
-        """Whole frames, and where the rest begins."""
-        frames: list[Frame] = []
-        at, end = 0, len(data)
-        self._need = HEADER_SIZE
-        while end - at >= HEADER_SIZE:
-            length, kind, request = _HEADER.unpack_from(data, at)
-            if length < _REST or length + 4 > self.size_max:
-                self.broken = MalformedPacket(
-                    f"a frame of {length} bytes; allowed are {_REST} to {self.size_max - 4}"
-                )
-                break
-            stop = at + 4 + length
-            if stop > end:
-                self._need = stop - at
-                break
-            frames.append(_frame(Frame, (kind, request, data[at + HEADER_SIZE : stop])))
-            at = stop
-        return frames, at

@@ -40,21 +40,20 @@ _NO_HEADERS = PacketSummary(0, 0, 0, 0, b"", b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 class Batch:
     """Messages that share everything that decides their way but size and priority."""
 
-    __slots__ = ("head", "looks", "ordinals", "packets", "sent_time", "size")
+    __slots__ = ("count", "head", "looks", "ordinals", "packets", "sent_time", "size")
 
     def __init__(
         self, packets: list[bytes], looks: list[PacketSummary], ordinals: Sequence[int] = ()
     ) -> None:
-        head = looks[0]
+        head, count = looks[0], len(looks)
+        self.count = count
         self.packets = packets
         self.looks = looks  # one for each; the same object where packets look the same
         self.head = head  # what was seen of the first: that of all, but for the columns
         self.ordinals = ordinals  # empty: those of the looks do not count, a stamp brings others
         self.sent_time = head.sent_time
         # Bytes of all packets: what quotas count.
-        self.size = (
-            head.packet_size if len(looks) == 1 else sum([seen.packet_size for seen in looks])
-        )
+        self.size = head.packet_size if count == 1 else sum([seen.packet_size for seen in looks])
 
     @classmethod
     def of(cls, packet: bytes, seen: PacketSummary | None = None) -> Batch:
@@ -70,7 +69,7 @@ class Batch:
         return cls([data], [_NO_HEADERS._replace(packet_size=size, body_size=size)], (0,))
 
     def __len__(self) -> int:
-        return len(self.packets)
+        return self.count
 
     @property
     def sizes(self) -> list[int]:
@@ -80,10 +79,9 @@ class Batch:
     @property
     def priorities(self) -> bytes | None:
         """The priority of each; None where it is that of the head for all."""
-        looks = self.looks
-        if len(looks) == 1:
+        if self.count == 1:
             return None
-        priorities = bytes([seen.priority for seen in looks])
+        priorities = bytes([seen.priority for seen in self.looks])
         return priorities if priorities.strip(priorities[:1]) else None
 
     @property
@@ -100,11 +98,12 @@ class Batch:
         ordinals.extend(other.ordinals)
         self.packets += other.packets
         self.looks += other.looks
+        self.count += other.count
         self.size += other.size
 
     def each(self) -> list[Batch]:
         """Its messages one by one."""
-        if len(self.packets) == 1:
+        if self.count == 1:
             return [self]
         singles = []
         for packet, seen, ordinal in zip(self.packets, self.looks, self.ordinals, strict=True):
@@ -153,7 +152,7 @@ class Batch:
             assert transaction_number <= TRANSACTION_NUMBER >> 4
             end = head.transaction_at + 4
         if head.security_at:
-            assert len(self.packets) == 1, "a SecurityHeader belongs to one message"
+            assert self.count == 1, "a SecurityHeader belongs to one message"
             end = head.security_at + 2
         middle = bytearray(self.packets[0][USER_FLAGS_AT:end])
         if transaction_number is not None:
@@ -169,7 +168,7 @@ class Batch:
 
         `first` and `last` have the marks FM and LM for the first and the last of them.
         """
-        at, end, packets = self.head.transaction_at, len(self.packets), []
+        at, end, packets = self.head.transaction_at, self.count, []
         for place, packet in enumerate(self.packets, 1):
             marks = (first if place == 1 else 0) | (last if place == end else 0)
             packets.append(placed(packet, marks, sequence_id, number, previous, at))
@@ -185,6 +184,7 @@ class StagedBatch(Batch):
     __slots__ = ("_summaries",)
 
     def __init__(self, packets: list[bytes], size: int) -> None:
+        self.count = len(packets)
         self.packets = packets
         self.head = summarize(packets[0])
         self.ordinals = ()

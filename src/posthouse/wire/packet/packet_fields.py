@@ -113,7 +113,93 @@ def summarize(data: bytes | memoryview) -> PacketSummary:
     checks the headers after the body.
     """
     try:
-        return _summarize(data)
+        (
+            version,
+            base_flags,
+            signature,
+            packet_size,
+            time_to_reach_queue,
+            source_guid,
+            address_guid,
+            time_to_be_received,
+            sent_time,
+            ordinal,
+            user_flags,
+        ) = HEAD.unpack_from(data)
+        if version != VERSION_NUMBER or signature != SIGNATURE:
+            raise MalformedPacket("not a message queuing packet")
+        if packet_size != len(data) or packet_size > PACKET_SIZE_MAX or base_flags & INTERNAL:
+            _check_size(base_flags, packet_size, len(data))
+        if user_flags & DELIVERY > RECOVERABLE:
+            raise MalformedPacket("delivery is neither express nor recoverable")
+
+        names_size = SHAPE_SIZES[user_flags >> 10 & 0x1FF]
+        at = NAMES_AT + names_size if names_size >= 0 else names_end(data, user_flags, names_size)
+        if user_flags & CONNECTOR_TYPE:
+            at += 16
+
+        priority = base_flags & PRIORITY
+        transaction_flags = transaction_at = 0
+        if user_flags & TRANSACTION:
+            if not user_flags & DELIVERY:
+                raise MalformedPacket("transactional message with express delivery")
+            priority = 0
+            transaction_at = at
+            (transaction_flags,) = TRANSACTION_FLAGS.unpack_from(data, at)
+            at += 36 if transaction_flags & CONNECTOR_GUID else 20
+
+        security_at = 0
+        if user_flags & SECURITY:
+            security_at = at
+            at = _security_end(data, at)
+
+        properties_at = ack_flags = message_class = label_size = extension_size = body_size = 0
+        label_at = extension_at = body_at = at
+        if user_flags & PROPERTIES:
+            properties_at = at
+            ack_bits, label_units, message_class, body_size, allocated, extension_size = (
+                PROPERTY_SIZES.unpack_from(data, at)
+            )
+            ack_flags = ack_bits & ACKNOWLEDGMENTS
+            label_at = at + 56
+            label_size = label_units + label_units
+            extension_at = label_at + label_size
+            if label_units >= LABEL_UNITS_MAX:
+                _check_long_label(data, label_units, extension_at)
+            body_at = extension_at + extension_size
+            if allocated > body_size:
+                sizes = body_size, allocated
+                body_size = _body_size(data, packet_size, base_flags, user_flags, body_at, sizes)
+        if body_at + body_size > packet_size:
+            raise Truncated("label, extension and body are longer than their packet")
+
+        return tuple.__new__(
+            PacketSummary,
+            (
+                packet_size,
+                priority,
+                base_flags,
+                time_to_reach_queue,
+                source_guid,
+                address_guid,
+                time_to_be_received,
+                sent_time,
+                ordinal,
+                user_flags,
+                transaction_flags,
+                transaction_at,
+                properties_at,
+                ack_flags,
+                message_class,
+                label_at,
+                label_size,
+                extension_at,
+                extension_size,
+                body_at,
+                body_size,
+                security_at,
+            ),
+        )
     except (struct.error, IndexError):
         raise Truncated(f"UserMessage packet cut after {len(data)} bytes") from None
 
@@ -199,96 +285,6 @@ def body_is_longer(packet: bytes, seen: PacketSummary) -> bool:
         return False
     sizes = PROPERTY_SIZES.unpack_from(packet, seen.properties_at)
     return bool(sizes[4] > sizes[3])
-
-
-def _summarize(data: bytes | memoryview) -> PacketSummary:
-    (
-        version,
-        base_flags,
-        signature,
-        packet_size,
-        time_to_reach_queue,
-        source_guid,
-        address_guid,
-        time_to_be_received,
-        sent_time,
-        ordinal,
-        user_flags,
-    ) = HEAD.unpack_from(data)
-    if version != VERSION_NUMBER or signature != SIGNATURE:
-        raise MalformedPacket("not a message queuing packet")
-    if packet_size != len(data) or packet_size > PACKET_SIZE_MAX or base_flags & INTERNAL:
-        _check_size(base_flags, packet_size, len(data))
-    if user_flags & DELIVERY > RECOVERABLE:
-        raise MalformedPacket("delivery is neither express nor recoverable")
-
-    names_size = SHAPE_SIZES[user_flags >> 10 & 0x1FF]
-    at = NAMES_AT + names_size if names_size >= 0 else names_end(data, user_flags, names_size)
-    if user_flags & CONNECTOR_TYPE:
-        at += 16
-
-    priority = base_flags & PRIORITY
-    transaction_flags = transaction_at = 0
-    if user_flags & TRANSACTION:
-        if not user_flags & DELIVERY:
-            raise MalformedPacket("transactional message with express delivery")
-        priority = 0
-        transaction_at = at
-        (transaction_flags,) = TRANSACTION_FLAGS.unpack_from(data, at)
-        at += 36 if transaction_flags & CONNECTOR_GUID else 20
-
-    security_at = 0
-    if user_flags & SECURITY:
-        security_at = at
-        at = _security_end(data, at)
-
-    properties_at = ack_flags = message_class = label_size = extension_size = body_size = 0
-    label_at = extension_at = body_at = at
-    if user_flags & PROPERTIES:
-        properties_at = at
-        ack_bits, label_units, message_class, body_size, allocated, extension_size = (
-            PROPERTY_SIZES.unpack_from(data, at)
-        )
-        ack_flags = ack_bits & ACKNOWLEDGMENTS
-        label_at = at + 56
-        label_size = label_units + label_units
-        extension_at = label_at + label_size
-        if label_units >= LABEL_UNITS_MAX:
-            _check_long_label(data, label_units, extension_at)
-        body_at = extension_at + extension_size
-        if allocated > body_size:
-            sizes = body_size, allocated
-            body_size = _body_size(data, packet_size, base_flags, user_flags, body_at, sizes)
-    if body_at + body_size > packet_size:
-        raise Truncated("label, extension and body are longer than their packet")
-
-    return tuple.__new__(
-        PacketSummary,
-        (
-            packet_size,
-            priority,
-            base_flags,
-            time_to_reach_queue,
-            source_guid,
-            address_guid,
-            time_to_be_received,
-            sent_time,
-            ordinal,
-            user_flags,
-            transaction_flags,
-            transaction_at,
-            properties_at,
-            ack_flags,
-            message_class,
-            label_at,
-            label_size,
-            extension_at,
-            extension_size,
-            body_at,
-            body_size,
-            security_at,
-        ),
-    )
 
 
 def _check_size(base_flags: int, packet_size: int, received: int) -> None:
