@@ -90,6 +90,21 @@ def test_a_slow_call_is_reported_by_its_name() -> None:
     asyncio.run(run())
 
 
+def test_slow_timers_are_reported_as_what_was_due() -> None:
+    async def run() -> None:
+        async with serving() as beta:
+            reported: list[SlowTurn] = []
+            manager = beta.desk.manager
+            manager._timers = (*manager._timers, lambda: work(1.2 * SLOW_S))
+            beta.desk.turn_times.restart(reported.append)
+            manager.ledger.deadlines.note(0)
+            await beta.desk.run(lambda manager: None)
+            await until(lambda: bool(reported))
+            assert reported[0].longest == "what was due"
+
+    asyncio.run(run())
+
+
 def test_what_waits_for_the_next_turn_runs_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "CROWDED_S", 0.0)
 

@@ -6,7 +6,7 @@ import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -318,6 +318,22 @@ def test_write_that_the_system_cuts_short_raises_with_its_name(tmp_path: Path) -
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read(0, 200) == b"x" * 60 + b"y" * 40
+
+
+def test_write_that_the_system_takes_in_parts_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, pwritev = RealDisk(tmp_path).open("a", create=True), os.pwritev
+
+    def some(descriptor: int, buffers: Sequence[bytes], offset: int) -> int:
+        return pwritev(descriptor, [b"".join(buffers)[:7]], offset)
+
+    monkeypatch.setattr(os, "pwritev", some)
+    assert file.write([b"0123456789", b"abcdef", b"", b"ghijkl"], 3) == 22
+    assert file.read(3, 30) == b"0123456789abcdefghijkl"
+    monkeypatch.setattr(os, "pwritev", lambda *_: 0)
+    with pytest.raises(OSError, match="accepts no more bytes"):
+        file.write([b"more"], 25)
 
 
 @pytest.mark.parametrize(("call", "arguments"), [("read", (0, -1)), ("truncate", (1 << 62,))])

@@ -13,6 +13,7 @@ from posthouse.sim import SimDisk
 from posthouse.sim.disk import SimFile
 from posthouse.store.disk import RealDisk
 from posthouse.store.errors import StoreDamaged, StoreFailed
+from posthouse.store.format import MARK_SIZE
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
 from tests.store.rig import Rig, packet_of, picture, random_step
@@ -190,6 +191,31 @@ def test_a_full_disk_leaves_a_clean_end() -> None:
     again = rig_on(disk.crash("everything"))
     assert picture(again.state) == before
     assert again.recovered.torn_bytes == 0
+
+
+def test_a_full_disk_where_nothing_can_be_removed_is_a_failure_of_the_store() -> None:
+    disk = SimDisk(capacity=1 << 20)
+    rig = rig_on(disk, StoreSettings(store_id=STORE_ID))
+    rig.keep()
+    disk.open("00000009.spare", create=True)
+    disk.fill_up(10)
+    disk.fail_at(1, "unlink")
+    rig.send()
+    with pytest.raises(StoreFailed, match="writing to"):
+        rig.flush()
+    with pytest.raises(StoreFailed):
+        rig.store.append([])
+
+
+def test_marks_of_groups_are_not_counted_as_messages() -> None:
+    rig = rig_on(SimDisk(), StoreSettings(store_id=STORE_ID))
+    rig.keep()
+    (segment,) = rig.store.ledger.segments.values()
+    before = segment.fixed_bytes
+    for number in range(1, 4):
+        rig.send()
+        rig.keep()
+        assert segment.fixed_bytes - before == number * MARK_SIZE
 
 
 def test_a_damaged_packet_is_not_handed_out() -> None:

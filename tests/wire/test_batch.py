@@ -157,3 +157,10 @@ def test_a_single_message_is_a_batch_as_its_packet_has_it() -> None:
     assert Batch.of(packet, seen._replace(ack_flags=3)).head.ack_flags == 3
     data = Batch.of_data(b"12345")
     assert (data.packets, data.size, data.head.span) == ([b"12345"], 5, (0, 0, 0, 0, 0, 5))
+
+
+def test_a_batch_counts_what_it_takes_over() -> None:
+    first, second = Batch.of(packet_of(body=b"one")), Batch.of(packet_of(body=b"two"))
+    first.extend(second)
+    assert (len(first), first.count, len(first.packets), len(first.ordinals)) == (2, 2, 2, 2)
+    assert [each.packets for each in first.each()] == [[one] for one in first.packets]
