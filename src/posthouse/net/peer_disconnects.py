@@ -14,37 +14,54 @@ from collections.abc import Callable
 from contextlib import suppress
 from fcntl import ioctl
 from termios import FIONREAD
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _EVENTS_MAX: Final = 256  # for one turn of the loop
+
+
+class _Watched(NamedTuple):
+    """A socket, and whom to call."""
+
+    number: int
+    left: Callable[[], None]
 
 
 class Departures:
     """The sockets that are not read from, and whom to call when a peer has closed one."""
 
     def __init__(self) -> None:
-        self._watched: dict[int, Callable[[], None]] = {}
+        self._watched: dict[asyncio.BaseTransport, _Watched] = {}
+        self._by_number: dict[int, asyncio.BaseTransport] = {}
         self._epoll: Any = None  # made with the first; systems without it watch none
 
     def watch(self, transport: asyncio.BaseTransport, left: Callable[[], None]) -> None:
         """Calls `left` once when the peer has closed its side. May be asked for again."""
         number = _number(transport)
-        if number < 0 or number in self._watched or not hasattr(select, "epoll"):
+        if number < 0 or transport in self._watched or not hasattr(select, "epoll"):
             return
         if self._epoll is None:
             self._epoll = select.epoll()
             asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._look)
         with suppress(OSError):  # the socket may be closed already
             self._epoll.register(number, select.EPOLLRDHUP)
-            self._watched[number] = left
+            self._watched[transport] = _Watched(number, left)
+            self._by_number[number] = transport
 
     def forget(self, transport: asyncio.BaseTransport) -> None:
-        """It is read again, or gone; before its socket is closed."""
-        self._drop(_number(transport))
+        """It is read again, or gone.
+
+        A transport of TLS has no socket by then, and that of another one may have its number.
+        """
+        watched = self._watched.pop(transport, None)
+        if watched is not None and self._by_number.get(watched.number) is transport:
+            del self._by_number[watched.number]
+            with suppress(OSError):
+                self._epoll.unregister(watched.number)
 
     def close(self) -> None:
         """Watches none."""
         self._watched.clear()
+        self._by_number.clear()
         if self._epoll is not None:
             asyncio.get_running_loop().remove_reader(self._epoll.fileno())
             self._epoll.close()
@@ -52,16 +69,11 @@ class Departures:
 
     def _look(self) -> None:
         for number, _ in self._epoll.poll(0, _EVENTS_MAX):
-            left = self._drop(number)
-            if left is not None:
+            transport = self._by_number.get(number)
+            if transport is not None:
+                left = self._watched[transport].left
+                self.forget(transport)
                 left()
-
-    def _drop(self, number: int) -> Callable[[], None] | None:
-        left = self._watched.pop(number, None)
-        if left is not None and self._epoll is not None:
-            with suppress(OSError):
-                self._epoll.unregister(number)
-        return left
 
 
 def is_cut_off(transport: asyncio.BaseTransport, missing: int) -> bool:
