@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from posthouse.model.enumerations import QueueAccessType
+from posthouse.model.errors import ServiceNotAvailable
+from posthouse.protocols.engine_calls import Call, Release
 from posthouse.protocols.sessions import reads
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.wire.frames import frames, payloads
@@ -106,3 +108,22 @@ def test_peeks_of_one_answer_are_limited(rig: SessionRig) -> None:
     cursor = client.ask(payloads.OpenCursor(source), payloads.CursorOpened).cursor
     found = client.read(source, kind=frames.PEEK, cursor=cursor, count=100)
     assert bodies(found) == BODIES[:OF_A_TURN]
+
+
+def test_a_stop_between_two_turns_answers_what_was_taken(
+    rig: SessionRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages that are received at once are gone: their reader has to get them."""
+
+    def refuse(call: Call, release: Release) -> None:
+        raise ServiceNotAvailable("the queue manager has stopped")
+
+    client = rig.client()
+    client.send(client.open(), packets(*BODIES))
+    source = client.open(access=RECEIVE)
+    request = client.put_read(source, count=100, flags=frames.READ_AT_ONCE)
+    rig.desk.append()
+    monkeypatch.setattr(rig.desk, "decide", refuse)
+    assert bodies(client.answer(request)) == BODIES[:OF_A_TURN]
+    assert (client.session.requests, client.session.answer_bytes) == (0, 0)
+    assert rig.bodies("orders") == BODIES[OF_A_TURN:]

@@ -18,6 +18,7 @@ from posthouse.model.errors import (
     InvalidParameter,
     IoTimeout,
     MessageStorageFailed,
+    ServiceNotAvailable,
 )
 from posthouse.protocols.engine_calls import Answer
 from posthouse.wire.frames import frames, payloads
@@ -253,9 +254,12 @@ class ReceiveRequest(SessionRead):
         if found and (self._parts or self._goes_on(found)):
             self._parts.append(answer)
         if self._goes_on(found):
-            self.decide()
-        else:
-            super()._answered(_joined(self._parts) if self._parts else answer)
+            try:
+                self.decide()
+                return
+            except ServiceNotAvailable:  # it stops: what was taken so far is the answer
+                pass
+        super()._answered(_joined(self._parts) if self._parts else answer)
 
     def _goes_on(self, found: Sequence[Read]) -> bool:
         """Whether there may be more, and room for it."""
