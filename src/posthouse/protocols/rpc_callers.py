@@ -1,15 +1,35 @@
-"""The caller of an RPC method, for every RPC interface of this queue manager."""
+"""The caller of an RPC method and their acts, for every RPC interface of this queue manager."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from posthouse.engine.accounts.logins import Logins
-from posthouse.model.errors import AccessDenied, IllegalUser
+from posthouse.model.errors import AccessDenied, IllegalUser, QueueError
 from posthouse.rpc.interface import Call
 from posthouse.security.access import Caller
 
 _ANONYMOUS: Final = Caller.anonymous()
+
+
+class RemoteAct(NamedTuple):
+    """An action that someone on another machine asked for, and what came of it."""
+
+    user: str
+    address: str
+    action: str
+    object: str
+    error: QueueError | None
+
+
+Acted = Callable[[RemoteAct, Callable[[], None]], None]
+"""Writes an act of an operator down, and calls when it is."""
+
+
+def unaudited(act: RemoteAct, then: Callable[[], None]) -> None:
+    """Where there is no audit log."""
+    then()
 
 
 def caller_of(logins: Logins, call: Call) -> Caller:

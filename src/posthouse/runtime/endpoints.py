@@ -14,7 +14,7 @@ from posthouse.protocols.handlers.audit_trail import Act, AuditTrail, NoTrail
 from posthouse.protocols.handlers.content_view import parse_masks
 from posthouse.protocols.http.query_runs import QueryRuns
 from posthouse.protocols.http.server import Admin, AdminServer, ControlSocket
-from posthouse.protocols.management.protocol import ANNOTATION, Management, RemoteAct
+from posthouse.protocols.management.protocol import ANNOTATION, Management
 from posthouse.protocols.metrics.exposition import AskMetrics
 from posthouse.protocols.metrics.loop_turns import turn_metrics
 from posthouse.protocols.metrics.memory import memory_metrics
@@ -28,6 +28,7 @@ from posthouse.protocols.remote_read.server import (
     RemoteReadNode,
     RemoteReadServer,
 )
+from posthouse.protocols.rpc_callers import Acted, RemoteAct
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
 from posthouse.rpc.ntlm import ServerNames
@@ -139,20 +140,26 @@ def remote_read_node(service: Service, audit: AuditTrail | None = None) -> Remot
     node.remote.logins.told = _login_writer(service, "rpc")
     if node.domain is not None:
         service.desk.manager.machine.ask_for_domain_trouble(node.domain.look_at_trouble)
+    acted = node.remote.acted = _remote_acts(audit or NoTrail())
     if section.management:
-        _add_management(service, node, audit or NoTrail())
+        _add_management(service, node, acted)
     return node
 
 
-def _add_management(service: Service, node: RemoteReadNode, audit: AuditTrail) -> None:
-    """[MS-MQMR] on the port and with the logins of remote read."""
+def _remote_acts(audit: AuditTrail) -> Acted:
+    """Writes acts over RPC to the audit log."""
 
     def acted(act: RemoteAct, then: Callable[[], None]) -> None:
-        name, about = f"rpc_{act.action.lower()}", {"object": act.object}
+        name, about = f"rpc_{act.action}", {"object": act.object}
         entry = Act(act.user, "", "", act.address, name, about)
         outcome = "done" if act.error is None else "refused"
         audit.end(entry, outcome, "" if act.error is None else str(act.error)[:300], {}, then)
 
+    return acted
+
+
+def _add_management(service: Service, node: RemoteReadNode, acted: Acted) -> None:
+    """[MS-MQMR] on the port and with the logins of remote read."""
     management = Management(
         service.desk,
         node.remote.logins,

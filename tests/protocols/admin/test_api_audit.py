@@ -14,10 +14,13 @@ import pytest
 
 from posthouse.api.audit import ORDINARY
 from posthouse.api.routes import ROUTES
+from posthouse.model.enumerations import QueueAccessType
 from posthouse.protocols.handlers.audit import object_of
 from posthouse.runtime.audit_log import AuditLog
 from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.wire.frames import payloads
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
+from tests.protocols.admin.session_peer import Peer
 
 AUDIT = "/api/v1/audit"
 
@@ -206,6 +209,50 @@ def test_a_sign_in_to_the_console_is_written(tmp_path: Path) -> None:
         assert token not in text(tmp_path)
 
     with_api(tmp_path, work, audit=trail())
+
+
+def test_a_purge_over_a_session_is_an_act_too(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="one")
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        handles = []
+        for number, access in enumerate((QueueAccessType.RECEIVE, QueueAccessType.PEEK), 2):
+            opened = await peer.ask(payloads.Open(ORDERS, access), number)
+            assert isinstance(opened, payloads.Opened)
+            handles.append(opened.queue)
+        assert await peer.ask(payloads.Purge(handles[0]), 4) == payloads.Counted(1)
+        assert isinstance(await peer.ask(payloads.Purge(handles[1]), 5), payloads.Refusal)
+        assert isinstance(await peer.ask(payloads.Purge(99), 6), payloads.Refusal)
+        done, refused = [entry for entry in lines(tmp_path) if entry["act"] == "purge_queue"]
+        assert (done["outcome"], done["result"]["messages"]) == ("done", 1)
+        assert (done["role"], done["address"]) == ("operate", "127.0.0.1")
+        assert len(done["token"]) == 16
+        assert done["object"]["queue"].endswith("orders")
+        assert refused["outcome"] == "refused"
+
+    with_api(tmp_path, work, audit=trail())
+
+
+def test_a_purge_over_a_session_waits_for_a_log_that_is_required(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(label="one")
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.RECEIVE), 2)
+        assert isinstance(opened, payloads.Opened)
+        log = rig.admin.services.audit
+        assert isinstance(log, AuditLog)
+        log._attempts.close_file()
+        (tmp_path / "audit").rename(tmp_path / "elsewhere")
+        refused = await peer.ask(payloads.Purge(opened.queue), 3)
+        assert isinstance(refused, payloads.Refusal)
+        assert "cannot be written" in refused.cause
+        assert await rig.labels() == ["one"]
+
+    with_api(tmp_path, work, audit=trail(required=True))
 
 
 @pytest.mark.parametrize("required", [False, True])

@@ -123,8 +123,8 @@ def test_acts_are_told_for_the_audit_log(rig: ManagedRig) -> None:
     rig.act(MACHINE, "TIDY", by=rig.user("alice"))
     rig.act(MACHINE, "X" * 5000)
     first, second, third = rig.acts
-    assert (first.user, first.action, first.error) == ("root", "PAUSE", None)
+    assert (first.user, first.action, first.error) == ("root", "pause", None)
     assert first.address
-    assert (second.user, second.action) == ("alice", "TIDY")
+    assert (second.user, second.action) == ("alice", "tidy")
     assert second.error is not None
-    assert len(third.action) <= 40
+    assert third.action == "unknown"  # made-up names do not make many kinds of entries

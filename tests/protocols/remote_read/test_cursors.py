@@ -135,6 +135,21 @@ def test_a_purge_removes_every_message(rig, reader, handle):
     rig.check_books()
 
 
+def test_purges_are_told_for_the_audit_log(rig, reader, handle):
+    acts = []
+
+    def acted(act, then):
+        acts.append(act)
+        then()
+
+    rig.remote.acted = acted
+    assert reader.call(Opnum.PURGE_QUEUE, handle).result == OK
+    assert reader.call(Opnum.PURGE_QUEUE, bytes(20)).result == STATUS_INVALID_HANDLE
+    (act,) = acts
+    assert (act.action, act.error, bool(act.user and act.address)) == ("purge", None, True)
+    assert act.object.endswith("orders")
+
+
 @pytest.mark.spec("MS-MQRR 3.1.4.6/2")
 def test_a_large_purge_is_answered_when_it_is_over(rig, reader, handle):
     reader.settle = False

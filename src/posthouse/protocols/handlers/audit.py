@@ -16,13 +16,16 @@ from msgspec import UnsetType
 from posthouse.api.audit import ORDINARY, AuditEntryJson, AuditPageJson, AuditParams
 from posthouse.api.route import Route
 from posthouse.api.types import Nothing
-from posthouse.model.errors import InvalidParameter
+from posthouse.model.errors import InvalidParameter, QueueError
 from posthouse.model.message_json import parse_time, time_text
+from posthouse.protocols.handlers.audit_trail import Act, AuditTrail
 from posthouse.protocols.handlers.context import Context
+from posthouse.protocols.handlers.refusals import AuditNotWritten, error_body
 from posthouse.protocols.handlers.request_steps import Steps
 from posthouse.security.accounts import user_key
 
 _NO_DEFAULT: Final = object()
+ERROR_MAX: Final = 300  # characters of a refusal
 TEXT_MAX: Final = 500  # characters of one value
 ITEMS_MAX: Final = 16  # of a list
 _NAMES: Final = frozenset(
@@ -129,6 +132,31 @@ def result_of(value: object) -> dict[str, Any]:
         for name in part.__struct_fields__
         if name in _COUNTS and isinstance(getattr(part, name), int | str)
     }
+
+
+def outcome_of(error: Exception | None) -> tuple[str, str]:
+    """What came of an act, and why it was refused."""
+    if isinstance(error, QueueError):
+        shown = error_body(error)
+        return "refused", f"{shown.name}: {shown.cause}"[:ERROR_MAX]
+    return "done" if error is None else "failed", ""
+
+
+def begin_act(
+    trail: AuditTrail, act: Act, start: Callable[[], None], refuse: Callable[[QueueError], None]
+) -> None:
+    """Starts an act; where the audit log has to have it first, when that is durable."""
+
+    def begun(error: Exception | None) -> None:
+        if error is None:
+            start()
+        else:
+            refuse(AuditNotWritten(f"the audit log cannot be written: {error}"))
+
+    if trail.required:
+        trail.begin(act, begun)
+    else:
+        start()
 
 
 def is_dry_run(params: msgspec.Struct, body: object) -> bool:

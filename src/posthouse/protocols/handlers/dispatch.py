@@ -19,7 +19,14 @@ from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
 from posthouse.protocols.engine_calls import Desk
-from posthouse.protocols.handlers.audit import is_audited, is_dry_run, object_of, result_of
+from posthouse.protocols.handlers.audit import (
+    begin_act,
+    is_audited,
+    is_dry_run,
+    object_of,
+    outcome_of,
+    result_of,
+)
 from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.protocols.handlers.context import (
     AnswerMemory,
@@ -31,13 +38,11 @@ from posthouse.protocols.handlers.context import (
 )
 from posthouse.protocols.handlers.operation_runs import OperationRunner
 from posthouse.protocols.handlers.refusals import (
-    AuditNotWritten,
     BadRequest,
     BodyTooLarge,
     MethodNotAllowed,
     NoSuchPath,
     OurFault,
-    error_body,
     error_json,
     status_of,
 )
@@ -48,7 +53,6 @@ from posthouse.protocols.handlers.route_functions import BINDINGS, Binding, Hand
 from posthouse.security.access import Caller
 
 QUERY_FIELDS_MAX = 16
-ERROR_MAX = 300  # characters of a refusal in the audit log
 _AUDITED = frozenset(route.name for route in ROUTES if is_audited(route))
 _FLOAT_EXACT = 1 << 53
 _SMALL = 1 << 20  # of bodies that carry no message
@@ -186,18 +190,10 @@ class Api:
         finish: Callable[[Any, Exception | None], None],
     ) -> None:
         """Starts a request; an act that has to be in the audit log first waits for that."""
-        trail = self.services.audit
-        if act is None or not trail.required:
+        if act is None:
             start()
-            return
-
-        def begun(error: Exception | None) -> None:
-            if error is None:
-                start()
-            else:
-                finish(None, AuditNotWritten(f"the audit log cannot be written: {error}"))
-
-        trail.begin(act, begun)
+        else:
+            begin_act(self.services.audit, act, start, lambda error: finish(None, error))
 
     def _end_act(
         self, act: Act | None, value: Any, error: Exception | None, then: Callable[[], None]
@@ -206,10 +202,7 @@ class Api:
         if act is None:
             then()
             return
-        outcome, why = "done" if error is None else "failed", ""
-        if isinstance(error, QueueError):
-            outcome, shown = "refused", error_body(error)
-            why = f"{shown.name}: {shown.cause}"[:ERROR_MAX]
+        outcome, why = outcome_of(error)
         self.services.audit.end(act, outcome, why, result_of(value), then)
 
     def _check_current(self, caller: Caller) -> None:

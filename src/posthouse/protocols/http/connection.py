@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.net.connections import Admission
+from posthouse.protocols.engine_calls import Answer, Release
+from posthouse.protocols.handlers.audit import begin_act, outcome_of, result_of
+from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.protocols.handlers.dispatch import Done
 from posthouse.protocols.handlers.refusals import BadRequest, WrongToken
 from posthouse.protocols.handlers.request_steps import Conversation
@@ -334,6 +337,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             room=self._room,
             has_room=self._answers.may_answer,
             counted=self._count_answers,
+            audited=self._audited,
             software=f"posthouse {self.admin.version}",
         )
         self.admin.traffic.sessions += 1
@@ -371,6 +375,25 @@ class HttpConnection(asyncio.BufferedProtocol):
         )
         if call is not None and not call.ended:
             self._calls[asked] = call, rooms
+
+    def _audited(
+        self,
+        act: str,
+        about: dict[str, str],
+        start: Callable[[Release], None],
+        release: Release,
+    ) -> None:
+        """An act of the session that is not a call of the API, but is written down like one."""
+        identity, trail = self._identity, self.admin.services.audit
+        assert identity is not None
+        caller, role = identity.caller.name, identity.role.value
+        entry = Act(caller, role, identity.token_id, self._address or "local", act, {**about})
+
+        def ended(answer: Answer) -> None:
+            outcome, why = outcome_of(answer.error)
+            trail.end(entry, outcome, why, result_of(answer.value), lambda: release(answer))
+
+        begin_act(trail, entry, lambda: start(ended), lambda error: ended(Answer(None, error, ())))
 
     def _write(self, frames: list[bytes]) -> None:
         self.transport.writelines(frames)

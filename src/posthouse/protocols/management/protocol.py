@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from posthouse.engine.accounts.logins import Logins
 from posthouse.engine.manager import QueueManager
@@ -17,7 +17,6 @@ from posthouse.model.errors import (
     AccessDenied,
     IllegalPropertyId,
     InvalidParameter,
-    QueueError,
     QueueNotFound,
     UnsupportedOperation,
 )
@@ -38,7 +37,7 @@ from posthouse.protocols.management.stubs import (
     PropertyValues,
 )
 from posthouse.protocols.queue_format import any_name_of
-from posthouse.protocols.rpc_callers import caller_of
+from posthouse.protocols.rpc_callers import Acted, RemoteAct, caller_of, unaudited
 from posthouse.rpc.interface import Call, Interface
 from posthouse.rpc.propvariant import Variant
 from posthouse.rpc.security import Level
@@ -47,23 +46,8 @@ from posthouse.security.access import Caller
 ANNOTATION: Final = "Message Queuing - Management"
 _GET_INFO: Final = METHODS[ManagementOpnum.GET_INFO]
 _ACTION: Final = METHODS[ManagementOpnum.ACTION]
-ACTION_SHOWN: Final = 40  # characters
-OBJECT_SHOWN: Final = 300
+OBJECT_SHOWN: Final = 300  # characters
 Act = Callable[["Management", QueueManager, ManagedObject, Caller], None]
-
-
-class RemoteAct(NamedTuple):
-    """An action that someone on another machine asked for, and what came of it."""
-
-    user: str
-    address: str
-    action: str
-    object: str
-    error: QueueError | None
-
-
-Acted = Callable[[RemoteAct, Callable[[], None]], None]
-"""Writes an act of an operator down, and calls when it is."""
 
 
 class Management:
@@ -79,7 +63,7 @@ class Management:
         minimum_level: Level,
         version: str,
         tidy: Callable[[], None],
-        acted: Acted = lambda act, then: then(),
+        acted: Acted = unaudited,
     ) -> None:
         self.calls: Counter[str] = Counter({method.name: 0 for method in METHODS.values()})
         self.tidy = tidy
@@ -146,7 +130,9 @@ class Management:
         def answered(answer: Answer) -> None:
             result = ActionResult(0 if answer.error is None else answer.error.code)
             response = _ACTION.response.encode(result, ndr64=call.ndr64)
-            name, about = request.action[:ACTION_SHOWN], str(request.object)[:OBJECT_SHOWN]
+            # One name for all that is not an action: entries that are alike are counted by it.
+            name = request.action.lower() if request.action.upper() in ACTIONS else "unknown"
+            about = str(request.object)[:OBJECT_SHOWN]
             act = RemoteAct(user or "unknown", call.address, name, about, answer.error)
             self._acted(act, lambda: call.answer(response))
 

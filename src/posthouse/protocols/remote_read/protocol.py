@@ -44,6 +44,7 @@ from posthouse.protocols.remote_read.stubs import (
     SetUserAcknowledgementClass,
     not_received,
 )
+from posthouse.protocols.rpc_callers import Acted, RemoteAct, caller_of, unaudited
 from posthouse.rpc import statuses
 from posthouse.rpc.association import NULL_HANDLE, Group
 from posthouse.rpc.interface import Call, Interface
@@ -93,6 +94,7 @@ class RemoteRead:
         self.opened = 0
         self.waiting = 0
         self.cleaned_up = 0
+        self.acted: Acted = unaudited  # writes an act down, then calls
         self._calls = [0] * (max(METHODS) + 1)
 
     @property
@@ -248,10 +250,22 @@ class RemoteRead:
         self._calls[6] += 1
         (handle,) = METHODS[6].request.decode(call.stub, ndr64=call.ndr64)
 
-        def purge(manager: QueueManager) -> None:
-            manager.queues.purge_queue(self._readable(call, handle).descriptor)
+        user = name = ""
 
-        self._decide(call, purge)
+        def purge(manager: QueueManager) -> None:
+            nonlocal user, name
+            descriptor = self._readable(call, handle).descriptor
+            user, name = caller_of(self.logins, call).name, descriptor.target().name
+            manager.queues.purge_queue(descriptor)
+
+        def answered(answer: Answer) -> None:
+            if not name:  # there is no such handle
+                answer_result(call, answer.error)
+                return
+            act = RemoteAct(user, call.address, "purge", name, answer.error)
+            self.acted(act, lambda: answer_result(call, answer.error))
+
+        self.desk.decide(purge, answered)
 
     def _decide(self, call: Call, decide: Callable[[QueueManager], None]) -> None:
         """A method that answers with its result alone, and is called now and then."""

@@ -27,7 +27,7 @@ from posthouse.model.errors import (
     ServiceNotAvailable,
     TransactionSequence,
 )
-from posthouse.protocols.engine_calls import Answer, Desk
+from posthouse.protocols.engine_calls import Answer, Desk, Release
 from posthouse.protocols.sessions.handles import (
     Handles,
     SessionLimits,
@@ -67,6 +67,18 @@ def _at_once(call: Callable[[], None]) -> None:
     call()
 
 
+Audited = Callable[[str, dict[str, str], Callable[[Release], None], Release], None]
+"""Runs an act of an operator: its name, what it is about, what starts it and gets where its answer
+goes, and who gets the answer when the audit log has it.
+"""
+
+
+def _run(
+    act: str, about: dict[str, str], start: Callable[[Release], None], release: Release
+) -> None:
+    start(release)
+
+
 class ClientSession:
     """One connection of one client.
 
@@ -75,7 +87,7 @@ class ClientSession:
     what was sent is written; `pause` stops (True) and goes on (False) with reading it. `room` is
     how many bytes of messages may be read for the client now; beyond that `has_room` is asked with
     the size of the first message. False: not before `go_on`. `counted` is called when
-    `unsent_bytes` has changed.
+    `unsent_bytes` has changed. `audited` runs a call that the audit log has to have.
     """
 
     def __init__(
@@ -93,6 +105,7 @@ class ClientSession:
         room: Callable[[], int] = lambda: sys.maxsize,
         has_room: Callable[[int], bool] = lambda size: True,
         counted: Callable[[], None] = _nothing,
+        audited: Audited = _run,
         software: str = "posthouse",
     ) -> None:
         self.desk = desk
@@ -117,6 +130,7 @@ class ClientSession:
         self._room = room
         self._has_room = has_room
         self._counted = counted
+        self._audited = audited
         self._deferred: deque[FetchRequest] = deque()  # until there is memory for their answers
         self._software = software
         self._greeted = False
@@ -243,6 +257,23 @@ class ClientSession:
         self.requests += 1
         self.request_bytes += size
         self.desk.decide(call, partial(self.answered, request, encode, size))
+
+    def act(
+        self,
+        request: int,
+        name: str,
+        about: dict[str, str],
+        call: Callable[[QueueManager], object],
+        encode: Encode,
+    ) -> None:
+        """Runs a call that is an act of an operator."""
+        self.requests += 1
+        self._audited(
+            name,
+            about,
+            lambda release: self.desk.decide(call, release),
+            partial(self.answered, request, encode, 0),
+        )
 
     def answered(self, request: int, encode: Encode, size: int, answer: Answer) -> None:
         """The answer to an outstanding request goes out."""

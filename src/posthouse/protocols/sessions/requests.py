@@ -16,6 +16,7 @@ from posthouse.engine.sessions.resumable import ENDED
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.model.errors import (
     InvalidParameter,
+    QueueError,
     RemoteProtocolError,
     StatusNotFound,
     UnsupportedOperation,
@@ -128,13 +129,18 @@ def on_close_cursor(session: ClientSession, request: int, payload: bytes) -> Non
 def on_purge(session: ClientSession, request: int, payload: bytes) -> None:
     """PURGE: Purge Queue (3.1.7.1.7)."""
     asked = decoded(payloads.Purge, frames.PURGE, payload)
-    session.decide(
-        request,
-        lambda manager: payloads.Counted(
+
+    def call(manager: QueueManager) -> payloads.Counted:
+        return payloads.Counted(
             manager.queues.purge_queue(session.queues.get(asked.queue).descriptor)
-        ),
-        structure,
-    )
+        )
+
+    try:
+        queue = session.queues.get(asked.queue).descriptor.target().name
+    except QueueError:  # which the call refuses
+        session.decide(request, call, structure)
+    else:
+        session.act(request, "purge_queue", {"queue": queue}, call, structure)
 
 
 def on_count(session: ClientSession, request: int, payload: bytes) -> None:
