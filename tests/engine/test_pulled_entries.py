@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.engine.pulls import entries as module
-from posthouse.engine.pulls.entries import CHUNK, PulledEntries, PullEntry
+from posthouse.engine.pulls.entries import PulledEntries, PullEntry
 
 IDS = st.integers(0, 2**64 - 2)
 
@@ -54,7 +54,7 @@ def test_an_entry_in_the_middle_moves_a_chunk_and_not_all_that_follow() -> None:
     chance.shuffle(ids)
     for one in ids:
         found.add(PullEntry(one, one))
-    assert found.moved < 2 * CHUNK * count
+    assert found.moved < 1_024 * count
     assert [one.lookup_id for one in found.after(0, 10)] == list(range(1, 11))
     in_order = PulledEntries()
     for one in range(1, count + 1):
@@ -69,5 +69,5 @@ def test_priorities_by_turns() -> None:
     for start in range(1, 9):
         for one in range(start, count, 8):
             found.add(PullEntry(one, one))
-    assert found.moved < 2 * CHUNK * count
+    assert found.moved < 1_024 * count
     assert [one.lookup_id for one in found.after(0, count)] == list(range(1, count))

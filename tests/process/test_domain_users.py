@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -302,9 +303,19 @@ class WinbindMachine:
             return remote.queue(QUEUE).peek(timeout=5).body
 
     def stop_winbind(self) -> None:
-        """All programs of that namespace end with the first of them. May be called again."""
+        """All programs of that namespace end with the first of them. May be called again.
+
+        It is killed together with `unshare`, and is gone a moment later.
+        """
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        first = children.read_text().split() if self._process.poll() is None else []
+        ends = [os.pidfd_open(int(number)) for number in first]
         self._process.kill()
         self._process.wait()
+        for end in ends:
+            gone, _, _ = select.select([end], [], [], 30)
+            os.close(end)
+            assert gone, "the programs of the domain do not end"
 
 
 @pytest.fixture(scope="module")
