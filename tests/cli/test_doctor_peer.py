@@ -69,6 +69,17 @@ def test_logins_and_rights_are_told_apart(posthouse: Posthouse, server: SecretSe
     assert plain.code == 1
 
 
+def test_a_machine_with_the_guid_of_this_one_is_told_of(
+    posthouse: Posthouse, server: SecretServing
+) -> None:
+    """A copy of the home, or a name that leads here."""
+    how = ("--binary-port", binary_port(server), "--json", "--home", str(server.home))
+    done = posthouse("doctor", "--peer", f"127.0.0.1:{server.rpc_port}", *how)
+    identity = findings(done)["identity"]
+    assert (done.code, identity["state"]) == (1, "failed")
+    assert identity["found"].startswith("127.0.0.1 has the GUID of the queue manager here")
+
+
 def test_a_machine_that_is_not_there(posthouse: Posthouse) -> None:
     port = str(closed_port())
     done = posthouse("doctor", "--peer", f"127.0.0.1:{port}", "--binary-port", port, "--json")

@@ -68,6 +68,7 @@ def own_side(home: Path | None) -> OwnSide | None:
         status.host_change,
         tuple(queues),
         status.domain_trouble,
+        status.guid,
     )
 
 

@@ -44,6 +44,7 @@ class OwnSide(msgspec.Struct, frozen=True):
     host_change: str = ""
     unanswered: tuple[UnansweredQueue, ...] = ()
     domain_trouble: str = ""
+    guid: str = ""
 
     def findings(
         self, own_address: str, peer_names: set[str], *, in_container: bool
@@ -125,6 +126,17 @@ class OwnSide(msgspec.Struct, frozen=True):
                 + (f" and {more} more" if more > 0 else ""),
                 "If one of these means this machine: add it to [queue_manager] aliases or "
                 "addresses, or set accept_any_name = true.",
+            )
+
+    def same_identity(self, peer: str, guid: str) -> Iterator[PeerFinding]:
+        """Two queue managers with one GUID get each other's messages."""
+        if guid == self.guid:
+            yield PeerFinding(
+                "identity",
+                "failed",
+                f"{peer} has the GUID of the queue manager here, {guid}",
+                "Its name leads here, or one home is a copy of the other: stop one of them, and "
+                "start it with a new home.",
             )
 
     def _copied(self) -> Iterator[PeerFinding]:

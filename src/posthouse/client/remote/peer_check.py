@@ -29,6 +29,7 @@ from posthouse.client.remote.local_checks import OwnSide
 from posthouse.client.remote.login import RemoteLogin, RemotePlace
 from posthouse.client.remote.management import RemoteManagement
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.guids import format_guid
 from posthouse.protocols.binary.settings import BinarySettings
 
 CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv")
@@ -50,6 +51,7 @@ class PeerCheck:
         self.place = place
         self._own_side = own_side
         self._addresses: list[str] = []
+        self._guid = ""  # of the other machine, once a session was opened
         self.binary_port = binary_port
         self._login = login
         self._timeout_s = timeout_s
@@ -109,6 +111,7 @@ class PeerCheck:
         sender = BinarySender(self.place.host, self.binary_port, self._timeout_s, BinarySettings())
         try:
             sender.connect()
+            self._guid = format_guid(sender.peer_guid)
         except ERRORS as error:
             return PeerFinding(
                 "messages",
@@ -131,6 +134,8 @@ class PeerCheck:
                 "Start it and look again, or name its home: --home.",
             )
             return
+        if self._guid:
+            yield from self._own_side.same_identity(self.place.host, self._guid)
         names = {self.place.host.casefold(), *self._addresses}
         in_container = any(Path(mark).exists() for mark in CONTAINER_MARKS)
         yield from self._own_side.findings(self._own_address(), names, in_container=in_container)
