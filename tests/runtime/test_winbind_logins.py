@@ -175,6 +175,21 @@ async def test_who_guesses_has_to_wait_and_the_domain_is_not_asked() -> None:
 
 
 @on_loop
+async def test_other_spellings_and_addresses_do_not_go_around_the_wait() -> None:
+    """A domain has several names, and a client of IPv6 has 2^64 addresses."""
+    desk = Desk()
+    for number in range(12):
+        asked = question("alice@corp.example" if number % 2 else "alice")
+        asked = asked._replace(domain=("CORP", "corp.example", "")[number % 3])
+        desk.outside.answers.put(DomainRefused("wrong"))
+        desk.logins.ask(asked, f"2001:db8::{number + 1:x}", desk.verdicts.append)
+        await desk.told(number + 1)
+    assert desk.verdicts[-1].reason == GUESSED
+    assert len(desk.outside.asked) < 12
+    desk.let_go()
+
+
+@on_loop
 async def test_trouble_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
     desk.outside.away = DomainAway("no winbind")

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Protocol
 
+from posthouse.engine.accounts.logins import network_of
 from posthouse.rpc.domain_logins import (
     Answered,
     DomainAway,
@@ -109,6 +110,7 @@ class WinbindLogins:
     def ask(self, question: DomainQuestion, address: str, answered: Answered) -> None:
         """Has a login verified; `answered` is called in a later turn of the loop."""
         self.asked += 1
+        address = network_of(address)
         asked = _Asked(question, address, answered, self._limit_s)
         reason = self._objection(question, address)
         self._pending[address] += 1
@@ -195,7 +197,8 @@ def _close(service: DomainService | None) -> None:
 
 
 def _name(question: DomainQuestion) -> str:
-    return f"{question.domain}\\{question.user}"
+    """Under which name failures count: one, however the domain is spelled, if it is at all."""
+    return question.user.partition("@")[0]
 
 
 def _now_ms() -> int:

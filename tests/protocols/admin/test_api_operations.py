@@ -332,6 +332,28 @@ def test_they_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with_api(tmp_path, work)
 
 
+def test_operations_of_one_user_do_not_push_out_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "KEPT_MAX", 4)
+
+    async def work(rig: ApiRig) -> None:
+        await both(rig)
+        first = await begin(rig, "delete")
+        await ended(rig, first)
+        bob = await rig.user("bob", role=Role.OPERATE)
+        await rig.post(f"{at()}/access/grant", {"who": "bob", "rights": ["receive"]})
+        numbers = []
+        for _ in range(6):
+            begun = await rig.post(OPERATIONS, {"act": "delete", "queue": ORDERS}, token=bob)
+            numbers.append(begun.json["id"])
+            await ended(rig, numbers[-1])
+        listed = (await rig.get(OPERATIONS)).json["operations"]
+        assert [one["id"] for one in listed] == [*reversed(numbers[-3:]), first]
+
+    with_api(tmp_path, work)
+
+
 def test_a_return_that_is_resumed_leaves_later_messages_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

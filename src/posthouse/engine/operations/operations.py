@@ -182,9 +182,13 @@ class Operations:
         return operation
 
     def _make_room(self, change: Change) -> None:
-        ended = [one for one in self.all() if one.progress.state in (DONE, FAILED, STOPPED)]
-        for one in ended[: max(0, len(ended) - KEPT_MAX + 1)]:
-            self._forget(one, change)
+        """Drops the oldest that has ended of the user with the most, who displaces no other one."""
+        ended: dict[str, list[Operation]] = {}
+        for one in self.all():
+            if one.progress.state in (DONE, FAILED, STOPPED):
+                ended.setdefault(user_key(one.definition.user), []).append(one)
+        for _ in range(sum(map(len, ended.values())) - KEPT_MAX + 1):
+            self._forget(max(ended.values(), key=len).pop(0), change)
         if len(self._operations) >= OPERATIONS_MAX:
             raise InsufficientResources(
                 "there are too many operations", "Delete some: posthouse operation delete N."
