@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.spark_work import PARTITIONS, POOL_SIZE, STRIDE, Done, Place, Work
 from posthouse.client.admin_http import BulkHttp
-from posthouse.spark import session, sql
+from posthouse.spark import session, sql, table
 from posthouse.spark.sessions import prepare_environment
 
 MASTER = f"local[{PARTITIONS}]"
@@ -86,6 +86,10 @@ class Worker:
         """What is read, all columns of it, or how many rows there are of each value."""
         if work.counts:
             return self.counted(work)
+        if work.by_table:
+            url, token_file, _ = self.place
+            least = str(PARTITIONS)
+            return table(self.spark, work.name, url=url, token_file=token_file, minPartitions=least)
         if work.source == "posthouse":
             reader = self.spark.read.format("posthouse").options(**self.access(work.name))
             if work.decode:

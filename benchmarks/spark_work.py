@@ -37,6 +37,7 @@ class Work(NamedTuple):
     skipped: int = 1  # batches of a stream that do not count
     consume: bool = False
     counts: str = ""  # how many rows there are of each value of this column; no others are read
+    by_table: bool = False  # a queue by `posthouse.spark.table`, else by `load()` of the source
     decode: str = ""  # contents too, with body_json as `variant` or `string`
     seconds: float = 0.0  # repeat it this long
 
