@@ -89,6 +89,16 @@ ADMIN_ENDPOINT = {
     "arrow": {"handlers"},
     "metrics": {"handlers"},
 }
+# Every package of a protocol has protocol.py (pure), server.py (asyncio) and settings.py, but for:
+OTHER_FILES: dict[str, tuple[str, ...]] = {
+    "http": ("protocol.py",),  # that is aiohttp
+    "sessions": ("server.py", "settings.py"),  # they come in through the port of http
+    "management": ("server.py", "settings.py"),  # an interface on the endpoint of remote_read
+    # What the admin endpoint answers, in whatever way it was asked.
+    "handlers": ("protocol.py", "server.py", "settings.py"),
+    "arrow": ("protocol.py", "server.py", "settings.py"),
+    "metrics": ("protocol.py", "server.py", "settings.py"),
+}
 CLOCK_OR_CHANCE = {
     "datetime.now",
     "datetime.utcnow",
@@ -161,6 +171,11 @@ def test_protocols_never_meet() -> None:
         and dotted.split(".")[2] not in allowed_to(module.sibling)
     ]
     assert wrong == []
+
+
+def test_protocols_have_files_of_the_same_names() -> None:
+    lacking = tree().files_that_protocols_lack()
+    assert {name: files for name, files in lacking.items() if OTHER_FILES.get(name) != files} == {}
 
 
 def test_clocks_sockets_and_chance_enter_at_the_edge() -> None:
@@ -448,6 +463,7 @@ BAD = [
     ("engine/a.py", "def f():\n    from posthouse.store import base", test_imports_point_down),
     ("directory/a.py", "from posthouse import runtime", test_imports_point_down),
     ("protocols/a/b.py", "from posthouse.protocols.c import d", test_protocols_never_meet),
+    ("protocols/a/__init__.py", "", test_protocols_have_files_of_the_same_names),
     ("cli/a.py", "import time", test_clocks_sockets_and_chance_enter_at_the_edge),
     ("rpc/a.py", "import socket", test_clocks_sockets_and_chance_enter_at_the_edge),
     ("engine/a.py", "x = datetime.now(UTC)", test_clocks_sockets_and_chance_enter_at_the_edge),

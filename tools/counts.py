@@ -24,7 +24,6 @@ FOUR_PACKAGES = {"engine", "store", "protocols", "client"}
 THE_SAME = re.compile(r"The\s+same\b")
 MANY = re.compile(r"_(run|all|many|plain)$")
 PREFIX_FILES = 3
-PROTOCOL_FILES = ("protocol.py", "server.py", "settings.py")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -119,14 +118,8 @@ class Counts:
     @property
     def protocols_by_name(self) -> list[str]:
         """Files that a package of a protocol lacks: protocol.py, server.py, settings.py."""
-        folder = self._root / "src" / "posthouse" / "protocols"
-        packages = sorted(path.parent for path in folder.glob("*/__init__.py"))
-        return [
-            f"{package.name}/{file}"
-            for package in packages
-            for file in PROTOCOL_FILES
-            if not (package / file).exists()
-        ]
+        lacking = self._tree.files_that_protocols_lack()
+        return [f"{package}/{file}" for package, files in lacking.items() for file in files]
 
     @property
     def prefixes(self) -> list[str]:

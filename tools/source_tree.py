@@ -44,6 +44,7 @@ VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
 OTHER_MANAGERS = {"client", "cli", "connector", "console", "qms", "spark"}
 ENGINE_BESIDE_CLIENTS = {"client/embedded.py", "client/embedded_delivery.py"}
 
+PROTOCOL_FILES = ("protocol.py", "server.py", "settings.py")
 PLACE = re.compile(r"^_?[A-Z0-9_]+_(AT|END)$")
 LAYOUTS = {"HEAD", "PROPERTY_SIZES", "SECURITY_SIZES", "TRANSACTION_FLAGS", "U16", "U32"}
 ROWS = {"row", "look", "seen"}  # what rows and summaries are called
@@ -186,6 +187,15 @@ class SourceTree:
                     if isinstance(node, ast.ClassDef):
                         places[node.name].append(module.name)
         return {name: found for name, found in places.items() if len(found) > 1}
+
+    def files_that_protocols_lack(self) -> dict[str, tuple[str, ...]]:
+        """The packages of protocols without all three files, and which of them they lack."""
+        folders = sorted(path.parent for path in (self.source / "protocols").glob("*/__init__.py"))
+        lacking = {
+            folder.name: tuple(file for file in PROTOCOL_FILES if not (folder / file).exists())
+            for folder in folders
+        }
+        return {name: files for name, files in lacking.items() if files}
 
     def docstrings_that_begin(self, words: re.Pattern[str]) -> list[str]:
         """Docstrings with these first words."""
