@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -183,10 +184,12 @@ drivers = []
 
 
 def tool(name: str, project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A tool, run as a developer runs it."""
+    """A tool, run as a developer runs it, but without plugins of pytest that it does not use."""
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
     return subprocess.run(
         [sys.executable, "-m", f"tools.{name}", "--root", str(project), *arguments],
         cwd=conformance.ROOT,
+        env=os.environ | plugins,
         capture_output=True,
         text=True,
     )

@@ -46,6 +46,12 @@ class TestAll:
 """
 
 
+@pytest.fixture(autouse=True)
+def few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plugins of pytest are slow to load, and the small projects of these tests use none."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project with three rules and two tests."""
