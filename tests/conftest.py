@@ -232,7 +232,7 @@ def lane_of(nodeid: str) -> int:
     if group == "spark":
         return 2 if "/process/" in file or "test_changes" in file else 0
     is_whole = "/" not in file.removeprefix("tests/")  # of the repository
-    return 1 if group == "process" or is_whole else 3
+    return 1 if group in ("process", "console") or is_whole else 3
 
 
 def group_of(nodeid: str) -> str:

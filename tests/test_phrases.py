@@ -68,6 +68,15 @@ def test_texts_are_found_where_people_read_them() -> None:
     }
 
 
+@pytest.mark.parametrize("more", ["", "y = '# in a string'\n", "z = b'#'\n", "f'{1:#x}'\n"])
+def test_comments_are_found_beside_strings(more: str) -> None:
+    source = f"# one\n{more}x = 1  # two\n"
+    found = [(text.line, text.words) for text in phrases.of_source(source, "x.py")]
+    assert (1, "one") in found
+    assert (3 if more else 2, "two") in found
+    assert (2, "in a string'") not in found
+
+
 def test_every_public_class_has_a_docstring_that_says_what_it_is() -> None:
     """A sentence of its own: more than the words of its name."""
     empty = []

@@ -88,7 +88,7 @@ class Counts:
         return [
             f"{module.name}: {node.name}"
             for module in self._tree.modules
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, FUNCTIONS) and MANY.search(node.name)
         ]
 
@@ -99,7 +99,7 @@ class Counts:
             f"{module.name}: {name} beside {MANY.sub('', name)}"
             for module in self._tree.modules
             if module.package in {"engine", "protocols", "store", "wire"}
-            for scope in ast.walk(module.tree)
+            for scope in module.nodes
             if isinstance(scope, ast.Module | ast.ClassDef)
             for name in twins_in(scope.body)
         ]
@@ -191,7 +191,7 @@ class Counts:
 
     def _functions(self) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
         for module in self._tree.modules:
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, FUNCTIONS):
                     yield node
 

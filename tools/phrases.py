@@ -80,22 +80,34 @@ def _of_page(path: Path) -> Iterator[Text]:
 
 def of_source(source: str, name: str) -> Iterator[Text]:
     """The docstrings, messages and comments of a module."""
-    tree = ast.parse(source)
-    documented = {_docstring_line(node) for node in ast.walk(tree)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+    documented = set[int]()  # lines of strings that stand alone: docstrings, also of attributes
+    strings: list[ast.Constant] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant):
+            strings.append(node)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            documented.add(node.value.lineno)
+    for node in strings:
+        if isinstance(node.value, str) and " " in node.value:
             place = "docstrings" if node.lineno in documented else "messages"
             yield Text(place, name, node.lineno, re.sub(r"`[^`]*`", "", node.value))
+    is_simple = not any("#" in str(node.value) for node in strings)
+    for line, text in simple_comments(source) if is_simple else comments(source):
+        yield Text("comments", name, line, text.lstrip("#: "))
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each comment."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            yield Text("comments", name, token.start[0], token.string.lstrip("#: "))
+            yield token.start[0], token.string
 
 
-def _docstring_line(node: ast.AST) -> int:
-    """The line of a string that stands alone: a docstring, also of an attribute."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return node.value.lineno
-    return 0
+def simple_comments(source: str) -> Iterator[tuple[int, str]]:
+    """Those of a module that has the mark of a comment in none of its strings: much quicker."""
+    for number, line in enumerate(source.splitlines(), 1):
+        if at := line.find("#") + 1:
+            yield number, line[at - 1 :]
 
 
 def found() -> Iterator[tuple[str, Text]]:

@@ -65,6 +65,11 @@ class Module:
         self.package = parts[0] if len(parts) > 1 else ALSO_OF.get(self.name, "")
         self.sibling = parts[1] if len(parts) > 2 else ""
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of its tree; every rule reads it."""
+        return list(ast.walk(self.tree))
+
     @property
     def lines(self) -> int:
         """How long it is."""
@@ -72,7 +77,7 @@ class Module:
 
     def imports(self) -> Iterator[tuple[int, str]]:
         """Line and dotted name of everything imported, wherever it stands."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield node.lineno, alias.name
@@ -83,7 +88,7 @@ class Module:
 
     def calls(self) -> Iterator[tuple[int, str]]:
         """Line and source of every function called."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call):
                 yield node.lineno, called(node.func)
 
@@ -202,7 +207,7 @@ class SourceTree:
         return [
             f"{module.name}: {text.splitlines()[0]}"
             for module in self.modules
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
             and words.match(text := ast.get_docstring(node) or "")
         ]
@@ -222,7 +227,7 @@ class SourceTree:
             f"{module.name}:{node.lineno} {ast.unparse(node)}"
             for module in self.modules
             if module.package in ("engine", "protocols", "store", "wire")
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Subscript)
             and isinstance(node.value, ast.Name)
             and node.value.id in ROWS
@@ -287,11 +292,11 @@ class SourceTree:
         known = self._aliases(module)
         inner = {
             id(node.value)
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
         }
         found = []
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Attribute) or id(node) in inner:
                 continue
             chain = chain_of(node)
@@ -305,7 +310,7 @@ class SourceTree:
     def _aliases(self, module: Module) -> dict[str, Chain]:
         """Local names of parts of the queue manager: `stages = desk.manager.stages`."""
         found = {}
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 rest = past_the_manager(chain_of(node.value))
                 target = node.targets[0]
@@ -355,7 +360,7 @@ def places_in(module: Module) -> Iterator[str]:
     """How a module that reads packets shows where something is in them."""
     imported = [
         name.name
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom)
         and (node.module or "").startswith("posthouse.wire.packet")
         for name in node.names
@@ -363,7 +368,7 @@ def places_in(module: Module) -> Iterator[str]:
     if not imported:
         return
     yield from (name for name in imported if PLACE.match(name) or name in LAYOUTS)
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and PLACE.match(node.id):
             yield node.id
         elif isinstance(node, ast.Attribute) and node.attr in ("pack_into", "unpack_from"):
