@@ -98,6 +98,17 @@ def test_the_search_finds_every_page_without_a_server(site: Path) -> None:
     assert "assets/iframe-worker.js" in read(site / "index.html").fetched
 
 
+def test_searches_find_guides_before_what_developers_look_up(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
+    weights = {
+        entry["location"].partition("#")[0]: entry.get("boost", 1) for entry in index["docs"]
+    }
+    guides = [weights[page] for page in ("first-hour.html", "spark.html", "troubleshooting.html")]
+    assert min(guides) > weights["commands.html"] > weights["architecture.html"]
+    for page in ("conformance.html", "tour.html", "source/CHANGELOG.html"):
+        assert weights["architecture.html"] > weights[page]
+
+
 def test_the_index_and_the_navigation_have_the_same_four_kinds() -> None:
     config: Any = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     _, *kinds = config["nav"]

@@ -12,6 +12,19 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent
+WEIGHTS: Final = {
+    "Tutorial": 4.0,
+    "How-to guides": 4.0,
+    "Reference": 2.0,
+    "Explanation": 1.0,
+    # Long pages for developers, which have every word somewhere.
+    "conformance.md": 0.2,
+    "deviations.md": 0.2,
+    "tour.md": 0.2,
+    "testing.md": 0.2,
+    "benchmarks.md": 0.2,
+    "decisions.md": 0.2,
+}
 LINK: Final = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#])")
 
 
@@ -27,8 +40,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead the links of a page to the copies."""
+    """Lead the links of a page to the copies, and give it its weight in searches."""
     here: str = page.file.src_uri
+    page.meta["search"] = {"boost": weight(page)}
     origin = here.removeprefix("source/") if here.startswith("source/") else f"docs/{here}"
 
     def led(link: re.Match[str]) -> str:
@@ -38,6 +52,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return posixpath.relpath(site_path(target), posixpath.dirname(here) or ".")
 
     return LINK.sub(led, markdown)
+
+
+def weight(page: Any) -> float:
+    """How much a page counts in searches: what readers do first, what developers look up last."""
+    kind = page.parent.title if page.parent else ""
+    return WEIGHTS.get(page.file.src_uri) or WEIGHTS.get(kind, 0.2)
 
 
 def site_path(path: str) -> str:

@@ -30,7 +30,7 @@ def test_a_file_is_checked(posthouse: Posthouse, tmp_path: Path) -> None:
     file = tmp_path / "posthouse.toml"
     assert "every setting has its default" in posthouse("config", "check", "--home", tmp_path).out
     file.write_text(FILE)
-    assert "5 settings differ" in posthouse("config", "check", "--home", tmp_path).out
+    assert "differ from their defaults: 5." in posthouse("config", "check", "--home", tmp_path).out
     assert posthouse("config", "check", "--config", file, "--json").value["changed"] == 5
 
 

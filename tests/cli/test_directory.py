@@ -193,7 +193,7 @@ def test_a_change_is_told_field_by_field(ph: Posthouse, tmp_path: Path) -> None:
     file = tmp_path / "changed.toml"
     file.write_text('[[links]]\nsites = ["North", "South"]\ncost = 9\ngates = ["GATE", "FAR"]\n')
     told = ph("directory", "import", file, "--dry-run")
-    assert "cost = 9, which was 7" in told.out
+    assert "cost = 9 (was 7)" in told.out
     assert "gates" not in told.out
     assert ph("directory", "import", file, "--json").value["fields"] == [
         {"field": "cost", "before": "7", "after": "9"}
@@ -213,7 +213,7 @@ def test_what_a_command_does_not_name_stays(ph: Posthouse) -> None:
     assert gate()["addresses"] == ["10.0.0.2:1801"]
     assert gate()["routing_server"]
     told = ph(*add, "--site", "", "--no-routing-server").out
-    assert 'no sites, which was ["North", "South"]; no routing_server, which was true' in told
+    assert 'sites removed (was ["North", "South"]); routing_server removed (was true)' in told
     assert gate()["addresses"] == ["10.0.0.2:1801"]
     assert ph("directory", "machine", "add", "gate", "--site", "North").code == 0
     assert gate()["sites"] == ["North"]
@@ -223,7 +223,7 @@ def test_what_a_command_does_not_name_stays(ph: Posthouse) -> None:
     link = "directory", "link", "add", "North", "South"
     assert ph(*link, "--gate", "FAR").code == 0
     assert ph("directory", "link", "list", "--json").value["cost"] == 7
-    assert "cost as usual, which was 7" in ph(*link, "--cost", "1").out
+    assert "cost back to its default (was 7)" in ph(*link, "--cost", "1").out
     assert ph("directory", "site", "add", "Streams", "--foreign").code == 0
     assert "has this already" in ph("directory", "site", "add", "Streams").out
     assert "changed" in ph("directory", "site", "add", "Streams", "--no-foreign").out
@@ -245,6 +245,6 @@ def test_of_very_many_changes_the_first_are_told(ph: Posthouse, tmp_path: Path) 
     file = tmp_path / "many.toml"
     file.write_text("".join(f'[[sites]]\nname = "s{number}"\n' for number in range(1003)))
     told = ph("directory", "import", file, "--dry-run").out
-    assert told.endswith("3 more; --json shows all.\n")
+    assert told.endswith("3 more; add --json to see all.\n")
     assert len(told.splitlines()) == 1002
     assert len(ph("directory", "import", file, "--dry-run", "--json").lines) == 1003

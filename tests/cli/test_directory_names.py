@@ -143,7 +143,7 @@ def test_what_is_left_off_is_said(ph: Posthouse, beta: None) -> None:
     other = "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b78"
     assert ph("directory", "queue", "add", r"BETA\others", other).code == 0
     told = ph("directory", "queue", "find", "--machine", "BETA", "--limit", "1")
-    assert "1 more fit" in told.out
+    assert "1 more match" in told.out
     assert r"BETA\others" not in told.out
 
 

@@ -57,9 +57,9 @@ def test_groups_are_shown_and_returned_by_their_keys(ph: Posthouse, fail: Fail) 
     dry = ph("message", "return", ERROR, "--group", first["key"], "--dry-run")
     assert dry.code == 0
     assert "ALPHA\\private$\\orders" in dry.out
-    assert "2 messages match; nothing was changed." in dry.out
+    assert "Found 2 messages. Nothing was changed." in dry.out
     done = ph("message", "return", ERROR, "--group", first["key"])
-    assert (done.code, done.out.splitlines()[-1]) == (0, "2 messages returned.")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "Returned 2 messages.")
     assert (texts(ph, ERROR), texts(ph, ORDERS)) == (["b"], ["a", "c"])
     rest = ph("message", "return", ERROR, "--where", 'exception_message ~ "money"', "--json").value
     assert (rest["done"], rest["next"]) == (1, None)
@@ -72,7 +72,7 @@ def test_what_cannot_go_is_listed_and_the_exit_code_is_1(ph: Posthouse, fail: Fa
         result = ph("message", "return", ERROR, *options)
         assert result.code == 1
         assert "MQ_ERROR_QUEUE_NOT_FOUND" in result.out
-        assert "1 messages " in result.err
+        assert "1 message " in result.err
     assert (texts(ph, ERROR), texts(ph, ORDERS)) == (["a"], ["b"])
     moved = ph("message", "return", ERROR, "--to", ORDERS)
     assert (moved.code, texts(ph, ORDERS)) == (0, ["b", "a"])

@@ -143,7 +143,7 @@ def test_messages_are_looked_at(ph: Reading) -> None:
 
 def test_a_queue_is_purged(ph: Reading) -> None:
     ph.send(*"abc")
-    assert ph("queue", "purge", FAR, "--dry-run").out.endswith("3 messages would go.\n")
+    assert ph("queue", "purge", FAR, "--dry-run").out.endswith("with 3 messages.\n")
     assert ph.bodies() == ["a", "b", "c"]
     assert ph("queue", "purge", FAR, "--json").value == {"messages": 3, "dry_run": False}
     assert ph.bodies() == []
@@ -263,4 +263,4 @@ def test_doubt_is_told(posthouse: Posthouse) -> None:
         assert said.code == 3
         assert "before the messages were ended" in said.err
         said = posthouse("receive", FAR, "--rpc-port", str(peer.port), "--count", "9", "--json")
-    assert "2 messages are in doubt" in said.err
+    assert "2 messages in doubt" in said.err

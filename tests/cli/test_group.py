@@ -94,12 +94,12 @@ def test_who_receives_after_the_reader_has_ended_is_told_who_has_the_messages(
 
 def test_a_group_is_released_after_a_question(ph: Posthouse) -> None:
     looked = ph("group", "release", ORDERS, "archive", "--dry-run")
-    assert looked.out == f"archive of {NAME}: 2 messages would be released.\n"
+    assert looked.out == f"Would release 2 messages of the group archive in {NAME}.\n"
     asked = ph("group", "release", ORDERS, "archive", terminal=True, stdin=b"n\n")
     assert asked.code == 1
     assert ph("receive", ORDERS).code == 1
     done = ph("group", "release", ORDERS, "archive")
-    assert done.out == f"archive of {NAME}: 2 messages are released.\n"
+    assert done.out == f"Released 2 messages of the group archive in {NAME}.\n"
     assert ph("group", "release", ORDERS, "archive", "--json").value["released"] == 0
     assert ph("receive", ORDERS).code == 0
 

@@ -85,7 +85,7 @@ def test_move_takes_what_the_filter_matches(ph: Posthouse) -> None:
     looked = ph(
         "message", "move", ORDERS, f"{ORDERS};poison", "--where", "body_text ~ bad", "--dry-run"
     )
-    assert looked.out == "move: 2 messages match; nothing was changed.\n"
+    assert looked.out == "Would move 2 messages. Nothing was changed.\n"
     moved = ph(
         "message", "move", ORDERS, f"{ORDERS};poison", "--where", "body_text ~ bad", "--json"
     )
@@ -103,7 +103,7 @@ def test_move_takes_what_the_filter_matches(ph: Posthouse) -> None:
 
 def test_move_without_a_choice_takes_all(ph: Posthouse) -> None:
     send(ph, *map(str, range(2100)))
-    assert ph("message", "move", ORDERS, f"{ORDERS};poison").out == "move: 2,100 messages done.\n"
+    assert ph("message", "move", ORDERS, f"{ORDERS};poison").out == "Moved 2,100 messages.\n"
     assert texts(ph, f"{ORDERS};poison") == [str(number) for number in range(2100)]
 
 
@@ -125,7 +125,7 @@ def test_delete_by_lookup_id_counts_what_is_gone(ph: Posthouse) -> None:
     ids = [str(line["lookup_id"]) for line in ph("peek", ORDERS, "--count", "3", "--json").lines]
     ph("receive", ORDERS, "--lookup-id", ids[0])
     said = ph("message", "delete", ORDERS, "--lookup-id", ids[0], "--lookup-id", ids[2])
-    assert said.out == "delete: 1 messages done, 1 were gone already.\n"
+    assert said.out == "Deleted 1 message; 1 had left the queue before.\n"
     assert said.code == 1
     assert texts(ph, ORDERS) == ["2"]
 
@@ -156,7 +156,7 @@ def test_dead_letters_are_sent_again(ph: Posthouse) -> None:
     again = ph("message", "resend", dead, "--where", "body_text = '1'", "--json").value
     assert (again["matched"], again["done"]) == (1, 1)
     assert texts(ph, ORDERS) == ["1"]
-    assert ph("message", "resend", dead, "--to", OTHER).out == "resend: 1 messages done.\n"
+    assert ph("message", "resend", dead, "--to", OTHER).out == "Resent 1 message.\n"
     assert texts(ph, OTHER) == ["2"]
     assert ph("queue", "show", dead, "--json").value["messages"] == 0
 
@@ -166,8 +166,10 @@ def test_what_is_refused_stays_and_says_why(ph: Posthouse) -> None:
     ph("queue", "create", "./private$/small", "--quota", "0")
     refused = ph("message", "move", ORDERS, "./private$/small")
     assert refused.code == 1
-    assert refused.out == "move: 0 messages done.\n"
-    assert refused.err.startswith("2 messages were refused and stay. The first: MQ_ERROR_")
+    assert refused.out == "Moved 0 messages.\n"
+    assert refused.err.startswith(
+        "2 messages refused and left in the queue. The first refusal: MQ_ERROR_"
+    )
     assert texts(ph, ORDERS) == ["1", "2"]
 
 
@@ -186,8 +188,8 @@ def test_work_that_ended_early_is_told_and_fails(capsys: pytest.CaptureFixture[s
         message._tell(remote, "move", result, named=False)
     assert ended.value.exit_code == 1
     said = capsys.readouterr()
-    assert said.out == "move: 3 messages done.\n"
-    assert said.err == "It ended early: MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): none. Look.\n"
+    assert said.out == "Moved 3 messages.\n"
+    assert said.err == "Stopped early: MQ_ERROR_QUEUE_NOT_FOUND (0xC00E0003): none. Look.\n"
 
 
 def test_find_looks_into_messages(ph: Posthouse) -> None:

@@ -45,8 +45,8 @@ def fill(ph: Posthouse, tmp_path: Path) -> None:
 def test_what_was_exported_is_imported_without_loss(ph: Posthouse, tmp_path: Path) -> None:
     fill(ph, tmp_path)
     file = tmp_path / "orders.jsonl"
-    assert ph("message", "export", ORDERS, file).out == f"3 messages are in {file}.\n"
-    assert ph("message", "import", file, OTHER).out == f"3 messages were sent to {OTHER}.\n"
+    assert ph("message", "export", ORDERS, file).out == f"Exported 3 messages to {file}.\n"
+    assert ph("message", "import", file, OTHER).out == f"Sent 3 messages to {OTHER}.\n"
     assert peeked(ph, OTHER) == peeked(ph, ORDERS)
 
 
@@ -137,7 +137,7 @@ def test_a_bad_line_is_named_and_nothing_is_sent(ph: Posthouse, tmp_path: Path, 
 def test_a_refused_message_says_how_far_it_came(ph: Posthouse) -> None:
     refused = ph("message", "import", "-", "./private$/nowhere", stdin=b"{}")
     assert refused.code == 1
-    assert refused.err.startswith("About 0 messages were sent before this:\nMQ_ERROR_")
+    assert refused.err.startswith("Sent about 0 messages before this error:\nMQ_ERROR_")
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(ph: Posthouse, tmp_path: Path) -> None:

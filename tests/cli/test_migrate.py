@@ -119,7 +119,7 @@ def test_the_same_queues_are_made_here(moving: Moving) -> None:
     shown = moving("plan", moving.inventory)
     assert shown.code == 0, shown.err
     assert "create" in shown.out
-    assert "1 queues would be made; --apply makes them." in shown.out
+    assert "Would create 1 queue. Add --apply to create them." in shown.out
     assert "label, quota" in shown.out
     made = moving("plan", moving.inventory, "--apply", "--json")
     (line,) = made.lines
@@ -326,7 +326,7 @@ def test_a_queue_is_moved_and_verified(moving: Moving) -> None:
     moving.ours.create_queue(moving.path, transactional=True)
     done = moving("pull", moving.source, *moving.login())
     assert done.code == 0, done.err
-    assert f"100 messages moved to {moving.path}." in done.out
+    assert f"moved 100 messages to {moving.path}." in done.out
     assert (moving.bodies(), moving.there()) == (sent, [])
     same = moving("verify", moving.source, *moving.login())
     assert same.code == 0, same.err
@@ -428,7 +428,7 @@ def test_a_machine_that_is_away_keeps_none_of_the_others_waiting(moving: Moving)
     done = moving("pull", *words)
     assert done.code == 3
     assert f"127.0.0.2: DIRECT=OS:{moving.theirs.name}" in done.err.replace("\n", " ")
-    assert f"1 messages moved to {moving.path}." in done.out
+    assert f"moved 1 message to {moving.path}." in done.out
     assert (moving.bodies(), moving.there()) == ([b"one"], [])
     same = moving("verify", *words)
     assert same.code == 3
@@ -477,7 +477,7 @@ def test_messages_that_are_refused_stay_and_are_told_of(moving: Moving) -> None:
     moving.ours.create_queue(moving.path, transactional=True)
     done = moving("pull", moving.source, *moving.login())
     assert done.code == 1
-    assert "1 messages were refused here and stay there. The first:" in done.err
+    assert "1 message refused here and left there. The first refusal:" in done.err
     assert moving.there() == [b"one"]
 
 
@@ -667,9 +667,9 @@ def test_some_messages_are_copied_and_moved_here(moving: Moving) -> None:
         )
 
     dry = message("copy", far, moving.path, "--dry-run")
-    assert dry.out == "copy: 3 messages match; nothing was changed.\n"
+    assert dry.out == "Would copy 3 messages. Nothing was changed.\n"
     copied = message("copy", far, moving.path, "--where", 'body_text = "two"')
-    assert (copied.code, copied.out) == (0, "copy: 1 messages done.\n"), copied.err
+    assert (copied.code, copied.out) == (0, "Copied 1 message.\n"), copied.err
     assert (moving.bodies(), moving.there()) == ([b"two"], [b"one", b"two", b"three"])
     refused = message("move", far, moving.path)
     assert refused.code == 1
@@ -678,8 +678,8 @@ def test_some_messages_are_copied_and_moved_here(moving: Moving) -> None:
     moving.ours.queue(moving.path).purge()
     moving.ours.call("DELETE", f"/pulls/{found[1]}")
     moved = message("move", far, moving.path)
-    assert (moved.code, moved.out) == (0, "move: 3 messages done.\n"), moved.err
+    assert (moved.code, moved.out) == (0, "Moved 3 messages.\n"), moved.err
     assert (moving.bodies(), moving.there()) == ([b"one", b"two", b"three"], [])
     gone = message("move", far, moving.path, "--lookup-id", "999")
     assert gone.code == 1
-    assert "1 were gone already" in gone.out
+    assert "1 had left the queue before" in gone.out

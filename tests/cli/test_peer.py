@@ -23,7 +23,7 @@ def test_a_key_is_made_and_printed_once(ph: Posthouse) -> None:
     added = ph("peer", "add", *BETA)
     key = added.out.strip()
     assert key.startswith("phk_")
-    assert "not shown again" in added.err
+    assert "cannot be shown again" in added.err
     listed = ph("peer", "list", "--json")
     assert (listed.value["name"], listed.value["guid"]) == ("BETA", GUID)
     assert key not in listed.out

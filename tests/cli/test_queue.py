@@ -89,7 +89,7 @@ def test_sequences_are_shown_and_begun_again(ph: Posthouse) -> None:
     assert before["unacknowledged"] == 2
     assert "first unacknowledged" in ph("queue", "sequences", far).out
     looked = ph("queue", "reset-sequence", far, "--dry-run")
-    assert looked.out == f"{far}: 1 sequence with 2 messages would begin again.\n"
+    assert looked.out == f"Would restart 1 sequence with 2 messages of {far}.\n"
     assert ph("queue", "sequences", far, "--json").value["outgoing"] == before
     done = ph("queue", "reset-sequence", far, "--yes", "--json").value
     assert done == {"sequences": 1, "messages": 2, "dry_run": False}
@@ -97,7 +97,7 @@ def test_sequences_are_shown_and_begun_again(ph: Posthouse) -> None:
     assert after["next"]["sequence"] != before["next"]["sequence"]
     assert "no sequences" in ph("queue", "sequences", ORDERS).out
     assert ph("queue", "reset-sequence", ORDERS, "--yes").out == (
-        f"{ORDERS}: 0 sequences begin again.\n"
+        f"Restarted 0 sequences of {ORDERS}.\n"
     )
     assert ph("queue", "reset-sequence", ORDERS, "--source", "nonsense", "--yes").code == 2
 
@@ -118,18 +118,33 @@ def test_a_queue_is_shown_to_people(ph: Posthouse) -> None:
     assert "messages          1, 0 of them locked" in shown
 
 
+def test_an_outgoing_queue_is_one_table(ph: Posthouse) -> None:
+    """Its counts stand under its properties, in the same columns."""
+    far = "DIRECT=OS:beta\\private$\\far"
+    ph("send", far, "--body", "x", "--transactional")
+    lines = ph("queue", "show", far).out.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("next in sequence"))
+    start = lines[0].index(far)
+    assert {line[start - 2 : start] for line in lines[: at + 1]} == {"  "}
+    (state,) = [line[start:] for line in lines if line.startswith("state ")]
+    assert "_" not in state
+
+
 def test_purge_counts_first_and_removes_then(ph: Posthouse) -> None:
     ph("send", ORDERS, "--body", "x", "--count", "3")
     assert ph("queue", "purge", ORDERS, "--dry-run", "--json").value == {
         "messages": 3,
         "dry_run": True,
     }
-    assert ph("queue", "purge", ORDERS).out == "Purge ./private$/orders: 3 messages are gone.\n"
+    assert ph("queue", "purge", ORDERS).out == "Purged ./private$/orders with 3 messages.\n"
     assert ph("queue", "show", ORDERS, "--json").value["messages"] == 0
 
 
 def test_delete_looks_only_where_told_so(ph: Posthouse) -> None:
-    assert ph("queue", "delete", ORDERS, "--dry-run").out.endswith("0 messages would go.\n")
+    assert (
+        ph("queue", "delete", ORDERS, "--dry-run").out
+        == f"Would delete {ORDERS} with 0 messages.\n"
+    )
     assert ph("queue", "show", ORDERS).code == 0
     assert ph("queue", "delete", ORDERS).code == 0
     gone = ph("queue", "show", ORDERS)

@@ -306,7 +306,7 @@ class Second(io.RawIOBase):
     ("failure", "told"),
     [
         (OSError(28, "No space left on device"), "it stays in the queue"),
-        (KeyboardInterrupt(), "Interrupted after 1 messages; the others are where they were."),
+        (KeyboardInterrupt(), "Interrupted after 1 message; the others are still in the queue."),
     ],
 )
 def test_what_was_printed_before_is_gone_and_the_rest_stays(

@@ -52,10 +52,10 @@ def test_a_query_is_shown(ph: Posthouse, server: Serving) -> None:
 
 def test_a_batch_is_discarded_when_it_is_confirmed(ph: Posthouse) -> None:
     told = ph("stage", "discard", QUERY, "4", "--dry-run").out
-    assert told == "1 stages with 3 messages would be dropped.\n"
+    assert told == "Would discard 1 stage with 3 messages.\n"
     assert ph("stage", "discard", QUERY, "4", stdin=b"n\n", terminal=True).code == 1
     assert len(ph("stage", "list", "--json").lines) == 1
-    assert ph("stage", "discard", QUERY, "4", "--yes").out == "1 stages are dropped.\n"
+    assert ph("stage", "discard", QUERY, "4", "--yes").out == "Discarded 1 stage.\n"
     assert ph("stage", "list", "--json").lines == []
     assert ph("stage", "discard", QUERY, "4", "--yes", "--json").value == {"stages": 0}
 
@@ -65,7 +65,7 @@ def test_a_query_is_forgotten_when_it_is_confirmed(ph: Posthouse, server: Servin
     admin = Caller.administrator()
     server.ask(lambda manager: manager.stages.publish(QUERY, 4, [(1, 2)], admin))
     told = ph("stage", "forget", QUERY, "--dry-run").out
-    assert told.startswith(f"It would be forgotten that {QUERY} has published batch 4")
+    assert told.startswith(f"Would forget that {QUERY} has published batch 4")
     assert ph("stage", "forget", QUERY, stdin=b"n\n", terminal=True).code == 1
     assert ph("stage", "show", QUERY, "--json").value["batch"] == 4
     assert ph("stage", "forget", QUERY, "--yes").out == f"{QUERY} is forgotten.\n"

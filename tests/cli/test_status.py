@@ -21,7 +21,7 @@ def test_a_check_ends_with_1_when_something_is_wrong(ph: Posthouse) -> None:
     checked = ph("status", "--check")
     assert checked.code == 1
     first, second, third, *_ = checked.out.splitlines()
-    assert (first, second) == ("name   ALPHA", "state  ready, 1 to look at")
+    assert (first, second) == ("name   ALPHA", "state  ready, 1 problem")
     assert third.startswith("!  1 dead letter: 1 in ALPHA\\system$;deadletter")
     assert ph("status").code == 0
     assert ph("status", "--check", "--json").code == 1

@@ -86,7 +86,7 @@ def test_a_revoked_token_is_good_for_nothing(ph: Posthouse, url: str, tmp_path: 
     file = made(ph, tmp_path)
     identifier = file.read_text().split("_")[1]
     assert ph("token", "revoke", identifier, terminal=True, stdin=b"n\n").code == 1
-    assert "would be revoked" in ph("token", "revoke", identifier, "--dry-run").out
+    assert "Would revoke" in ph("token", "revoke", identifier, "--dry-run").out
     assert ph("token", "revoke", identifier, "--dry-run", "--json").value["id"] == identifier
     assert ph("token", "revoke", "0" * 16, "--dry-run").code == 1
     assert ph("status", "--url", url, "--token-file", file).code == 0

@@ -48,9 +48,9 @@ def test_a_prepared_transaction_is_listed_and_committed(ph: Posthouse, server: S
     assert (line["id"], line["state"], line["operations"]) == (identifier, "prepared", 1)
     assert identifier in ph("transaction", "list").out
     looked = ph("transaction", "commit", identifier, "--dry-run")
-    assert looked.out == f"{identifier} is prepared; commit would end its 1 operations.\n"
+    assert looked.out == f"{identifier} is prepared; commit ends 1 operation.\n"
     assert ph("transaction", "abort", identifier, "--dry-run", "--json").value["id"] == identifier
-    assert ph("transaction", "commit", identifier).out == f"{identifier}: commit is done.\n"
+    assert ph("transaction", "commit", identifier).out == f"Committed {identifier}.\n"
     assert messages(ph) == 1
     assert ph("transaction", "list", "--json").lines == []
 

@@ -95,7 +95,7 @@ BEGUN: dict[str, Callable[[Posthouse], Words]] = {
     "A command ends with exit code 3: not reachable": a_new_user,
     "The queue manager does not start": stopped_home,
     "A message did not arrive on another machine": outgoing,
-    "A message is nowhere to be found": sent,
+    "A message is lost or cannot be found": sent,
     "There are dead letters": dead,
     "Receive gets nothing, and the queue has messages": claimed,
     "A queue refuses messages": sent,

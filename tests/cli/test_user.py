@@ -89,7 +89,7 @@ def test_a_user_is_deleted_after_a_question(ph: Posthouse) -> None:
     assert refused.code == 1
     ph("token", "create", "--user", "alice")
     looked = ph("user", "delete", "ALICE", "--dry-run")
-    assert looked.out == "alice and 1 tokens would go.\n"
+    assert looked.out == "Would delete user alice and 1 token.\n"
     assert "alice" in ph("user", "list").out
     gone = ph("user", "delete", "alice", "--json").value
     assert gone == {"user": "alice", "tokens": 1, "dry_run": False}

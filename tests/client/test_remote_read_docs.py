@@ -65,8 +65,8 @@ def test_every_example_of_the_command_line_runs(
             assert main.run(words[1:]) == 0, capsys.readouterr().err
         said = capsys.readouterr()
         assert '"body_text":"1"' in said.out
-        assert "move: 1 messages done." in said.out
-        assert ";poison: 1 messages are gone." in said.out
+        assert "Moved 1 message." in said.out
+        assert ";poison with 1 message." in said.out
         with posthouse.connect(server.home) as qm:
             assert qm.queue(r".\private$\orders").count() == 0
     written = [file.read_text("utf-16-le") for file in sorted(tmp_path.glob("orders/*.body"))]

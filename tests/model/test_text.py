@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.model.text import excerpt, has_lone_surrogate, utf16_length
+from posthouse.model.text import counted, excerpt, has_lone_surrogate, utf16_length
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,12 @@ def test_excerpts_are_short_and_printable(text: str) -> None:
     assert shown.isascii()
     assert shown.isprintable()
     assert len(shown) < 1000
+
+
+def test_a_number_has_its_noun() -> None:
+    assert [counted(n, "message") for n in (0, 1, 2, 2000)] == [
+        "0 messages",
+        "1 message",
+        "2 messages",
+        "2,000 messages",
+    ]

@@ -47,6 +47,13 @@ def test_the_unit_leaves_the_service_little_to_do_harm_with() -> None:
     assert float(level) < 2.0
 
 
+def test_the_unit_needs_only_programs_that_every_system_has() -> None:
+    """`/bin/kill` is in a package of its own (procps), which small systems leave out."""
+    text = (DEPLOY / "posthouse.service").read_text(encoding="utf-8")
+    programs = set(re.findall(r"^Exec\w+=(\S+)", text, re.MULTILINE))
+    assert programs == {"/opt/posthouse/bin/posthouse", "/bin/sh"}
+
+
 def test_the_unit_starts_the_program_with_options_that_it_has() -> None:
     text = (DEPLOY / "posthouse.service").read_text(encoding="utf-8")
     (line,) = re.findall(r"^ExecStart=\S+/posthouse serve (.+)$", text, re.MULTILINE)

@@ -375,7 +375,7 @@ def test_programs_see_the_queues_that_they_may(
     find = ("queue", "find", "--machine", "BETA")
     assert r"BETA\orders" in said(capsys, *find, "--type", guid(50))
     assert r"BETA\closed" in said(capsys, *find, "--created-after", "2026-01-01")
-    assert "4 more fit" in said(capsys, *find, "--limit", "1")
+    assert "4 more match" in said(capsys, *find, "--limit", "1")
     desk.qm.call("POST", "/users", {"name": "reader"})
     token = desk.qm.call("POST", "/tokens", {"user": "reader", "role": "read"})["token"]
     ready = json.loads((desk.office.server.home.parent / "ready.json").read_text())
@@ -458,9 +458,9 @@ def test_changes_are_told_field_by_field(
 ) -> None:
     link = ("link", "add", "Berlin", "Hamburg")
     assert "cost = 7" in said(capsys, *link, "--cost", "7")
-    assert "cost = 8, which was 7" in said(capsys, *link, "--cost", "8")
-    assert "cost as usual, which was 8" in said(capsys, *link, "--cost", "1")
-    assert "no description, which was" in said(capsys, *link, "--description", "")
+    assert "cost = 8 (was 7)" in said(capsys, *link, "--cost", "8")
+    assert "cost back to its default (was 8)" in said(capsys, *link, "--cost", "1")
+    assert "description removed (was" in said(capsys, *link, "--description", "")
     beta = ("machine", "add", "beta", "--dns-name", "beta.example.com")
     assert "dns_name" in said(capsys, *beta)  # one that is known needs no identifier
     assert "has no machine" in said(capsys, "machine", "add", "OMEGA", code=1)

@@ -36,7 +36,7 @@ def test_the_page_works_as_printed(tmp_path: Path) -> None:
     assert "nowhere.invalid cannot be resolved" in said
     assert "1 dead letter" in said
     assert "ran out of time on the way" in said
-    assert "1 messages returned." in said
+    assert "Returned 1 message." in said
     assert 'paid: order 2 <order no="2"/>' in said
     assert "  no \n" not in said.rpartition("balanced")[2]
 

@@ -16,6 +16,7 @@ from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.token import SPAN
 from posthouse.model.errors import IllegalPropertyValue
 from posthouse.model.message_json import parse_time, time_text
+from posthouse.model.text import counted
 
 PAGE = 500
 FOLLOW_S = 1.0
@@ -95,7 +96,7 @@ def _newest(remote: Remote, query: Query, limit: int) -> Iterator[AuditEntryJson
     while limit > 0:
         page = _page(remote, {**query, "before": before, "limit": min(limit, PAGE)})
         if page.unwritten and not told:
-            complain(f"{page.unwritten:,} acts could not be written to the audit log yet.")
+            complain(f"Not yet written to the audit log: {counted(page.unwritten, 'act')}.")
             told = True
         yield from page.entries
         limit, before = limit - len(page.entries), page.next

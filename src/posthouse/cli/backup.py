@@ -42,8 +42,8 @@ def backup(
         made = remote.ask(BackupJson, "POST", path_of("backup"), body=body)
     if remote.target.url is None and not directory.absolute().exists():
         raise CommandFailed(
-            f"the queue manager wrote {made.directory}, which is not to be seen from here: a "
-            "service has a folder /tmp of its own",
+            f"the queue manager wrote {made.directory}, but you cannot see that folder: a service "
+            "has its own /tmp",
             "Name a folder that the service may write to, such as /var/backups/posthouse.",
         )
     if remote.json:

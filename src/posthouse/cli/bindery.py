@@ -227,7 +227,7 @@ def set_object(
         security=UNSET if security is None else security_of(security),
     )
     if body == ObjectSetBody():
-        raise typer.BadParameter("name at least one thing to change")
+        raise typer.BadParameter("nothing to change: give at least one option")
     found = remote.ask(ObjectJson, "PATCH", _object(name, type), body=body)
     if remote.json:
         print_json(found)
@@ -279,7 +279,7 @@ def _value(one: PropertyJson) -> str:
     if one.members is not None:
         return ", ".join(_member(member.type, member.name, member.id) for member in one.members)
     if one.value is None:
-        return "(not to be read)"
+        return "(not readable)"
     text = one.value.rstrip(b"\0")
     if text.isascii() and text.decode("ascii").isprintable():
         return text.decode("ascii")
@@ -463,4 +463,4 @@ def remove_member(
     """
     body = MemberBody(name=member, type=member_type)
     done = remote.ask(Done, "POST", _property(name, type, property, "remove"), body=body)
-    _done(remote, done, f"{member.upper()} is in {property.upper()} of {name.upper()} no more.")
+    _done(remote, done, f"{member.upper()} is no longer in {property.upper()} of {name.upper()}.")

@@ -369,7 +369,7 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
     certificate, key = folder / CERTIFICATE, folder / PRIVATE_KEY
     for file in (certificate, key):
         if file.exists() and not replace:
-            raise typer.BadParameter(f"{file} is there already; --replace makes it again")
+            raise typer.BadParameter(f"{file} already exists; --replace makes it again")
     made = make_tls_files(hosts, int(datetime.now(UTC).timestamp()), min(days, TLS_DAYS_MAX))
     for path in (folder.parent, folder):  # a new home is private from its first moment on
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -385,7 +385,7 @@ def make_tls(remote: Remote, hosts: list[str], days: int, *, replace: bool) -> N
     say(f"{certificate} is a certificate for {', '.join(hosts)}. Put into posthouse.toml:")
     for line in ("", "[https]", *(f'{name} = "{value}"' for name, value in shown.items()), ""):
         say(line)
-    say("Senders trust it by [srmp] authorities with a copy of that file, which holds no secret.")
+    say("To trust it, senders name a copy of that file in [srmp] authorities. It holds no secret.")
 
 
 def _write(path: Path, data: bytes) -> None:

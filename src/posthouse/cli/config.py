@@ -66,7 +66,7 @@ def check(home: HomeOfFile = None, config: File = None, json: Json = False) -> N
     if json:
         print_json({"file": str(source), "exists": found, "changed": changed, "problems": []})
     elif found:
-        say(f"{source} is correct: {changed:,} settings differ from their defaults.")
+        say(f"{source} is correct. Settings that differ from their defaults: {changed:,}.")
     else:
         say(f"There is no {source}: every setting has its default.")
 

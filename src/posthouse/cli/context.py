@@ -140,7 +140,7 @@ def use(
     if name is not None:
         contexts.find(name)
     write_contexts(contexts_file(), contexts._replace(current=name or ""))
-    say(f"Commands are about {name}." if name else "Commands are about the default home.")
+    say(f"Commands now use {name}." if name else "Commands now use the default home.")
 
 
 def delete(name: Name) -> None:
@@ -155,7 +155,7 @@ def delete(name: Name) -> None:
     write_contexts(contexts_file(), Contexts(left, current))
     say(f"The context {name} is deleted.")
     if contexts.current == name:
-        complain("It was in use: commands are about the default home now.")
+        complain("It was in use. Commands now use the default home.")
 
 
 def _read() -> Contexts:

@@ -17,6 +17,7 @@ from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.model.errors import InvalidParameter
+from posthouse.model.text import counted
 
 COLUMNS = ("file", "offset", "bytes", "queue", "lookup id", "message", "reason")
 
@@ -98,7 +99,7 @@ def accept(
         _tell(remote, chosen, "would be given up")
         return
     if chosen:
-        confirm(lambda: f"Give up {len(chosen)} damaged records for good?", yes)
+        confirm(lambda: f"Give up {counted(len(chosen), 'damaged record')} for good?", yes)
         places = [RecordPlaceJson(file=one.file, offset=one.offset) for one in chosen]
         remote.ask(Done, "POST", path_of("damage", "accept"), body=DamageAcceptBody(records=places))
     _tell(remote, chosen, "given up")

@@ -35,6 +35,7 @@ from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.queues.listing import all_queues
 from posthouse.model.errors import QueueError
+from posthouse.model.text import counted
 from posthouse.security.sids import PRINCIPALS, parse_sid
 
 FORMAT: Final = "posthouse definitions"
@@ -166,8 +167,8 @@ def export(
 
 def _counted(found: Definitions) -> str:
     return (
-        f"{len(found.queues):,} queues, {len(found.users):,} users, "
-        f"{len(found.job_queues):,} job queues"
+        f"{counted(len(found.queues), 'queue')}, {counted(len(found.users), 'user')}, "
+        f"{counted(len(found.job_queues), 'job queue')}"
     )
 
 
@@ -207,7 +208,7 @@ def import_definitions(
     conflicts = [step for step in steps if step.verb == "conflict"]
     if conflicts:
         raise CommandFailed(
-            f"{len(conflicts):,} differences cannot be removed by an import; nothing was changed",
+            f"an import cannot resolve {counted(len(conflicts), 'difference')}; nothing changed",
             "Change the file, create these users, or delete these queues first.",
             name="CONFLICT",
         )
@@ -215,12 +216,12 @@ def import_definitions(
         if not remote.json:
             say("Nothing was changed." if steps else "Everything is there; nothing was changed.")
         return
-    confirm(lambda: f"Make these {len(steps):,} changes?", yes)
+    confirm(lambda: f"Make {counted(len(steps), 'change')}?", yes)
     for step in steps:
         assert step.apply is not None
         step.apply(remote)
     if not remote.json:
-        say(f"{len(steps):,} changes were made.")
+        say(f"Made {counted(len(steps), 'change')}.")
 
 
 def _tell(remote: Remote, steps: Sequence[Step]) -> None:

@@ -19,6 +19,7 @@ from posthouse.cli.machines.peer import examine
 from posthouse.cli.output import print_json, say
 from posthouse.cli.remote_queue import MachineUser, PasswordFile, far_machine
 from posthouse.model.errors import InvalidParameter, ServiceNotAvailable
+from posthouse.model.text import counted
 from posthouse.net.control_socket import default_home
 from posthouse.runtime.home import STORE, lock_home
 from posthouse.store.disk import RealDisk
@@ -103,7 +104,7 @@ def doctor(
     """
     if peer is not None:
         if any(one is not None for one in (store, export_to, accept)):
-            raise typer.BadParameter("--peer looks at no store: leave the other options out")
+            raise typer.BadParameter("--peer checks no store: leave the other options out")
         examine(peer, home, user, password_file, binary_port, timeout, json=json)
     far_machine(peer, user, password_file)
     if home is not None and store is not None:
@@ -128,8 +129,8 @@ def _stopped(directory: Path, json: bool) -> Iterator[None]:
         refusal = ServiceNotAvailable(
             f"{error.cause}: the check would miss what it writes",
             f"Stop it first, or look at a copy: posthouse backup DIR --home {home}, then "
-            "posthouse doctor --store DIR. How it does is shown by: posthouse status "
-            f"--home {home}.",
+            "posthouse doctor --store DIR. To see the health of a running queue manager: "
+            f"posthouse status --home {home}.",
         )
         if not json:
             raise refusal from None
@@ -178,7 +179,7 @@ def _tell(report: Report) -> None:
 
 def _export(directory: Path, target: Path, json: bool) -> None:
     if target.exists() and any(target.iterdir()):
-        raise InvalidParameter(f"{target} is not empty", "Name a new directory.")
+        raise InvalidParameter(f"{target} is not empty", "Name a new folder.")
     disk, out = RealDisk(directory, read_only=True), RealDisk(target)
     try:
         exported = export(disk, out)
@@ -192,13 +193,14 @@ def _export(directory: Path, target: Path, json: bool) -> None:
 
 
 def _tell_export(exported: Exported, target: Path) -> None:
-    say(f"{exported.messages:,} messages, {exported.bytes:,} bytes of packets, are in {target}.")
+    messages = counted(exported.messages, "message")
+    say(f"Exported {messages} ({exported.bytes:,} bytes of packets) to {target}.")
     if exported.unreadable_records:
-        say(f"{exported.unreadable_records:,} records could not be read.")
+        say(f"{counted(exported.unreadable_records, 'record')} could not be read.")
     if exported.uncertain:
         say(
-            f"{exported.uncertain:,} messages stood in front of damage: they may have been received"
-            " already (`certain` is false in their lines)."
+            f"{counted(exported.uncertain, 'message')} written just before the damage may already"
+            " have been received (`certain` is false in their lines)."
         )
 
 

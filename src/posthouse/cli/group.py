@@ -20,6 +20,7 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
 from posthouse.cli.watch_option import watchable
+from posthouse.model.text import counted
 
 _PAGE = 200
 _POSITION_MAX = (1 << 63) - 1
@@ -205,18 +206,18 @@ def release(
     """
     if dry_run:
         found = remote.ask(GroupJson, "GET", _path(path, group))
-        _tell_released(remote, found, found.claimed_messages, "would be")
+        _tell_released(remote, found, found.claimed_messages, "Would release")
         return
-    confirm(lambda: f"Release {group} of {path}, and refuse its reader if it still lives?", yes)
+    confirm(lambda: f"Release {group} of {path}? A reader that still runs is then refused.", yes)
     done = remote.ask(ReleasedJson, "POST", _path(path, group, "release"))
-    _tell_released(remote, done, done.released, "are")
+    _tell_released(remote, done, done.released, "Released")
 
 
 def _tell_released(remote: Remote, one: GroupJson, messages: int, verb: str) -> None:
     if remote.json:
         print_json(one)
     else:
-        say(f"{one.name} of {one.queue}: {messages:,} messages {verb} released.")
+        say(f"{verb} {counted(messages, 'message')} of the group {one.name} in {one.queue}.")
 
 
 @talking

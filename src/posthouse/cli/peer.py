@@ -81,7 +81,7 @@ def add(
         return
     if added.key is not None:
         say(added.key)
-        complain(f"The key for {added.peer.name}. It is not shown again.")
+        complain(f"The key for {added.peer.name}. Store it now: it cannot be shown again.")
     else:
         say(f"{added.peer.name} is trusted.")
 

@@ -32,6 +32,7 @@ from posthouse.client.message import Message
 from posthouse.model.errors import IoTimeout, QueueError
 from posthouse.model.message_json import VT_LPSTR, MessageJson
 from posthouse.model.paths import PathName
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.client.msmq import RemoteQueue
@@ -242,7 +243,7 @@ def _hand_over(
         if follow:
             return
         raise CommandFailed(
-            f"Interrupted after {done:,} messages; the others are where they were",
+            f"Interrupted after {counted(done, 'message')}; the others are still in the queue",
             name="INTERRUPTED",
         ) from None
     finally:

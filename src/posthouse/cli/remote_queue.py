@@ -30,6 +30,7 @@ from posthouse.model.names import (
     far_name_of,
     parse_name,
 )
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.client.msmq import RemoteQueueManager
@@ -147,9 +148,8 @@ class Far(NamedTuple):
             yield manager
             if manager.in_doubt:
                 complain(
-                    f"{manager.in_doubt:,} messages are in doubt: the other computer did not "
-                    "confirm "
-                    "that they are gone, and they may come again."
+                    f"{counted(manager.in_doubt, 'message')} in doubt: the other computer did not "
+                    "confirm that it removed them, so they may arrive again."
                 )
 
     def queue_name(self, source: str) -> str:

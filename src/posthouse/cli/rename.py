@@ -10,6 +10,7 @@ import typer
 from posthouse.cli.command import Home, Json, Yes, confirm
 from posthouse.cli.output import print_json, say
 from posthouse.cli.start_errors import opening
+from posthouse.model.text import counted
 from posthouse.net.control_socket import default_home
 from posthouse.runtime.rename import Renamed, current_name
 from posthouse.runtime.rename import rename as rename_home
@@ -56,10 +57,10 @@ def rename(
 
 def _tell(renamed: Renamed) -> None:
     if renamed.old == renamed.name:
-        say(f"It is {renamed.name} already.")
+        say(f"The name is already {renamed.name}.")
         return
     public = f", {renamed.public_queues:,} of them public" if renamed.public_queues else ""
-    say(f"{renamed.old} is {renamed.name} now, with {renamed.queues:,} queues{public}.")
+    say(f"Renamed {renamed.old} to {renamed.name} with {counted(renamed.queues, 'queue')}{public}.")
     for note in renamed.notes:
         say(note)
     say(f"Start it with: posthouse serve --home {renamed.home}")

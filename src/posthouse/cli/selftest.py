@@ -98,7 +98,7 @@ def _tell(trials: int, totals: Counter[str]) -> None:
     )
     if totals["forged"]:
         say(
-            f"The stranger sent {totals['forged']:,} messages of its own making, of which"
+            f"The attacker sent {totals['forged']:,} forged messages, of which"
             f" {totals['anonymous']:,} were delivered as anonymous ones;"
             f" machines changed their address {totals['moves']:,} times."
         )

@@ -17,6 +17,7 @@ from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.watch_option import watchable
+from posthouse.model.text import counted
 
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="Query, as `stage list` shows it.")]
 Batch = Annotated[int, typer.Argument(metavar="BATCH", min=0, help="Number of the batch.")]
@@ -96,16 +97,20 @@ def discard(
     Example: posthouse stage discard 7d0c4f5e-9a51-4b11-8e6c-5b7a4a3e0f5a 12
     """
     chosen = [s for s in _stages(remote).stages if (s.query, s.batch) == (query, batch)]
-    messages = sum(one.messages for one in chosen)
     if dry_run:
-        say(f"{len(chosen):,} stages with {messages:,} messages would be dropped.")
+        say(f"Would discard {_counts(chosen)}.")
         return
-    confirm(lambda: f"Drop {len(chosen):,} stages with {messages:,} messages?", yes)
+    confirm(lambda: f"Discard {_counts(chosen)}?", yes)
     done = remote.ask(DiscardedJson, "DELETE", path_of("stages", query, str(batch)))
     if remote.json:
         print_json(done)
     else:
-        say(f"{done.stages:,} stages are dropped.")
+        say(f"Discarded {counted(done.stages, 'stage')}.")
+
+
+def _counts(stages: list[StageJson]) -> str:
+    messages = sum(one.messages for one in stages)
+    return f"{counted(len(stages), 'stage')} with {counted(messages, 'message')}"
 
 
 @talking
@@ -120,7 +125,7 @@ def forget(remote: Remote, query: Query, dry_run: DryRun = False, yes: Yes = Fal
     known = remote.ask(QueryJson, "GET", path_of("queries", query))
     what = f"that {query} has published batch {known.batch}, and {known.stages:,} stages of it"
     if dry_run:
-        say(f"It would be forgotten {what}.")
+        say(f"Would forget {what}.")
         return
     confirm(lambda: f"Forget {what}?", yes)
     done = remote.ask(Done, "DELETE", path_of("queries", query))

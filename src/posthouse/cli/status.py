@@ -17,6 +17,7 @@ from posthouse.cli.command import talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_pairs, print_table, say
 from posthouse.cli.watch_option import watchable
+from posthouse.model.text import counted
 
 UNBALANCED = 1
 WRONG = 1
@@ -92,8 +93,12 @@ def _show(found: StatusJson) -> None:
 
 def _state(found: StatusJson) -> str:
     if not found.ready:
-        return f"TAKES NO MESSAGES: {'; '.join(found.not_ready)}"
-    return f"{found.state}, {len(found.problems)} to look at" if found.problems else found.state
+        return f"REFUSES NEW MESSAGES: {'; '.join(found.not_ready)}"
+    return (
+        f"{found.state}, {counted(len(found.problems), 'problem')}"
+        if found.problems
+        else found.state
+    )
 
 
 def _counted(counts: list[CountedJson]) -> str:
@@ -114,7 +119,7 @@ def directory_words(found: DirectoryStatusJson) -> str:
 
 def _transactions(found: StatusJson) -> str:
     if found.transactions is None or found.in_doubt is None:
-        return "the administrators'"
+        return "shown to administrators only"
     return f"{found.transactions:,}, {found.in_doubt:,} of them prepared"
 
 

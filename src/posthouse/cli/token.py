@@ -82,7 +82,10 @@ def create(
         print_json(created)
     else:
         say(created.token)
-        complain(f"Token {created.info.id}: {_described(created.info)}. It is not shown again.")
+        complain(
+            f"Created token {created.info.id} ({_described(created.info)}). "
+            "Store it now: it cannot be shown again."
+        )
 
 
 def expiry(text: str) -> str:
@@ -92,7 +95,7 @@ def expiry(text: str) -> str:
             moment = datetime.now(UTC) + timedelta(seconds=seconds(text.strip().lower()))
             return time_text(parse_time(moment.isoformat()))
         except (OverflowError, IllegalPropertyValue):
-            raise typer.BadParameter("that is too far away") from None
+            raise typer.BadParameter("that date is too far in the future") from None
     try:
         return time_text(parse_time(text))
     except IllegalPropertyValue as error:
@@ -101,8 +104,8 @@ def expiry(text: str) -> str:
 
 def _described(token: TokenJson) -> str:
     scope = ", ".join(token.queues) or "all queues"
-    until = f"until {token.expires}" if token.expires else "for ever"
-    return f"{token.user}, {token.role}, {scope}, {until}"
+    until = f"expires {token.expires}" if token.expires else "never expires"
+    return f"user {token.user}, role {token.role}, {scope}, {until}"
 
 
 @talking
@@ -162,4 +165,4 @@ def _show(remote: Remote, id: str) -> None:
     if remote.json:
         print_json(found[0])
     else:
-        say(f"{id} would be revoked: {_described(found[0])}.")
+        say(f"Would revoke {id} ({_described(found[0])}).")

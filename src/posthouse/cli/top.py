@@ -22,6 +22,7 @@ from posthouse.cli.error_output import EXPECTED, failure_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.queues.listing import COLUMNS, Selection, all_queues, size
 from posthouse.cli.watch_option import CLEAR, LONGEST_S, SHORTEST_S
+from posthouse.model.text import counted
 
 SHOWN: Final = ["queue", "messages", "bytes", "oldest", "in", "out"]
 KEYS: Final = {
@@ -139,7 +140,7 @@ class Look:
     ) -> None:
         if live:
             sys.stdout.write(CLEAR)
-        wrong = f", {len(status.problems)} to look at" if status.problems else ""
+        wrong = f", {counted(len(status.problems), 'problem')}" if status.problems else ""
         say(f"{status.name}  {status.state}{wrong}  {time.strftime('%H:%M:%S')}")
         say(
             f"{totals.queues:,} queues, {totals.messages:,} messages, {size(totals.bytes)}; "

@@ -12,10 +12,13 @@ from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
 from posthouse.cli.watch_option import watchable
 from posthouse.model.errors import TransactionSequence
+from posthouse.model.text import counted
 
 Identifier = Annotated[
     str, typer.Argument(metavar="ID", help="Identifier, as `transaction list` shows it.")
 ]
+
+PAST = {"commit": "Committed", "abort": "Aborted"}
 
 
 def register(app: typer.Typer) -> None:
@@ -84,7 +87,7 @@ def _end(remote: Remote, identifier: str, verb: str, dry_run: bool, yes: bool) -
     if remote.json:
         print_json(done)
     else:
-        say(f"{identifier}: {verb} is done.")
+        say(f"{PAST[verb]} {identifier}.")
 
 
 def _tell(remote: Remote, identifier: str, verb: str) -> None:
@@ -95,4 +98,4 @@ def _tell(remote: Remote, identifier: str, verb: str) -> None:
     if remote.json:
         print_json(one)
     else:
-        say(f"{identifier} is {one.state}; {verb} would end its {one.operations:,} operations.")
+        say(f"{identifier} is {one.state}; {verb} ends {counted(one.operations, 'operation')}.")

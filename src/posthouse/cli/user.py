@@ -23,6 +23,7 @@ from posthouse.api.types import (
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking, words
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.output import print_json, print_table, say
+from posthouse.model.text import counted
 
 DOORS = get_args(DoorWord)
 PASSWORD_LENGTH_MAX = 1024
@@ -151,7 +152,7 @@ def set_user(
         role=UNSET if role is None else None if role == "none" else role,
     )
     if body == UserSetBody():
-        raise typer.BadParameter("name at least one thing to change")
+        raise typer.BadParameter("nothing to change: give at least one option")
     _tell(remote, remote.ask(UserJson, "PATCH", path_of("users", name), body=body))
 
 
@@ -194,7 +195,9 @@ def delete(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False
     Example: posthouse user delete alice --yes
     """
     if not dry_run:
-        confirm(lambda: f"Delete the user {name} and {_tokens(remote, name):,} tokens?", yes)
+        confirm(
+            lambda: f"Delete the user {name} and {counted(_tokens(remote, name), 'token')}?", yes
+        )
     user = remote.ask(UserJson, "GET", path_of("users", name))
     tokens = _tokens(remote, user.name)
     if not dry_run:
@@ -202,8 +205,8 @@ def delete(remote: Remote, name: Name, dry_run: DryRun = False, yes: Yes = False
     if remote.json:
         print_json({"user": user.name, "tokens": tokens, "dry_run": dry_run})
     else:
-        would = "would go" if dry_run else "are gone"
-        say(f"{user.name} and {tokens:,} tokens {would}.")
+        done = "Would delete" if dry_run else "Deleted"
+        say(f"{done} user {user.name} and {counted(tokens, 'token')}.")
 
 
 def _tokens(remote: Remote, name: str) -> int:

@@ -18,6 +18,11 @@ def excerpt(text: str) -> str:
     return ascii(text) if len(text) <= 80 else f"{text[:77]!a}..."
 
 
+def counted(count: int, noun: str) -> str:
+    """A number and its noun: 1 message, 2,000 messages."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def nearest(name: str, known: list[str]) -> str:
     """The known name that is most like one that is not."""
     return difflib.get_close_matches(name[:80].lower(), known, 1, 0.0)[0]

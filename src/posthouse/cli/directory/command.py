@@ -127,7 +127,7 @@ def import_file(
     """
     document = read_file(file)
     if prune and not dry_run:
-        confirm(lambda: f"Take out of the directory what {file} does not have?", yes)
+        confirm(lambda: f"Remove from the directory what {file} does not have?", yes)
     changed(remote, document, prune=prune, dry_run=dry_run)
 
 

@@ -39,7 +39,7 @@ def join(home: Home = None, json: Json = False) -> None:
     if json:
         print_json(joined._asdict())
         return
-    entered = "was entered" if joined.created else "was there"
+    entered = "was created" if joined.created else "already exists"
     say(f"{joined.place} {entered}: this is queue manager {joined.identifier}.")
     if joined.adopted:
         say("This home took over that identifier.")

@@ -35,7 +35,7 @@ from posthouse.directory.document.document import AliasPart, Document, QueuePart
 from posthouse.directory.document.fields import certificates_read
 from posthouse.model.errors import InvalidCertificate, InvalidParameter
 from posthouse.model.message_json import parse_time
-from posthouse.model.text import excerpt
+from posthouse.model.text import counted, excerpt
 from posthouse.security.certificates import certificate_facts
 
 FILE_SIZE_MAX = 1 << 20
@@ -181,7 +181,7 @@ def remove_user(
         remove_object(remote, "user", user, dry_run, yes)
         return
     if not dry_run:
-        confirm(lambda: f"Take {len(certificate)} certificates of {user} out?", yes)
+        confirm(lambda: f"Remove {counted(len(certificate), 'certificate')} of {user}?", yes)
     _enter(remote, DirectoryUserBody(user=user, withdraw=certificate, dry_run=dry_run))
 
 
@@ -350,7 +350,7 @@ def _search(remote: Remote, query: dict[str, str | int]) -> None:
     )
     print_table("", ("queue", "format name", "label", "kind", "created"), rows)
     if found.left_off:
-        say(f"{found.left_off:,} more fit; --limit shows more of them.")
+        say(f"{found.left_off:,} more match; raise --limit to see them.")
 
 
 @talking

@@ -94,7 +94,7 @@ def tell(remote: Remote, done: DirectoryChangeJson) -> None:
         )
         print_table("", ("change", "what", "name", "how"), rows)
         if len(done.changes) > SHOWN_MAX:
-            say(f"{len(done.changes) - SHOWN_MAX:,} more; --json shows all.")
+            say(f"{len(done.changes) - SHOWN_MAX:,} more; add --json to see all.")
 
 
 def _how(change: ChangedObjectJson) -> str:
@@ -116,16 +116,16 @@ def _different(change: ChangedFieldJson) -> str:
     if not change.before:
         return f"{change.field} = {change.after}"
     if not change.after and change.before.isdecimal():
-        return f"{change.field} as usual, which was {change.before}"
+        return f"{change.field} back to its default (was {change.before})"
     if not change.after:
-        return f"no {change.field}, which was {change.before}"
-    return f"{change.field} = {change.after}, which was {change.before}"
+        return f"{change.field} removed (was {change.before})"
+    return f"{change.field} = {change.after} (was {change.before})"
 
 
 def remove_object(remote: Remote, kind: ObjectKind, name: str, dry_run: bool, yes: bool) -> None:
     """Delete an object, if the operator confirms it."""
     if not dry_run:
-        confirm(lambda: f"Take the {kind} {name} out of the directory?", yes)
+        confirm(lambda: f"Remove the {kind} {name} from the directory?", yes)
     body = DirectoryRemoveBody(kind=kind, name=name, dry_run=dry_run)
     path = path_of("directory", "remove")
     tell(remote, remote.ask(DirectoryChangeJson, "POST", path, body=body))

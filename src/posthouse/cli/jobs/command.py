@@ -539,7 +539,7 @@ def change(
         record=_maybe(record, Path.read_bytes),
     )
     if body == JobChangeBody():
-        raise typer.BadParameter("name at least one thing to change")
+        raise typer.BadParameter("nothing to change: give at least one option")
     _set(remote, queue, number, body)
 
 

@@ -22,6 +22,7 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, print_pairs, print_table, say
 from posthouse.cli.watch_option import watchable
 from posthouse.model.bindery import EVERYONE
+from posthouse.model.text import counted
 
 STATUSES: Final = get_args(Status)
 _PAGE: Final = 1000
@@ -153,7 +154,7 @@ def _row(one: JobQueueJson) -> tuple[str, ...]:
 
 def _status(one: JobQueueJson) -> str:
     if one.status is None:
-        return "(not to be seen)"
+        return "(hidden)"
     return ", ".join(word.replace("_", " ") for word in one.status) or "open"
 
 
@@ -234,7 +235,7 @@ def set_queue(
         response_queue=UNSET if response_queue is None else response_queue,
     )
     if body == JobQueueSetBody():
-        raise typer.BadParameter("name at least one thing to change")
+        raise typer.BadParameter("nothing to change: give at least one option")
     one = remote.ask(JobQueueJson, "PATCH", _path(queue), body=body)
     if remote.json:
         print_json(one)
@@ -312,7 +313,7 @@ def delete(remote: Remote, queue: Queue, yes: Yes = False) -> None:
     Example: posthouse job queue delete REPORTS --yes
     """
     one = remote.ask(JobQueueJson, "GET", _path(queue))
-    confirm(lambda: f"Delete {one.name} and {one.jobs or 0:,} jobs?", yes)
+    confirm(lambda: f"Delete {one.name} and {counted(one.jobs or 0, 'job')}?", yes)
     done = remote.ask(Done, "DELETE", _path(queue))
     if remote.json:
         print_json(done)

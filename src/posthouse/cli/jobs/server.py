@@ -35,6 +35,7 @@ from posthouse.model.bindery import (
 from posthouse.model.completion_codes import NO_Q_RIGHTS, NO_SUCH_OBJECT
 from posthouse.model.errors import QmsError
 from posthouse.model.job_types import parse_job_type
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.qms.queue_server import QueueServer
@@ -387,7 +388,7 @@ def _stopping() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        complain("Stopping; once more stops at once.")
+        complain("Stopping. Press Ctrl-C again to stop at once.")
 
     before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -419,7 +420,7 @@ def _serve(remote: Remote, server: QueueServer) -> None:
     if remote.json:
         print_json({"finished": finished, "failed": failed} | ({"error": error} if error else {}))
     else:
-        say(f"Finished {finished:,} {'job' if finished == 1 else 'jobs'}; {failed:,} failed.")
+        say(f"Finished {counted(finished, 'job')}; {failed:,} failed.")
     if error:
         raise CommandFailed(f"The server has ended: {error}", name="JOB_SERVER_ENDED")
     if failed:

@@ -43,11 +43,13 @@ from posthouse.formats.search import content_of
 from posthouse.model.errors import MessageNotFound, QueueError
 from posthouse.model.filters import parse_filter
 from posthouse.model.message_json import MessageJson
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.client.msmq import RemoteQueue
 
 ROWS_SHOWN = 1000
+PAST = {"move": "Moved", "copy": "Copied", "delete": "Deleted", "resend": "Resent"}
 MESSAGE_ID = re.compile(r"([0-9a-fA-F-]{36})[\\/]([0-9]{1,9})", re.ASCII)
 
 Destination = Annotated[
@@ -306,7 +308,7 @@ def delete(
         )
     lookup_id_list = chosen(remote, source, where, lookup_ids)
     if not dry_run and lookup_id_list:
-        confirm(lambda: f"Delete {len(lookup_id_list):,} messages of {source}?", yes)
+        confirm(lambda: f"Delete {counted(len(lookup_id_list), 'message')} of {source}?", yes)
     body = SelectBody(dry_run=dry_run)
     _act(remote, source, "delete", lookup_id_list, body, named=bool(lookup_ids))
 
@@ -362,7 +364,7 @@ def _act(
                 total = _sum(total, remote.ask(BulkJson, "POST", path, body=asked))
             except Exception:
                 if total.done:
-                    complain(f"{verb}: {total.done:,} messages were done before this:")
+                    complain(f"{PAST[verb]} {counted(total.done, 'message')} before this error:")
                 raise
             advance(at + len(portion), len(lookup_ids))
     _tell(remote, verb, total, named=named)
@@ -383,19 +385,21 @@ def _tell(remote: Remote, verb: str, result: BulkJson, *, named: bool) -> None:
     if remote.json:
         print_json(result)
     elif result.dry_run:
-        refused = f", {result.refused:,} of them would be refused" if result.refused else ""
-        say(f"{verb}: {result.matched:,} messages match{refused}; nothing was changed.")
+        refused = f"; {result.refused:,} of them would be refused" if result.refused else ""
+        messages = counted(result.matched, "message")
+        say(f"Would {verb} {messages}{refused}. Nothing was changed.")
     else:
-        gone = f", {result.gone:,} were gone already" if result.gone else ""
-        say(f"{verb}: {result.done:,} messages done{gone}.")
+        gone = f"; {result.gone:,} had left the queue before" if result.gone else ""
+        say(f"{PAST[verb]} {counted(result.done, 'message')}{gone}.")
     if error := result.error:
         cause = f"{error.name} (0x{error.code:08X}): {error.cause}. {error.remedy}"
         if result.dry_run:
             complain(f"The first refusal: {cause}")
         elif result.refused:
-            complain(f"{result.refused:,} messages were refused and stay. The first: {cause}")
+            messages = counted(result.refused, "message")
+            complain(f"{messages} refused and left in the queue. The first refusal: {cause}")
         else:
-            complain(f"It ended early: {cause}")
+            complain(f"Stopped early: {cause}")
     if result.gone and named:
         complain(
             f"{result.gone:,} of the messages are not in the queue: they were received, moved or "

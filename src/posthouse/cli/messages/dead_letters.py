@@ -15,6 +15,7 @@ from posthouse.cli.queues.listing import all_queues
 from posthouse.cli.watch_option import watchable
 from posthouse.model.message import MESSAGE_CLASSES
 from posthouse.model.message_json import MessageJson
+from posthouse.model.text import counted
 
 PAGE = 1_000
 GROUPS_MAX = 10_000
@@ -81,9 +82,9 @@ def deadletters(remote: Remote, where: Where = None) -> None:
     for name in dict.fromkeys(group.reason for group in found):
         say(f"{name}: {_MEANING.get(name, 'not known')}")
     if len(found) > ROWS_SHOWN:
-        complain(f"{len(found) - ROWS_SHOWN:,} groups more; --json shows them.")
+        complain(f"{counted(len(found) - ROWS_SHOWN, 'more group')}: add --json to see them.")
     if others:
-        complain(f"{others:,} messages are in still more groups; choose some with --where.")
+        complain(f"{counted(others, 'message')} in more groups not shown: narrow it with --where.")
 
 
 def is_dead_letters(queue: QueueJson) -> bool:

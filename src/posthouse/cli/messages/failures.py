@@ -26,6 +26,7 @@ from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.progress import bar
 from posthouse.formats.failures import KEY
+from posthouse.model.text import counted
 
 TEXT_SHOWN = 100  # characters of an exception message in the table
 ROWS_SHOWN = 100
@@ -79,14 +80,14 @@ def failures(
     else:
         _tell_groups(found.groups)
     if found.others:
-        complain(f"{found.others:,} messages are in still more groups; try --similar, or --where.")
+        complain(f"{counted(found.others, 'message')} in more groups: try --similar or --where.")
 
 
 def _tell_groups(groups: list[FailureGroupJson]) -> None:
     columns = ("group", "messages", "first", "last", "why", "where", "queue", "lookup ids")
     print_table("", columns, map(_group_row, groups[:ROWS_SHOWN]))
     if len(groups) > ROWS_SHOWN:
-        complain(f"{len(groups) - ROWS_SHOWN:,} groups more; --json shows them.")
+        complain(f"{counted(len(groups) - ROWS_SHOWN, 'more group')}: add --json to see them.")
 
 
 def _group_row(group: FailureGroupJson) -> tuple[str, ...]:
@@ -151,7 +152,7 @@ def return_messages(
                 advance(result.scanned, total)
         except Exception:
             if result.done:
-                complain(f"{result.done:,} messages were returned before this:")
+                complain(f"Returned {counted(result.done, 'message')} before this error:")
             raise
     _tell_returned(remote, result, named=bool(lookup_ids))
 
@@ -182,11 +183,10 @@ def _tell_returned(remote: Remote, result: ReturnJson, *, named: bool) -> None:
     else:
         _tell_targets(result)
     if result.refused:
-        complain(
-            f"{result.refused:,} messages {'cannot go' if result.dry_run else 'stay in the queue'}."
-        )
+        outcome = "cannot be returned" if result.dry_run else "not returned, still in the queue"
+        complain(f"{counted(result.refused, 'message')} {outcome}.")
     if result.gone and named:
-        complain(f"{result.gone:,} of the messages are not in the queue, or somebody has them.")
+        complain(f"{result.gone:,} of them are not in the queue, or another reader holds them.")
     if result.refused or (result.gone and named):
         raise typer.Exit(REFUSED)
 
@@ -196,10 +196,10 @@ def _tell_targets(result: ReturnJson) -> None:
         columns = ("to", "messages", "returned", "why not")
         print_table("", columns, map(_target_row, result.targets))
     if result.dry_run:
-        say(f"{result.matched:,} messages match; nothing was changed.")
+        say(f"Found {counted(result.matched, 'message')}. Nothing was changed.")
     else:
-        gone = f", {result.gone:,} were gone already" if result.gone else ""
-        say(f"{result.done:,} messages returned{gone}.")
+        gone = f"; {result.gone:,} had left the queue before" if result.gone else ""
+        say(f"Returned {counted(result.done, 'message')}{gone}.")
 
 
 def _target_row(target: ReturnTargetJson) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from posthouse.cli.progress import bar
 from posthouse.client.packets import Draft
 from posthouse.model.errors import IllegalPropertyValue, QueueError
 from posthouse.model.message_json import MessageJson, text_body
+from posthouse.model.text import counted
 
 STANDARD: Final = "-"
 LINE_SIZE_MAX: Final = 8 * BODY_SIZE_MAX  # the body in base64, and as text with escapes
@@ -139,7 +140,7 @@ def export(
     """
     check(where, lookup_ids)
     if file.exists() and not overwrite and str(file) != STANDARD:
-        raise typer.BadParameter(f"{file} is there already; name another, or use --overwrite")
+        raise typer.BadParameter(f"{file} already exists; name another, or use --overwrite")
     total = count_of(remote, source)
     done = 0
     with _writing(file) as out, bar("exporting", total, quiet=remote.json) as advance:
@@ -152,7 +153,7 @@ def export(
     if remote.json:
         print_json({"file": str(file), "messages": done})
     else:
-        say(f"{done:,} messages are in {file}.")
+        say(f"Exported {counted(done, 'message')} to {file}.")
 
 
 def _messages(
@@ -219,9 +220,9 @@ def import_messages(
     if remote.json:
         print_json(result)
     elif dry_run:
-        say(f"{total:,} messages can be sent to {destination}; nothing was changed.")
+        say(f"Would send {counted(total, 'message')} to {destination}. Nothing was changed.")
     else:
-        say(f"{done:,} messages were sent to {destination}.")
+        say(f"Sent {counted(done, 'message')} to {destination}.")
 
 
 def _drafts(source: Path) -> Iterator[tuple[bool, Draft]]:
@@ -269,7 +270,7 @@ def _send(
                 try:
                     queue.send_many(messages, transactional=transactional)
                 except QueueError:
-                    complain(f"About {done:,} messages were sent before this:")
+                    complain(f"Sent about {counted(done, 'message')} before this error:")
                     raise
                 done += len(messages)
                 advance(done, total)

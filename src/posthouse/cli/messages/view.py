@@ -12,6 +12,7 @@ from posthouse.formats import Decoded, Limits
 from posthouse.formats.messages import decode_message
 from posthouse.formats.pretty import hex_dump
 from posthouse.model.message_json import MessageJson
+from posthouse.security.sids import parse_sid, principal_word
 
 COLUMNS = ("lookup id", "queue", "arrived", "priority", "class", "bytes", "label", "body")
 TEXT_SHOWN = 60
@@ -99,7 +100,7 @@ def show_one(message: MessageJson, *, hexed: bool = False) -> None:
             "correlation": message.correlation_id.strip("0") and message.correlation_id,
             "app specific": str(message.app_specific or ""),
             "expires unread": _seconds(message.time_to_be_received),
-            "sender": message.sender,
+            "sender": _named(message.sender),
             "aborts": str(message.abort_count or ""),
             "moves": str(message.move_count or ""),
             "moved because": message.move_reason or "",
@@ -112,6 +113,12 @@ def show_one(message: MessageJson, *, hexed: bool = False) -> None:
     )
     for line in _content(message, decoded).split("\n"):
         say(line.removesuffix("\r"))
+
+
+def _named(sender: str) -> str:
+    """A SID, with its word if it has one."""
+    word = principal_word(parse_sid(sender)) if sender else ""
+    return f"{sender} ({word})" if word else sender
 
 
 def _meaning(decoded: Decoded | None) -> dict[str, str]:

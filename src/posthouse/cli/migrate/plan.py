@@ -26,6 +26,7 @@ from posthouse.cli.output import print_json, print_table, say
 from posthouse.client.remote.inventory import MachineInventory, QueueInventory
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound
 from posthouse.model.names import PathName, parse_name
+from posthouse.model.text import counted
 from posthouse.security.rights import parse_rights
 
 PROPERTIES_SIZE_MAX: Final = 64 << 20
@@ -126,11 +127,11 @@ class _Planner:
         parsed = parse_name(queue.path)
         planned = PlannedQueue(machine.host, queue.path, "", "skip")
         if not isinstance(parsed, PathName):
-            planned.reason = f"{queue.path} has no name that a queue here could have"
+            planned.reason = f"a queue here cannot have the name {queue.path}"
             return planned
         planned.path = str(parsed.with_computer("."))
         if parsed.queue.casefold() in INTERNAL:
-            planned.reason = "MSMQ works by it; the queue manager here has its own"
+            planned.reason = "a system queue of MSMQ; the queue manager here has its own"
             return planned
         first = self._first.setdefault(planned.path.casefold(), machine.host)
         if first != machine.host:
@@ -316,7 +317,7 @@ def _tell(remote: Remote, plans: list[PlannedQueue], *, apply: bool) -> None:
             say(f"  {one.path or one.source}: {one.reason}")
     missing = sum(one.action == "create" for one in plans)
     if missing and not apply:
-        say(f"{missing:,} queues would be made; --apply makes them.")
+        say(f"Would create {counted(missing, 'queue')}. Add --apply to create them.")
 
 
 def _words(planned: PlannedQueue) -> str:
@@ -339,6 +340,6 @@ def _tell_gaps(remote: Remote, machine: MachineInventory) -> None:
     for outgoing in machine.outgoing:
         if outgoing.messages:
             say(
-                f"  {machine.host}: {outgoing.messages:,} messages wait there for "
-                f"{outgoing.format_name}; they are sent from there"
+                f"  {machine.host}: {counted(outgoing.messages, 'message')} waiting there for "
+                f"{outgoing.format_name}; that machine still sends them"
             )

@@ -46,6 +46,7 @@ from posthouse.client.remote.management import RemoteManagement
 from posthouse.client.remote.pull import Interval, PullCounts, QueuePull
 from posthouse.client.remote.pull_run import PullRun
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.text import counted
 
 PROGRESS_S: Final = 1.0
 ALONE_S: Final = 3600.0  # of a queue that takes turns with no other
@@ -106,7 +107,7 @@ def pull(
     Example: posthouse migrate pull --inventory inventory.json --user 'CORP\me' < password.txt
     """
     if keep and follow:
-        raise typer.BadParameter("--follow moves messages; it does not go with --keep")
+        raise typer.BadParameter("--follow moves messages: leave --keep out")
     reach = Reach(
         user, password_file, rpc_port, epm_port, binary_port, guid, authentication, mechanism,
         patience, address,
@@ -181,8 +182,8 @@ class Pulling:
         self._tell(queue, counts, quiet=quiet)
         if work.refusal is not None:
             complain(
-                f"{queue.label}: {counts.refused:,} messages were refused here and stay there. "
-                f"The first: {work.refusal}"
+                f"{queue.label}: {counted(counts.refused, 'message')} refused here and left there. "
+                f"The first refusal: {work.refusal}"
             )
         return work.refusal is None
 
@@ -235,5 +236,6 @@ class Pulling:
             print_json(self._line(queue, "done", counts))
             return
         verb = "copied" if self._keep else "moved"
-        known = f", {counts.known:,} were here already" if counts.known else ""
-        say(f"{queue.label}: {counts.taken:,} messages {verb} to {queue.target}{known}.")
+        known = f"; {counts.known:,} were already here" if counts.known else ""
+        messages = counted(counts.taken, "message")
+        say(f"{queue.label}: {verb} {messages} to {queue.target}{known}.")

@@ -38,6 +38,7 @@ from posthouse.client.errors import ServerUnreachable
 from posthouse.client.remote.cutover import CutoverFinding, aliases_check, name_check, still_there
 from posthouse.model.errors import InvalidParameter, QueueNotFound
 from posthouse.model.guids import format_guid
+from posthouse.model.text import counted
 
 NAME_ADDRESS: Final = "Name the old machine by its own address: --address ADDRESS."
 
@@ -136,7 +137,7 @@ def _missing(missing: list[str], count: int) -> CutoverFinding:
     return CutoverFinding(
         "queues",
         "left",
-        f"{len(missing):,} queues are not here: {', '.join(missing[:5])}",
+        f"{counted(len(missing), 'queue')} missing here: {', '.join(missing[:5])}",
         "Make them: posthouse migrate plan INVENTORY --apply.",
     )
 

@@ -254,7 +254,7 @@ def _log_of_spark() -> Iterator[None]:
             yield
     except SparkFailed as error:
         path = path.rename(path.with_suffix(".txt"))
-        error.add_note(f"What it said by the way is in {path}.")
+        error.add_note(f"The rest of its output is in {path}.")
         raise
     finally:
         sys.stderr = own
@@ -275,7 +275,7 @@ def interruptible() -> Iterator[threading.Event]:
         if told.is_set():
             raise KeyboardInterrupt
         told.set()
-        complain("Stopping when this batch is done; once more stops at once.")
+        complain("Stopping after this batch. Press Ctrl-C again to stop at once.")
 
     before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

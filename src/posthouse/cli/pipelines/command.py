@@ -31,6 +31,7 @@ from posthouse.cli.pipelines.access import (
 )
 from posthouse.cli.pipelines.lakes import Lake, StorageOptions, moment, storage_options
 from posthouse.cli.progress import Advance, bar
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.spark.lakes.archiving import Archived
@@ -224,10 +225,11 @@ def _tell_archived(remote: Remote, done: Archived) -> None:
         print_json(done._asdict())
         return
     say(
-        f"Archived {done.messages:,} messages in {done.seconds:,.1f} s: batches {done.batches:,}, "
+        f"Archived {counted(done.messages, 'message')} in {done.seconds:,.1f} s: "
+        f"batches {done.batches:,}, "
         f"files {done.files:,}, bytes {done.bytes:,}."
     )
-    complain(f"Its checkpoint is {done.checkpoint}.")
+    complain(f"The checkpoint is {done.checkpoint}.")
 
 
 @talking
@@ -397,14 +399,14 @@ def _tell_replayed(remote: Remote, done: Replayed) -> None:
     )
     print_table("", ("destination", "messages", "bytes", "first", "last"), rows)
     if done.encrypted:
-        complain(f"{done.encrypted:,} encrypted messages are left out.")
+        complain(f"Left out: {counted(done.encrypted, 'encrypted message')}.")
     if done.left_out:
-        complain(f"{done.left_out:,} messages are left out by the function.")
+        complain(f"Left out by the function: {counted(done.left_out, 'message')}.")
     if done.dry_run:
-        say(f"{done.messages:,} messages would be sent.")
+        say(f"Would send {counted(done.messages, 'message')}.")
     else:
-        again = "; a replay that had been cut off was finished" if done.resumed else ""
-        say(f"Sent {done.sent:,} messages; batches {done.batches:,}{again}.")
+        again = "; finished an interrupted replay" if done.resumed else ""
+        say(f"Sent {counted(done.sent, 'message')}; batches {done.batches:,}{again}.")
 
 
 def _tell_examples(done: Replayed) -> None:

@@ -18,6 +18,7 @@ from posthouse.cli.output import complain, print_json, print_table, say
 from posthouse.cli.pipelines.access import Queues, bulk_http, need_arrow, need_lake, reached
 from posthouse.cli.pipelines.lakes import StorageOptions, storage_options
 from posthouse.cli.progress import bar, spinner
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.client.admin_http import BulkHttp
@@ -150,14 +151,14 @@ def _tell_drift(remote: Remote, drift: Drift, done: Quarantined) -> None:
     if rows:
         print_table("", columns, cells)
     if len(rows) > ROWS_SHOWN or drift.others:
-        complain(f"{len(rows) - ROWS_SHOWN + drift.others:,} differences more; --json shows them.")
+        complain(f"{len(rows) - ROWS_SHOWN + drift.others:,} more; add --json to see them.")
     say(f"{drift.messages:,} messages; {drift.misfits:,} do not fit, {done.moved:,} were moved.")
     if drift.encrypted:
-        complain(f"{drift.encrypted:,} encrypted messages were not looked at.")
+        complain(f"Not checked: {counted(drift.encrypted, 'encrypted message')}.")
     if done.gone:
-        complain(f"{done.gone:,} messages were received by others meanwhile.")
+        complain(f"Received by other readers meanwhile: {counted(done.gone, 'message')}.")
     if done.refused:
-        complain(f"{done.refused:,} messages could not be moved: {done.error}")
+        complain(f"Could not move {counted(done.refused, 'message')}: {done.error}")
 
 
 def _time(moment: datetime) -> str:
@@ -279,17 +280,17 @@ def _tell_rehearsed(remote: Remote, done: Rehearsed) -> None:
         first = (one.request, one.label, one.result)
         rows += [
             (*first, two.field, _cell(two.old), _cell(two.new)) for two in one.differences
-        ] or [(*first, "", f"{one.old:,} answers", f"{one.new:,} answers")]
+        ] or [(*first, "", counted(one.old, "answer"), counted(one.new, "answer"))]
     if rows:
         print_table("", ("request", "label", "result", "field", "old", "new"), rows)
     if len(others) > ROWS_SHOWN:
-        complain(f"{len(others) - ROWS_SHOWN:,} requests more; --json shows them.")
+        complain(f"{counted(len(others) - ROWS_SHOWN, 'more request')}: add --json to see them.")
     words = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-    say(f"{len(done.compared):,} requests: {words}.")
+    say(f"{counted(len(done.compared), 'request')}: {words}.")
     if done.encrypted:
-        complain(f"{done.encrypted:,} encrypted requests were left out.")
+        complain(f"Left out: {counted(done.encrypted, 'encrypted request')}.")
     if done.unasked:
-        complain(f"{done.unasked:,} answers came that belong to no request of this rehearsal.")
+        complain(f"{counted(done.unasked, 'answer')} belong to no request of this rehearsal.")
 
 
 def _cell(text: str | None) -> str:

@@ -12,6 +12,7 @@ import typer
 from posthouse.cli.command import DryRun, Json, Yes, confirm
 from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.pipelines.access import need_lake
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.spark.lakes.erasure import Erased
@@ -93,7 +94,7 @@ def erase(
     options = storage_options(store)
     found = run(lake, where, dry_run=True, storage_options=options)
     if not dry_run:
-        confirm(lambda: f"Erase {found.messages:,} messages from {lake} for good?", yes)
+        confirm(lambda: f"Erase {counted(found.messages, 'message')} from {lake} for good?", yes)
         found = run(lake, where, storage_options=options)
     if json:
         print_json(found._asdict())
@@ -103,12 +104,14 @@ def erase(
 
 def _tell_erased(done: Erased) -> None:
     if done.dry_run:
-        say(f"{done.messages:,} messages would be erased; files {done.rewritten:,}.")
+        say(
+            f"Would erase {counted(done.messages, 'message')} in {counted(done.rewritten, 'file')}."
+        )
         return
     say(
-        f"Erased {done.messages:,} messages: files written again {done.rewritten:,}, deleted "
-        f"{done.deleted:,}. Looked at the {done.files:,} files that are left: {done.left:,} such "
-        "messages."
+        f"Erased {counted(done.messages, 'message')}: files rewritten {done.rewritten:,}, deleted "
+        f"{done.deleted:,}. Checked the remaining files ({done.files:,}): {done.left:,} such "
+        "messages left."
     )
     for name in done.unknown:
-        complain(f"{name} is not a file of the lake, and was not looked at.")
+        complain(f"{name} is not a file of the lake, and was not checked.")

@@ -22,6 +22,7 @@ from posthouse.cli.pipelines.access import (
     running_spark,
 )
 from posthouse.cli.progress import bar, spinner
+from posthouse.model.text import counted
 
 if TYPE_CHECKING:
     from posthouse.client.admin_http import BulkHttp
@@ -111,13 +112,13 @@ def _tell_resent(remote: Remote, done: Resent, dry_run: bool) -> None:
     if remote.json:
         print_json(done._asdict() | {"dry_run": dry_run})
     elif dry_run:
-        say(f"{done.matched:,} messages would be sent again, {done.refused:,} of them refused.")
+        say(f"Would resend {counted(done.matched, 'message')}; {done.refused:,} of them refused.")
     else:
-        say(f"{done.done:,} messages sent again.")
+        say(f"Resent {counted(done.done, 'message')}.")
         if done.gone:
-            say(f"{done.gone:,} were gone already.")
+            say(f"{done.gone:,} had left the queue before.")
     if done.refused:
-        raise CommandFailed(f"{done.refused:,} messages were refused: {done.error}")
+        raise CommandFailed(f"{counted(done.refused, 'message')} refused: {done.error}")
 
 
 def _tell_dead_letters(remote: Remote, found: DeadLetters, out: Path | None) -> None:
@@ -125,7 +126,7 @@ def _tell_dead_letters(remote: Remote, found: DeadLetters, out: Path | None) -> 
     if remote.json:
         _print_tables(tables)
         return
-    say(f"{found.messages:,} dead letters.")
+    say(f"{counted(found.messages, 'dead letter')}.")
     _print("By reason", ("reason", "meaning", "messages", "first_seen"), tables["by_reason"])
     _print("By queue", ("destination", "messages", "first_seen"), tables["by_queue"])
     _print("By sender", ("sender", "source_queue_manager", "messages"), tables["by_sender"])
@@ -180,7 +181,7 @@ def _tell_latencies(remote: Remote, found: Latencies, out: Path | None) -> None:
     if remote.json:
         _print_tables(found.tables)
         return
-    say(f"{found.messages:,} messages; seconds.")
+    say(f"{counted(found.messages, 'message')}. Times are in seconds.")
     for leg, title in (
         ("to_arrival", "From send to arrival"),
         ("to_receipt", "From arrival to receipt"),
@@ -250,7 +251,7 @@ def _tell_traffic(remote: Remote, found: Traffic, out: Path | None) -> None:
     if remote.json:
         _print_tables(tables)
         return
-    say(f"{found.messages:,} messages, {found.unread:,} of them not readable.")
+    say(f"{counted(found.messages, 'message')}, {found.unread:,} of them not readable.")
     _print("By queue", ("queue", "messages", "body_bytes", "last_seen"), tables["by_queue"])
     _print("By format", ("format", "messages", "body_bytes"), tables["by_format"])
     _print_contents(tables)
@@ -270,7 +271,7 @@ def _typed(rows: list[Values]) -> list[Values]:
 
 def _tell_where(out: Path | None) -> None:
     if out is not None:
-        say(f"All of it is in {out}; look at {out / REPORT}.")
+        say(f"The tables and the report are in {out}. Open {out / REPORT}.")
 
 
 def _print_tables(tables: dict[str, list[Values]]) -> None:

@@ -115,7 +115,7 @@ def sql(
     if chosen is Format.parquet and out is None:
         raise typer.BadParameter("Parquet needs a file: give --out FILE")
     if as_of is not None and lake is None:
-        raise typer.BadParameter("only a lake has a past: give --lake DIR too")
+        raise typer.BadParameter("--as-of needs --lake DIR: queues have no earlier versions")
     then = None if as_of is None else version_or_moment(as_of)
     options = storage_options(store)
     if engine is Engine.spark:

@@ -38,7 +38,7 @@ from posthouse.cli.queues.options import (
     delays,
     quota_of,
 )
-from posthouse.cli.queues.transfer import tell_sequences, tell_transfer
+from posthouse.cli.queues.transfer import outgoing_pairs, tell_sequences, tell_transfer
 from posthouse.cli.remote_queue import (
     Far,
     Level,
@@ -54,6 +54,7 @@ from posthouse.cli.watch_option import watchable
 from posthouse.model.properties import (
     DEFAULT_POISON_QUEUE,
 )
+from posthouse.model.text import counted
 
 PUBLIC_MADE = (
     "This is a public queue: its name is in the directory. A private queue has private$ in its "
@@ -203,8 +204,9 @@ def _tell(queue: QueueJson) -> None:
             "readers": f"{queue.readers:,}, {queue.waiting_readers:,} waiting",
             "purged up to": str(queue.purged_through or ""),
             "reason": queue.reason,
-            "state": queue.state,
+            "state": queue.state.replace("_", " "),
         }
+        | outgoing_pairs(queue)
     )
 
 
@@ -291,7 +293,7 @@ def set_queue(
         retry_delays_s=UNSET if retry_delays is None else delays(retry_delays),
     )
     if body == QueueSetBody():
-        raise typer.BadParameter("name at least one property to change")
+        raise typer.BadParameter("nothing to change: give at least one option")
     queue = remote.ask(QueueJson, "PATCH", path_of("queues", path), body=body)
     if remote.json:
         print_json(queue)
@@ -341,7 +343,7 @@ def _purge_far(remote: Remote, path: str, far: Far, dry_run: bool, yes: bool) ->
         queue = manager.queue(far.queue_name(path))
         messages = sum(1 for _ in queue.browse(body_max=0))
         if not dry_run:
-            confirm(lambda: f"Purge {path} with {messages:,} messages?", yes)
+            confirm(lambda: f"Purge {path} with {counted(messages, 'message')}?", yes)
             queue.purge()
     _tell_destroyed(remote, "Purge", path, CountJson(messages=messages, dry_run=dry_run))
 
@@ -361,7 +363,7 @@ def _destroy(
     remote: Remote, verb: str, path: str, how: Destruction, dry_run: bool, yes: bool
 ) -> None:
     if not dry_run:
-        confirm(lambda: f"{verb} {path} with {how.ask(remote, True).messages:,} messages?", yes)
+        confirm(lambda: f"{verb} {path} with {_messages(how.ask(remote, True))}?", yes)
     _tell_destroyed(remote, verb, path, how.ask(remote, dry_run))
 
 
@@ -369,8 +371,12 @@ def _tell_destroyed(remote: Remote, verb: str, path: str, result: CountJson) -> 
     if remote.json:
         print_json(result)
     else:
-        would = "would go" if result.dry_run else "are gone"
-        say(f"{verb} {path}: {result.messages:,} messages {would}.")
+        done = f"Would {verb.lower()}" if result.dry_run else f"{verb}d"
+        say(f"{done} {path} with {_messages(result)}.")
+
+
+def _messages(result: CountJson) -> str:
+    return counted(result.messages, "message")
 
 
 @talking
@@ -448,18 +454,18 @@ def reset_sequence(
         return remote.ask(ResetJson, "POST", target, query=query | {"dry_run": look_only})
 
     if not dry_run:
-        confirm(lambda: f"Begin {_sequences(ask(True))} of {path} again?", yes)
+        confirm(lambda: f"Restart {_sequences(ask(True))} of {path}?", yes)
     result = ask(dry_run)
     if remote.json:
         print_json(result)
     else:
-        would = "would begin" if dry_run else "begin"
-        say(f"{path}: {_sequences(result)} {would} again.")
+        done = "Would restart" if dry_run else "Restarted"
+        say(f"{done} {_sequences(result)} of {path}.")
 
 
 def _sequences(result: ResetJson) -> str:
-    words = f"{result.sequences:,} sequence{'' if result.sequences == 1 else 's'}"
-    return f"{words} with {result.messages:,} messages" if result.messages else words
+    words = counted(result.sequences, "sequence")
+    return f"{words} with {counted(result.messages, 'message')}" if result.messages else words
 
 
 def _steer(remote: Remote, path: str, verb: str) -> None:
@@ -467,4 +473,4 @@ def _steer(remote: Remote, path: str, verb: str) -> None:
     if remote.json:
         print_json(queue)
     else:
-        say(f"{queue.path or queue.format_name}: {queue.state}")
+        say(f"{queue.path or queue.format_name}: {queue.state.replace('_', ' ')}")

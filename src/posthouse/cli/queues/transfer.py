@@ -28,9 +28,7 @@ def outgoing_row(outgoing: OutgoingJson, queue: QueueJson) -> tuple[str, ...]:
 
 
 def tell_transfer(queue: QueueJson) -> None:
-    """Sequences, sender's books and connections of a queue, as far as it has any."""
-    if queue.outgoing is not None:
-        _tell_outgoing(queue.outgoing)
+    """Sequences that arrive, and connections of a queue, as far as it has any."""
     if queue.incoming:
         _tell_incoming(queue.incoming)
     if queue.connections:
@@ -65,7 +63,7 @@ def _from(one: IncomingSequenceJson) -> str:
 def tell_sequences(found: SequencesJson) -> None:
     """What `posthouse queue sequences` prints."""
     if found.outgoing is not None:
-        _tell_sequence(found.outgoing)
+        print_pairs(_sequence_pairs(found.outgoing))
     if found.incoming:
         _tell_incoming(found.incoming)
     if found.turned_away:
@@ -94,38 +92,34 @@ def _error(code: int) -> str:
     return f"0x{code:08X}" if code else ""
 
 
-def _tell_outgoing(outgoing: OutgoingJson) -> None:
-    print_pairs(
-        {
-            "sent": f"{outgoing.sent:,}",
-            "unsent": f"{outgoing.unsent:,}",
-            "unacknowledged": f"{outgoing.unacknowledged:,}, {outgoing.unread:,} have arrived",
-            "delivered": f"{outgoing.delivered:,}",
-            "failed": f"{outgoing.failed:,}",
-            "next hops": ", ".join(outgoing.next_hops),
-            "next retry": outgoing.next_retry_time or "",
-            "last error": outgoing.last_error,
-        }
-    )
-    if outgoing.sequence is not None:
-        _tell_sequence(outgoing.sequence)
+def outgoing_pairs(queue: QueueJson) -> dict[str, str]:
+    """What `posthouse queue show` adds for an outgoing queue."""
+    if (outgoing := queue.outgoing) is None:
+        return {}
+    return {
+        "sent": f"{outgoing.sent:,}",
+        "unsent": f"{outgoing.unsent:,}",
+        "unacknowledged": f"{outgoing.unacknowledged:,}, {outgoing.unread:,} have arrived",
+        "delivered": f"{outgoing.delivered:,}",
+        "failed": f"{outgoing.failed:,}",
+        "next hops": ", ".join(outgoing.next_hops),
+        "next retry": outgoing.next_retry_time or "",
+        "last error": outgoing.last_error,
+    } | ({} if outgoing.sequence is None else _sequence_pairs(outgoing.sequence))
 
 
-def _tell_sequence(sequence: OutgoingSequenceJson) -> None:
-    resend = f"{sequence.resends:,}, {sequence.resend_interval_s:,} s apart"
-    print_pairs(
-        {
-            "next in sequence": _place(sequence.next),
-            "first unacknowledged": _place(sequence.first_unacknowledged),
-            "last unacknowledged": _place(sequence.last_unacknowledged),
-            "last acknowledged": _place(sequence.last_acknowledged),
-            "acknowledged at": sequence.last_acknowledged_time or "",
-            "not acknowledged": f"{sequence.unacknowledged:,}",
-            "not read": f"{sequence.unread:,}",
-            "resends": resend,
-            "resend at": sequence.resend_time or "",
-        }
-    )
+def _sequence_pairs(sequence: OutgoingSequenceJson) -> dict[str, str]:
+    return {
+        "next in sequence": _place(sequence.next),
+        "first unacknowledged": _place(sequence.first_unacknowledged),
+        "last unacknowledged": _place(sequence.last_unacknowledged),
+        "last acknowledged": _place(sequence.last_acknowledged),
+        "acknowledged at": sequence.last_acknowledged_time or "",
+        "not acknowledged": f"{sequence.unacknowledged:,}",
+        "not read": f"{sequence.unread:,}",
+        "resends": f"{sequence.resends:,}, {sequence.resend_interval_s:,} s apart",
+        "resend at": sequence.resend_time or "",
+    }
 
 
 def _place(place: SequencePlaceJson | None) -> str:

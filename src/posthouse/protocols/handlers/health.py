@@ -17,6 +17,7 @@ from posthouse.engine.machine.shortages import Scarcity, scarcities
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.message_json import time_text
+from posthouse.model.text import counted
 
 SHOWN_MAX = 100  # outgoing queues and claims, each
 DOMAIN_REMEDY: Final = (
@@ -44,27 +45,27 @@ class HealthSummary(NamedTuple):
 
     def problems(self) -> list[str]:
         """A line for each thing that is wrong, with what to do."""
-        lines = [f"no messages are taken: {one.cause}. {one.remedy}" for one in self.scarce]
+        lines = [f"new messages are refused: {one.cause}. {one.remedy}" for one in self.scarce]
         dead = sum(one.count for one in self.dead_letters)
         if dead:
             places = ", ".join(f"{one.count:,} in {one.name}" for one in self.dead_letters)
-            lines.append(f"{_many(dead, 'dead letter')}: {places}. posthouse failures QUEUE")
+            command = f"posthouse failures '{self.dead_letters[0].name}'"
+            lines.append(f"{counted(dead, 'dead letter')}: {places}. {command}")
         for far in self.unreachable:
-            waiting = _many(far.messages, "message")
+            waiting = counted(far.messages, "message")
             lines.append(f"{far.queue} cannot connect ({waiting} waiting): {far.reason}")
         lines += map(_late_line, self.waiting)
         lines += map(_failed_line, self.failed_jobs)
         for one in self.claims:
             if not one.leased:
-                claimed = _many(one.messages, "message")
+                claimed = counted(one.messages, "message")
                 lines.append(
-                    f"{one.queue}: {claimed} claimed by the group {one.group}, of which no reader "
-                    "is at work. "
+                    f"{one.queue}: {claimed} claimed by the group {one.group}, and no reader runs. "
                     f"posthouse group release '{one.queue}' {one.group}, or pipeline settle"
                 )
         if self.damaged:
             lines.append(
-                f"{_many(self.damaged, 'damaged record')} of messages set aside, everything else "
+                f"{counted(self.damaged, 'damaged record')} of messages set aside, everything else "
                 "is served. posthouse damage list, then accept"
             )
         if self.stopped:
@@ -131,13 +132,13 @@ def summarize_health(
 def _late_line(one: health.Waiting) -> str:
     name = one.queue.name
     return (
-        f"{name}: the oldest message is {_span(one.age_s)} old, nothing reads it or not fast "
-        f"enough. posthouse queue show '{name}'"
+        f"{name}: the oldest message is {_span(one.age_s)} old. No program reads the queue, or not "
+        f"fast enough. posthouse queue show '{name}'"
     )
 
 
 def _failed_line(one: health.FailedJobs) -> str:
-    jobs = _many(one.jobs, "job")
+    jobs = counted(one.jobs, "job")
     return f"{one.queue}: {jobs} failed: {one.reason}. posthouse job list {one.queue}"
 
 
@@ -146,11 +147,11 @@ def _clock_line(one: ClockJson) -> str:
     if one.behind_s < 0:
         return (
             f"the clock here is {_span(-one.behind_s)} slower than that of {one.address}: messages "
-            "arrive there after their time. Correct the clock of this machine."
+            "have expired when they arrive there. Correct the clock of this machine."
         )
     return (
         f"the clock of {one.address} is at least {_span(one.behind_s)} slow: "
-        f"{_many(one.messages, 'message')} arrived after their time and were dropped. Correct "
+        f"{counted(one.messages, 'message')} had expired on arrival. Correct "
         "its clock, or the clock here."
     )
 
@@ -158,23 +159,19 @@ def _clock_line(one: ClockJson) -> str:
 def _span(seconds: int) -> str:
     for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= 2 * size:
-            return _many(seconds // size, noun)
-    return _many(seconds, "second")
+            return counted(seconds // size, noun)
+    return counted(seconds, "second")
 
 
 def _sequence_words(one: health.Disputed) -> str:
     where = f"posthouse queue sequences '{one.queue.name}'"
     if one.other:
         return (
-            f"{one.queue.name}: {one.address} and {one.other} have sent different messages at one "
-            f"place of a sequence of {one.source}: two queue managers have one GUID, or one "
+            f"{one.queue.name}: {one.address} and {one.other} sent different messages with one "
+            f"number in a sequence of {one.source}: two queue managers have the same GUID, or one "
             f"pretends to be the other. {where}"
         )
     return (
-        f"{one.queue.name}: {_many(one.messages, 'message')} of {one.source} from {one.address} "
-        f"not accepted, since what they follow is not known. {where}, and reset-sequence"
+        f"{one.queue.name}: {counted(one.messages, 'message')} of {one.source} from {one.address} "
+        f"not accepted: the messages before them are missing. {where}, then reset-sequence"
     )
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

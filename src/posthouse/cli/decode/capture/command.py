@@ -80,7 +80,7 @@ def decode_capture(data: bytes, options: CaptureOptions) -> None:
 
 def _write_copy(data: bytes, found: CaptureFound, target: Path) -> None:
     if target.exists():
-        raise InvalidParameter(f"{target} is there already", "Name a new file.")
+        raise InvalidParameter(f"{target} already exists", "Name a new file.")
     if not found.sessions:
         raise InvalidParameter("the capture has no session of our protocols", "Nothing is written.")
     copy = blanked(data, found)
