@@ -348,7 +348,7 @@ def test_status_warns_of_clocks_that_differ(tmp_path: Path) -> None:
         shown = {one["address"]: (one["behind_s"], one["messages"]) for one in status["clocks"]}
         assert shown == {"192.0.2.7": (26 * 86_400, 1), "192.0.2.8": (-7_200, 0)}
         lines = " ".join(status["problems"])
-        assert "the clock of 192.0.2.7 is at least 26 days slow: 1 message arrived after" in lines
+        assert "the clock of 192.0.2.7 is at least 26 days slow: 1 message had expired" in lines
         assert "the clock here is 2 hours slower than that of 192.0.2.8" in lines
         token = await rig.user("reader", role=Role.READ)
         seen = (await rig.get("/api/v1/status", token=token)).json

@@ -70,8 +70,8 @@ def test_status_tells_what_is_wrong(tmp_path: Path) -> None:
         status = (await rig.get("/api/v1/status")).json
         assert (status["ready"], status["throttled"]) == (False, ["memory"])
         short, claimed = status["problems"]
-        assert short.startswith("no messages are taken: the memory")
-        assert "2 messages claimed by the group g, of which no reader is at work" in claimed
+        assert short.startswith("new messages are refused: the memory")
+        assert "2 messages claimed by the group g, and no reader runs" in claimed
         assert "posthouse group release" in claimed
         page = (await rig.get("/")).text
         assert "2 messages claimed by the group g" in page

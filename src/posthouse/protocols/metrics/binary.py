@@ -9,9 +9,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 # Names in the figures' traffic, without their direction.
 _TRAFFIC: Final = {
-    "packets": "Packets of sessions with other queue managers.",
-    "bytes": "Bytes of sessions with other queue managers.",
-    "messages": "Messages of sessions with other queue managers, acknowledgments of order too.",
+    "packets": "Packets in sessions with other queue managers.",
+    "bytes": "Bytes in sessions with other queue managers.",
+    "messages": "Messages in sessions with other queue managers, order acknowledgments included.",
 }
 
 
@@ -54,26 +54,28 @@ def binary_metrics(figures: BinarySample) -> Iterator[Metric]:
     """Every family of the protocol."""
     yield _sessions(figures)
     links = GaugeMetricFamily(
-        "posthouse_binary_links", "Destinations by how far their connection is.", labels=["state"]
+        "posthouse_binary_links",
+        "Destinations, by the state of their connection.",
+        labels=["state"],
     )
     for state, count in sorted(figures.links.items()):
         links.add_metric([state], count)
     yield links
-    yield _counter("sessions_opened", "Sessions that were open.", "role", figures.opened)
+    yield _counter("sessions_opened", "Sessions opened since the start.", "role", figures.opened)
     yield _counter(
-        "refusals", "Sessions broken off or not taken, by reason.", "reason", figures.refused
+        "refusals", "Sessions refused or broken off, by reason.", "reason", figures.refused
     )
     for what, about in _TRAFFIC.items():
         sums = {way: figures.traffic[f"{what}_{way}"] for way in ("in", "out")}
         yield _counter(what, about, "direction", sums)
     pings = {"asked": figures.pings_asked, "answered": figures.pings_answered}
-    yield _counter("pings", "Pings sent, and pings of others answered.", "kind", pings)
+    yield _counter("pings", "Pings sent, and pings of other machines answered.", "kind", pings)
 
 
 def _sessions(figures: BinarySample) -> Metric:
     family = GaugeMetricFamily(
         "posthouse_binary_sessions",
-        "Sessions with other queue managers.",
+        "Open sessions with other queue managers.",
         labels=["role", "state"],
     )
     for (role, state), count in sorted(figures.sessions.items()):

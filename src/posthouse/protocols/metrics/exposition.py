@@ -95,7 +95,7 @@ class Metrics(Collector):
         yield _gauge("posthouse_queues", "Queues of every kind.", len(queues))
         yield _gauge(
             "posthouse_queues_left_out",
-            "Queues beyond those that the metrics show.",
+            "Queues that the metrics leave out.",
             max(len(queues) - QUEUES_MAX, 0),
         )
         yield from self._machine_metrics()
@@ -108,12 +108,14 @@ class Metrics(Collector):
             yield from ask()
         if self.sync_times is not None:
             yield histogram(
-                "posthouse_sync_seconds", "How long syncs of the log took.", self.sync_times
+                "posthouse_sync_seconds", "Seconds that syncs of the log took.", self.sync_times
             )
 
     def _about(self) -> Metric:
         about = GaugeMetricFamily(
-            "posthouse_info", "Which queue manager this is.", labels=["name", "version"]
+            "posthouse_info",
+            "Name and version of the queue manager.",
+            labels=["name", "version"],
         )
         about.add_metric([self.manager.machine.settings.computer_name, self.version], 1)
         return about
@@ -121,9 +123,7 @@ class Metrics(Collector):
     def _machine_metrics(self) -> Iterator[Metric]:
         machine, transactions = self.manager.machine, self.manager.transactions
         states = Counter(one.state for one in transactions.all_open())
-        family = GaugeMetricFamily(
-            "posthouse_transactions", "Transactions that have not ended.", labels=["state"]
-        )
+        family = GaugeMetricFamily("posthouse_transactions", "Open transactions.", labels=["state"])
         for state in TransactionState:
             if state is not TransactionState.ENDED:
                 family.add_metric([state.value], states[state])
@@ -135,27 +135,33 @@ class Metrics(Collector):
         )
         yield _counter(
             "posthouse_conflicts",
-            "Messages under an identifier, or at a place, that another content has.",
+            "Messages whose identifier or sequence number was used for other content before.",
             "kind",
             machine.conflicts,
         )
         online = self.manager.transfer.connection_active
-        yield _gauge("posthouse_online", "1 while it talks to others.", int(online))
+        yield _gauge(
+            "posthouse_online",
+            "1 while the queue manager is online: it connects to other machines.",
+            int(online),
+        )
         directory = self.manager.directory
         yield _gauge(
             "posthouse_directory_online",
-            "1 while the directory can be asked; always 1 where it is this machine's own.",
+            "1 while the directory answers; always 1 for a directory of this machine.",
             int(directory.state().online or not directory.source),
         )
         throttled = GaugeMetricFamily(
-            "posthouse_flow_control", "1 while no messages are taken.", labels=["reason"]
+            "posthouse_flow_control",
+            "1 while new messages are refused, by reason.",
+            labels=["reason"],
         )
         for reason in sorted(machine.throttled):
             throttled.add_metric([reason], 1)
         yield throttled
         yield _gauge(
             "posthouse_damaged_records",
-            "Damaged records of messages that an operator has to decide.",
+            "Damaged records of messages that wait for a decision (posthouse damage list).",
             len(self.manager.machine.damaged_records()),
         )
         yield from self._job_metrics()
@@ -167,19 +173,23 @@ class Metrics(Collector):
             "posthouse_published_batches", "Batches published.", stages.published_batches
         )
         yield CounterMetricFamily(
-            "posthouse_published_messages", "Messages in them.", stages.published_messages
+            "posthouse_published_messages",
+            "Messages in published batches.",
+            stages.published_messages,
         )
         pulls = self.manager.pulls
         yield CounterMetricFamily(
-            "posthouse_pulled_messages", "Messages taken from elsewhere.", pulls.taken_messages
+            "posthouse_pulled_messages",
+            "Messages pulled from other machines.",
+            pulls.taken_messages,
         )
         yield CounterMetricFamily(
             "posthouse_pulled_again",
-            "Messages offered again after they were taken.",
+            "Messages offered again after they had been pulled.",
             pulls.known_messages,
         )
         running = sum(map(pulls.is_running, pulls.all()))
-        yield _gauge("posthouse_pulls_running", "Pulls that run.", running)
+        yield _gauge("posthouse_pulls_running", "Pulls in progress.", running)
         yield _gauge("posthouse_bytes", "Bytes of all messages.", self.manager.messages.bytes)
 
     def _job_metrics(self) -> Iterator[Metric]:
@@ -199,7 +209,7 @@ class Metrics(Collector):
         yield _gauge("posthouse_connections", "Open admin connections.", traffic.connections)
         yield _counter(
             "posthouse_connections_refused",
-            "Connections turned away, by reason.",
+            "Connections refused, by reason.",
             "reason",
             traffic.refused,
         )

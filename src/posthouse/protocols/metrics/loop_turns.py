@@ -21,12 +21,12 @@ def turn_metrics(times: TurnTimes) -> Iterator[Metric]:
     """What turns of the loop took."""
     yield histogram(
         "posthouse_loop_turn_seconds",
-        "CPU time of turns of the loop, each of which serves one request.",
+        "CPU seconds of turns of the event loop.",
         times,
     )
     yield GaugeMetricFamily(
         "posthouse_loop_turn_longest_seconds",
-        "CPU time of the longest turn so far.",
+        "CPU seconds of the longest turn since the start.",
         value=times.longest_s,
     )
     yield CounterMetricFamily(

@@ -12,21 +12,24 @@ from posthouse.protocols.memory import Buffer, MemoryAccount
 def memory_metrics(memory: MemoryAccount) -> Iterator[Metric]:
     """What buffers hold, what is announced, who waited and who was closed."""
     held = GaugeMetricFamily(
-        "posthouse_memory_bytes", "Bytes in buffers of connections, by what for.", labels=["kind"]
+        "posthouse_memory_bytes", "Bytes in buffers of connections, by purpose.", labels=["kind"]
     )
     for kind in Buffer:
         held.add_metric([kind.name.lower()], memory.bytes[kind])
     yield held
     gauges = {
-        "reserved": ("Bytes that peers have announced and not brought yet.", memory.reserved),
-        "limit": ("Bytes that all buffers may have.", memory.limit),
+        "reserved": (
+            "Bytes reserved for data that peers have announced and not sent yet.",
+            memory.reserved,
+        ),
+        "limit": ("Largest number of bytes in all buffers ([limits] memory).", memory.limit),
     }
     for name, (about, value) in gauges.items():
         yield GaugeMetricFamily(f"posthouse_memory_{name}_bytes", about, value=value)
     counters = {
         "waits": ("Large packets that had to wait for memory.", memory.delayed),
-        "refusals": ("Bodies and answers refused for lack of memory.", memory.refused),
-        "released": ("Reservations of packets that came too slowly.", memory.released),
+        "refusals": ("Requests and answers refused for lack of memory.", memory.refused),
+        "released": ("Reservations taken back because the peer sent too slowly.", memory.released),
     }
     for name, (about, count) in counters.items():
         yield CounterMetricFamily(f"posthouse_memory_{name}", about, value=count)

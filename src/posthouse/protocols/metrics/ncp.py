@@ -51,8 +51,8 @@ _GAUGES: Final = {
 }
 _COUNTERS: Final = {
     "repeated": "Replies sent again to a repeated request on UDP.",
-    "working": "Requests on UDP that were asked again while they ran.",
-    "polled": "Questions of the watchdog to silent clients.",
+    "working": "Requests on UDP repeated while they were in progress.",
+    "polled": "Watchdog requests to silent clients.",
 }
 
 
@@ -64,7 +64,7 @@ def ncp_metrics(figures: NcpSample) -> Iterator[Metric]:
         yield CounterMetricFamily(f"posthouse_ncp_{name}", about, getattr(figures, name))
     yield _counter("calls", "Calls of NetWare clients.", "call", figures.calls)
     yield _counter("completions", "Answers by their completion code.", "code", figures.completions)
-    yield _counter("refusals", "Connections and datagrams turned away.", "reason", figures.refused)
+    yield _counter("refusals", "Connections and datagrams refused.", "reason", figures.refused)
 
 
 def _counter(name: str, about: str, label: str, values: Mapping[str, int]) -> Metric:

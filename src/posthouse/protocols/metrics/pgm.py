@@ -33,9 +33,9 @@ class PgmSample(Protocol):
 
 
 _GAUGES: Final = {
-    "sources": "Multicast sessions that send, those that only repair included.",
-    "groups": "Multicast groups that are joined.",
-    "sessions": "Multicast sessions of sources that are listened to.",
+    "sources": "Multicast sessions that send, including those that only repair.",
+    "groups": "Multicast groups joined.",
+    "sessions": "Multicast sessions received from other sources.",
 }
 
 
@@ -43,9 +43,9 @@ def pgm_metrics(figures: PgmSample) -> Iterator[Metric]:
     """Every family of the protocol."""
     for name, about in _GAUGES.items():
         yield GaugeMetricFamily(f"posthouse_pgm_{name}", about, getattr(figures, name))
-    about = "What sources of multicast messages sent, and requests that they heard."
+    about = "Packets sent as a multicast source, and requests received as one, by kind."
     yield _counter("source", about, figures.sent)
-    about = "What receivers of multicast messages heard, delivered, lost and asked for."
+    about = "Packets received, delivered, lost and requested as a multicast receiver, by kind."
     yield _counter("receiver", about, figures.received)
 
 

@@ -42,17 +42,21 @@ class Family(NamedTuple):
 
 DEPTH: Final = Family("posthouse_queue_messages", "gauge", "Messages in a queue.")
 SIZE: Final = Family("posthouse_queue_bytes", "gauge", "Bytes of the messages in a queue.")
-AGE: Final = Family("posthouse_queue_oldest_seconds", "gauge", "Age of the oldest message.")
-READERS: Final = Family("posthouse_queue_waiting_reads", "gauge", "Reads that wait for a message.")
+AGE: Final = Family(
+    "posthouse_queue_oldest_seconds", "gauge", "Age of the oldest message in seconds."
+)
+READERS: Final = Family(
+    "posthouse_queue_waiting_reads", "gauge", "Readers that wait for a message."
+)
 BOOKS: Final = Family(
     "posthouse_queue_books_total",
     "counter",
-    "Messages by what became of them; accepted is the sum of the rest and those in it.",
+    "Messages by outcome. Accepted is the sum of all others and of the messages in the queue.",
 )
 LEAVING: Final = Family(
     "posthouse_outgoing_messages",
     "gauge",
-    "Messages of an outgoing queue by how far they are: unread ones have arrived there.",
+    "Messages of an outgoing queue by progress; unread: arrived there and not yet received.",
 )
 STATES: Final = Family("posthouse_outgoing_queues", "gauge", "Outgoing queues by state.")
 UNBALANCED: Final = Family(
@@ -61,16 +65,18 @@ UNBALANCED: Final = Family(
 
 
 GROUP_LAG: Final = Family(
-    "posthouse_group_lag_messages", "gauge", "Messages after the position of a group."
+    "posthouse_group_lag_messages", "gauge", "Lag of a group: messages after its position."
 )
 GROUP_LAG_BYTES: Final = Family(
-    "posthouse_group_lag_bytes", "gauge", "Bytes of these; of many an estimate."
+    "posthouse_group_lag_bytes", "gauge", "Lag of a group in bytes; an estimate if it is large."
 )
 GROUP_CLAIMED: Final = Family(
-    "posthouse_group_claimed_messages", "gauge", "Messages that a group keeps from others."
+    "posthouse_group_claimed_messages",
+    "gauge",
+    "Messages that a group has claimed: no other reader gets them.",
 )
 GROUP_LEASED: Final = Family(
-    "posthouse_group_leased", "gauge", "Whether a reader has the lease of a group."
+    "posthouse_group_leased", "gauge", "1 while a reader holds the lease of a group."
 )
 GROUP_ACKNOWLEDGED: Final = Family(
     "posthouse_group_acknowledged_total", "counter", "Messages that a group has acknowledged."

@@ -55,10 +55,10 @@ class RemoteReadSample(Protocol):
 AskFigures = Callable[[], RemoteReadSample]
 _GAUGES: Final = {
     "connections": "Connections of RPC clients.",
-    "clients": "Remote readers that have a queue open or a transaction begun.",
+    "clients": "Remote readers with an open queue or transaction.",
     "opened": "Queues that remote readers have open.",
     "waiting": "Reads of remote readers that wait for a message.",
-    "pending": "Receives of remote readers that have not ended.",
+    "pending": "Receives of remote readers in progress.",
 }
 
 
@@ -67,15 +67,15 @@ def remote_read_metrics(figures: RemoteReadSample) -> Iterator[Metric]:
     for name, about in _GAUGES.items():
         yield GaugeMetricFamily(f"posthouse_rpc_{name}", about, getattr(figures, name))
     for name, about in (
-        ("cleaned_up", "Receives given back because their reader did not end them."),
-        ("logins_refused", "Logins over RPC that proved nothing."),
+        ("cleaned_up", "Receives undone because their reader did not finish them."),
+        ("logins_refused", "Logins over RPC refused."),
     ):
         yield CounterMetricFamily(f"posthouse_rpc_{name}", about, getattr(figures, name))
     yield _counter("calls", "Calls of remote readers.", "method", figures.calls)
     yield _counter(
-        "faults", "Calls that ended in a fault, by its status.", "status", figures.faults
+        "faults", "Calls of remote readers that failed, by status.", "status", figures.faults
     )
-    yield _counter("refusals", "Connections of RPC clients turned away.", "reason", figures.refused)
+    yield _counter("refusals", "Connections of RPC clients refused.", "reason", figures.refused)
 
 
 def _counter(name: str, about: str, label: str, values: Mapping[str, int]) -> Metric:

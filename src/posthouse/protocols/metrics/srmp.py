@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 _TRAFFIC: Final = {
     "bytes": "Bytes of messages over HTTP.",
-    "messages": "Messages over HTTP, receipts too; out: each time that one is sent.",
+    "messages": "Messages over HTTP, receipts included; out counts repeats too.",
 }
 
 
@@ -43,12 +43,14 @@ class SrmpSample(Protocol):
 
 def srmp_metrics(figures: SrmpSample) -> Iterator[Metric]:
     """Every family of the protocol."""
-    open_now = GaugeMetricFamily("posthouse_srmp_connections", "Open HTTP connections of others.")
+    open_now = GaugeMetricFamily(
+        "posthouse_srmp_connections", "Open HTTP connections from other machines."
+    )
     open_now.add_metric([], figures.connections)
     yield open_now
     links = GaugeMetricFamily(
         "posthouse_srmp_links",
-        "Outgoing queues over HTTP by how far their connection is.",
+        "Outgoing queues over HTTP, by the state of their connection.",
         labels=["state"],
     )
     for state, count in sorted(figures.links.items()):
@@ -58,7 +60,7 @@ def srmp_metrics(figures: SrmpSample) -> Iterator[Metric]:
         "requests", "Requests from other machines, by response.", "status", figures.requests
     )
     yield _counter("posts", "Requests to other machines, by response.", "status", figures.posts)
-    about = "Connections broken off or not taken, by reason."
+    about = "Connections refused or broken off, by reason."
     yield _counter("refusals", about, "reason", figures.refused)
     for what, about in _TRAFFIC.items():
         sums = {way: figures.traffic[f"{what}_{way}"] for way in ("in", "out")}
