@@ -399,7 +399,7 @@ class Hostile:
 def test_a_source_that_gives_ended_messages_again_is_left(here: Serving) -> None:
     with Hostile(here, b"aaaa", b"bbbb") as source:
         source.peer.instead[Opnum.END_RECEIVE] = source_forgets(source.peer)
-        with pytest.raises(RemoteProtocolError, match="again that it has ended"):
+        with pytest.raises(RemoteProtocolError, match="again that it has removed"):
             source.pull()
         assert source.bodies() == [b"aaaa", b"bbbb"]
 
@@ -422,7 +422,7 @@ def test_a_source_that_refuses_each_end_is_left(here: Serving) -> None:
             return 0xC00E0001
 
         source.peer.instead[Opnum.END_RECEIVE] = refuse
-        with pytest.raises(RemoteProtocolError, match="does not end"):
+        with pytest.raises(RemoteProtocolError, match="does not remove"):
             source.pull()
         assert source.bodies() == [b"aaaa"]
         assert source.peer.bodies == [b"aaaa"]

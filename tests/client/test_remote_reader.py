@@ -840,7 +840,7 @@ def test_a_cursor_is_lost_with_its_connection(peer: Peer) -> None:
         peer.cut()
         with pytest.raises(SessionLost):
             cursor.next()
-        with pytest.raises(SessionLost, match="place of the cursor"):
+        with pytest.raises(SessionLost, match="cursor was lost"):
             cursor.next()
     with reading(peer) as (_, queue):
         messages = queue.browse()

@@ -111,7 +111,7 @@ def test_what_broke_a_connection_has_a_name() -> None:
     refusal, ended = AccessDenied("no"), SessionEnded("it stopped")
     assert as_connection_error(refusal) is refusal
     assert as_connection_error(ended) is ended
-    assert "not an answer" in str(as_connection_error(MalformedPacket("what")))
+    assert "an invalid answer" in str(as_connection_error(MalformedPacket("what")))
     assert isinstance(as_connection_error(ConnectionResetError(104, "reset")), ServerUnreachable)
     assert isinstance(lost_connection(refusal), SessionLost)
     assert lost_connection(ended) is ended

@@ -61,7 +61,7 @@ def test_what_nothing_was_said_of_goes_back_in_its_place(manager: QueueManagerCl
         assert parcel.message.body == b"2"
         with pytest.raises(InvalidParameter, match="is not a reason to refuse"):
             parcel.refused("no")
-        with pytest.raises(InvalidParameter, match="nothing was said of"):
+        with pytest.raises(InvalidParameter, match="is not settled"):
             next(parcels)
     assert manager.queue(f"CONNECTOR={SITE}").count() == 2
 

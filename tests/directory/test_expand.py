@@ -105,7 +105,7 @@ def test_aliases_that_stand_for_each_other_end() -> None:
     world.add(QueueAlias(identifier=guid(2), name="a", format_name=dl(3)))
     world.add(QueueAlias(identifier=guid(3), name="b", format_name=dl(2)))
     read = directory_reader(service_of(world, Local(machine(1, "ALPHA"))), 0)
-    with pytest.raises(IllegalFormatName, match="holds no queue to send to"):
+    with pytest.raises(IllegalFormatName, match="contains no queue to send to"):
         expand_format_name(parse_format_name(dl(2)), read)
 
 

@@ -162,7 +162,7 @@ def test_a_reader_that_ends_frees_the_queue_but_not_what_it_claimed(rig: GroupRi
 
 def test_a_group_does_not_change_its_mode(rig: GroupRig) -> None:
     rig.lease(mode=OBSERVE)
-    with rig.refused(0xC00E003E, "is there to observe"):
+    with rig.refused(0xC00E003E, "exists, to observe"):
         rig.lease(mode=CONSUME)
 
 
@@ -196,7 +196,7 @@ def test_no_lease_beside_an_exclusive_reader(rig: GroupRig) -> None:
     rig.lapse()
     reader = rig.open("q", RECEIVE, share=QueueShareMode.DENY_RECEIVE)
     for options in ({}, {"epoch": epoch}):
-        with rig.refused(SHARING_VIOLATION, "open elsewhere to one reader"):
+        with rig.refused(SHARING_VIOLATION, "open exclusively in another program"):
             rig.lease(**options)
     with rig.refused(SHARING_VIOLATION):
         rig.claim(epoch, 0)

@@ -276,7 +276,7 @@ def test_a_pull_keeps_its_target_and_a_host_its_machine(rig: Rig) -> None:
     rig.run(lambda m: m.end_session(source.holder))
     with rig.refused(PropertyNotAllowed.code, "into another queue"):
         Source(rig, "ledger")
-    with rig.refused(PropertyNotAllowed.code, "another queue manager"):
+    with rig.refused(PropertyNotAllowed.code, "not the queue manager"):
         Source(rig, guid=bytes(16))
 
 

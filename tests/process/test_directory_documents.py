@@ -170,7 +170,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"machines": [{**MACHINE, "addresses": ["[::1]x"]}]}, "[::1]x is not an address"),
     ({"machines": [{**MACHINE, "addresses": ["[beta]"]}]}, "[beta] is not an address"),
     ({"machines": [{**MACHINE, "addresses": ["x" * 256]}]}, "is not an address"),
-    ({"machines": [{**MACHINE, "encryption_keys": "!!"}]}, "what should be base64 is not"),
+    ({"machines": [{**MACHINE, "encryption_keys": "!!"}]}, "the value is not base64"),
     (
         {"machines": [{**MACHINE, "created": "2999-01-01T00:00:00Z"}]},
         "is not a time of a directory",
@@ -184,7 +184,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"users": [{"sid": SID, "certificates": [""]}]}, "a certificate is empty"),
     ({"users": [{"sid": SID}, {"sid": SID}]}, "it is there twice"),
     ({"users": [{"sid": "S-1-5-21-9", "name": " Bob"}]}, "cannot be the name of a user"),
-    ({"enterprise": {"security": "!!"}}, "what should be base64 is not"),
+    ({"enterprise": {"security": "!!"}}, "the value is not base64"),
     ({"enterprise": {"security": "AAAA"}}, "enterprise"),
 ]
 

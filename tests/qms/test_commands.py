@@ -130,8 +130,8 @@ def test_the_end_of_a_command_is_the_end_of_its_job(
 @pytest.mark.parametrize(
     ("word", "why"),
     [
-        ("nosuchcommand", "the command nosuchcommand is not there: no program of that name is in"),
-        ("/nowhere/at-all", "the command /nowhere/at-all is not there. Check the path"),
+        ("nosuchcommand", "the command nosuchcommand was not found: no program of that name is in"),
+        ("/nowhere/at-all", "the command /nowhere/at-all does not exist. Check the path"),
         ("/usr", "the command /usr is a folder. Name a program in it"),
         ("{file}", "{file} is the file of a job: name a program in front of it"),
         ("", "the command is empty: name a program"),

@@ -92,7 +92,7 @@ def test_wrong_options_are_refused(more: dict[str, str | None], said: str) -> No
 
 
 def test_table_does_not_consume(spark: SparkSession, far: MsmqOffice) -> None:
-    with pytest.raises(Exception, match="only a stream consumes"):
+    with pytest.raises(Exception, match="only a stream can consume messages"):
         table(spark, far, far.new(), consume="onCommit").count()
 
 

@@ -299,7 +299,7 @@ def test_queue_is_not_overwritten(
     spark: SparkSession, access: dict[str, str], queue: MakeQueue
 ) -> None:
     writing = spark.sql("select 'x' as body").write.format("posthouse").options(**access)
-    with pytest.raises(Exception, match="a queue is only added to") as refused:
+    with pytest.raises(Exception, match="messages can only be appended to a queue") as refused:
         writing.option("queue", path_of(queue())).mode("overwrite").save()
     assert "write each batch in foreachBatch" in str(refused.value)
     assert '"update"' not in str(refused.value), "Spark refuses update for this sink"

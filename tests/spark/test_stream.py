@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said_when_the_stream_starts(
     missing = options("nowhere")
     assert "MQ_ERROR_QUEUE_NOT_FOUND" in failure(lambda: streams.run(missing))
     endless = options(name, endingOffsets='{"a": 1}')
-    assert "a stream has no end" in failure(lambda: streams.run(endless))
+    assert "only batch reads can end" in failure(lambda: streams.run(endless))
     away = options(name, url="http://127.0.0.1:9", retryFor=0)
     assert "no queue manager answers" in failure(lambda: streams.run(away))
 

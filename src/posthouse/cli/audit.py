@@ -47,7 +47,7 @@ def audit(
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most the last N acts.")
     ] = 100,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on and show new acts as they are made.")
+        bool, typer.Option("--follow", help="Continue, and show new acts as they happen.")
     ] = False,
 ) -> None:
     """Show what operators did: who, from where, when, on what, and what came of it.

@@ -33,7 +33,7 @@ HomeOfFile = Annotated[
         "--home",
         metavar="DIR",
         readable=False,
-        help="Home whose posthouse.toml is meant (default: $POSTHOUSE_HOME, or "
+        help="Home with the posthouse.toml to read (default: $POSTHOUSE_HOME, or "
         "~/.local/share/posthouse).",
     ),
 ]

@@ -75,7 +75,7 @@ def start(
     lookup_ids: LookupIds = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="KEY", help="Only a group of failures; for return."),
+        typer.Option("--group", metavar="KEY", help="With return: key of a group of failures."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the operation has ended.")] = (
         False
@@ -86,8 +86,8 @@ def start(
             "--key",
             metavar="KEY",
             parser=_key,
-            help="Your name for the start, of 8 to 64 letters, digits and . _ -. A start that is "
-            "repeated with it shows the operation that there is.",
+            help="Key of your choice: 8 to 64 letters, digits and . _ -. Repeated with the same "
+            "key, the command shows the operation of the first start.",
         ),
     ] = None,
     dry_run: DryRun = False,

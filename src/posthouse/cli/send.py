@@ -160,13 +160,11 @@ def send(
     ] = "",
     traceparent: Annotated[
         str,
-        typer.Option(
-            "--traceparent", metavar="TEXT", help="Trace context of W3C that the message carries."
-        ),
+        typer.Option("--traceparent", metavar="TEXT", help="W3C trace context for the message."),
     ] = "",
     tracestate: Annotated[
         str,
-        typer.Option("--tracestate", metavar="TEXT", help="What goes with --traceparent."),
+        typer.Option("--tracestate", metavar="TEXT", help="W3C tracestate; needs --traceparent."),
     ] = "",
     body_type: Annotated[
         int,

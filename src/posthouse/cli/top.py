@@ -62,7 +62,7 @@ def top(
             "--every",
             metavar="DURATION",
             parser=duration(SHORTEST_S, LONGEST_S),
-            help="Time between two looks (default: 2s).",
+            help="Time between two updates (default: 2s).",
         ),
     ] = 2.0,
     sort: Annotated[
@@ -71,7 +71,7 @@ def top(
     ] = "messages",
     rounds: Annotated[
         int,
-        typer.Option("--rounds", min=0, help="End after this many looks (default: until q)."),
+        typer.Option("--rounds", min=0, help="Exit after this many updates (default: until q)."),
     ] = 0,
     system: Annotated[
         bool, typer.Option("--system", help="Show journals and dead-letter queues too.")

@@ -54,8 +54,8 @@ def add(
         typer.Option(
             "--role",
             metavar="metrics|look|read|operate|administer",
-            help="Role of the user: limits passwords and tokens (default: passwords reach to "
-            "operate, tokens as far as their own role).",
+            help="Role of the user, which limits logins by password and tokens (default: operate "
+            "for passwords, no limit for tokens).",
         ),
     ] = None,
     administrator: Annotated[

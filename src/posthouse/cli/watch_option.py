@@ -23,7 +23,7 @@ Watch = Annotated[
         "--watch",
         metavar="DURATION",
         parser=duration(SHORTEST_S, LONGEST_S),
-        help="Run it again after each such time, for example 2s, until Ctrl-C.",
+        help="Repeat the command at this interval, for example 2s, until Ctrl-C.",
     ),
 ]
 

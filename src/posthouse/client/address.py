@@ -117,5 +117,5 @@ def _token(
     file = token_file or (None if token is not None else environment.get(TOKEN_FILE) or None)
     found = token if file is None else Path(file).read_text(encoding="utf-8").strip()
     if found and not (found.isascii() and found.isprintable() and " " not in found):
-        raise ValueError("the token has characters that no token has")
+        raise ValueError("the token contains characters that a token cannot have")
     return found or ""

@@ -197,7 +197,7 @@ class BulkHttp:
         except (OSError, http.client.HTTPException, pyarrow.ArrowInvalid) as error:
             raise SessionLost(
                 f"the messages from {self._address().shown} broke off: {error}",
-                "Read on after the last one; the queue manager's log has the reason.",
+                "Continue after the last message; the log of the queue manager shows the reason.",
             ) from error
         finally:
             if not whole:
@@ -278,8 +278,8 @@ class BulkHttp:
             connection.connect()
         except ssl.SSLError as error:
             raise ClientConnectionError(
-                f"{address.shown} and this client do not agree on TLS: {error.strerror or error}",
-                "Name a file of certificates that vouches for it, and write https://.",
+                f"{address.shown} and this client cannot agree on TLS: {error.strerror or error}",
+                "Name a file with the certificate to trust, and write https:// in the address.",
             ) from error
         except OSError as error:
             reason = error.strerror or str(error) or "it did not answer in time"

@@ -49,7 +49,8 @@ def _encode_structure(body: dict[str, Any] | list[Any]) -> bytes:
         return _encode_json(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise IllegalPropertyValue(
-            f"the body cannot be written as JSON: {error}", "Send what JSON has, or bytes."
+            f"the body cannot be written as JSON: {error}",
+            "Send only types that JSON has, or bytes.",
         ) from None
 
 

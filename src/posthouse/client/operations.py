@@ -425,7 +425,7 @@ def commit(
         if not request.repeated:
             raise
         raise TransactionInDoubt(
-            f"the connection broke over the commit, and its outcome is not known: {error.cause}",
+            f"the connection broke during the commit, and its outcome is not known: {error.cause}",
             "Check whether its messages are there before you repeat its work.",
         ) from None
 

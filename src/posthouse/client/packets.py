@@ -268,6 +268,6 @@ def _report(text: str) -> bytes:
     name = parse_name(text)
     if not isinstance(name, PublicName):
         raise IllegalPropertyValue(
-            "reports go to a public queue", "Name it as PUBLIC= and its identifier."
+            "the report queue has to be a public queue", "Name it as PUBLIC= and its identifier."
         )
     return name.guid

@@ -286,7 +286,7 @@ class RpcLink:
                 poll = select.poll()
                 poll.register(self._socket, select.POLLOUT)
             if not poll.poll(self.timeout_s * 1000):
-                raise TimeoutError("the other computer takes nothing")
+                raise TimeoutError("the other computer does not read what it is sent")
 
     def _lose(self, error: BaseException) -> None:
         """Everything under way ends."""

@@ -158,7 +158,7 @@ def unreachable(address: Address, error: OSError) -> ClientConnectionError:
 def as_connection_error(error: Exception) -> Exception:
     """What kept a session from beginning, as the client names it."""
     if isinstance(error, RemoteProtocolError):
-        return ClientConnectionError(f"the queue manager sent what is not an answer: {error}")
+        return ClientConnectionError(f"the queue manager sent an invalid answer: {error}")
     if isinstance(error, OSError) and not isinstance(error, ClientConnectionError):
         return ServerUnreachable(f"the connection broke: {error.strerror or error}")
     return error

@@ -116,8 +116,8 @@ class Connector:
                     yield parcel
                     if not parcel.said:
                         raise InvalidParameter(
-                            f"nothing was said of {parcel}, and the next one is asked for",
-                            "Call delivered, received or refused of each first.",
+                            f"{parcel} is not settled, and the next message was requested",
+                            "First call delivered, received or refused for each message.",
                         )
             finally:
                 self._channel.run(settle(core, handle, batch))

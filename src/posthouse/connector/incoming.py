@@ -40,7 +40,7 @@ class Inlet:
 
     def __init__(self, manager: QueueManagerClient, position: str, *, connector_type: str) -> None:
         if not connector_type or parse_guid(connector_type) == NULL_GUID:
-            raise MissingConnectorType("a connector states what kind it is, by a GUID of its own")
+            raise MissingConnectorType("a connector needs a type: a GUID of its own")
         self._manager = manager
         self._connector_type = connector_type
         manager.create_queue(position, transactional=True, label="where an inlet is", exist_ok=True)
@@ -65,8 +65,8 @@ class Inlet:
             if known is not None and found != known:
                 self._known = None
                 raise SharingViolation(
-                    f"another inlet has gone on from {known or 'the beginning'} to {found}",
-                    "Read the position again, and go on from there.",
+                    f"another inlet has moved on from {known or 'the beginning'} to {found}",
+                    "Read the position again, and continue there.",
                 )
             for message in messages:
                 queue = self._manager.queue(message.destination)

@@ -100,5 +100,5 @@ def _members(name: DistributionListName, read: ReadList) -> list[SingleName]:
 
 def _joined(names: list[SingleName], asked: FormatName) -> FormatName:
     if not names:
-        raise IllegalFormatName(f"{asked} holds no queue to send to", _REMEDY)
+        raise IllegalFormatName(f"{asked} contains no queue to send to", _REMEDY)
     return names[0] if len(names) == 1 else MultipleName(tuple(names))

@@ -87,11 +87,11 @@ def look_up(word: str, path: str) -> str:
     found = Path.cwd() / word if "/" in word else Path(shutil.which(word, path=path) or "")
     if not found.name:
         raise CannotRun(
-            f"the command {word} is not there: no program of that name is in {path}. Write its "
+            f"the command {word} was not found: no program of that name is in {path}. Write its "
             "whole path, or pass your own PATH with --env PATH"
         )
     if not found.exists():
-        raise CannotRun(f"the command {found} is not there. Check the path")
+        raise CannotRun(f"the command {found} does not exist. Check the path")
     if found.is_dir():
         raise CannotRun(f"the command {found} is a folder. Name a program in it")
     if not os.access(found, os.X_OK):

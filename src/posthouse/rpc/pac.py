@@ -65,7 +65,7 @@ class _Reader:
         count = self.number()
         sid = self.take(8 + 4 * min(count, 16))
         if not is_sid(sid):
-            raise MalformedPacket("an SID of a ticket that is none")
+            raise MalformedPacket("an invalid SID in a ticket")
         return sid
 
     def count(self, wanted: int) -> int:

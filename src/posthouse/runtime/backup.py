@@ -231,7 +231,7 @@ class Copier:
     def check(self) -> None:
         """Ends a copy that is no longer wanted."""
         if self.cancelled.is_set():
-            raise OperationCancelled("the copy was called off")
+            raise OperationCancelled("the backup was cancelled")
 
 
 def _copy_settings(home: Path, target: Path) -> Entry | None:

@@ -40,7 +40,7 @@ def _read(path: Path) -> bytes | None:
         raise CorruptedSecurityData(f"the key file {path} cannot be read: {error}") from None
     if len(key) != SEALING_KEY_SIZE:
         raise CorruptedSecurityData(
-            f"the key file {path} is damaged", "Bring it back from a copy of this home."
+            f"the key file {path} is damaged", "Restore it from a copy of this home."
         )
     return key
 

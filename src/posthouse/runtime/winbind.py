@@ -214,7 +214,7 @@ def _proof(info: _Info) -> DomainProof:
 
 def _sid(found: _Sid) -> bytes:
     if found.revision != 1 or found.count > _SUB_AUTHORITIES_MAX:
-        raise DomainRefused("an SID that is none")
+        raise DomainRefused("an invalid SID")
     parts = found.sub_authorities[: found.count]
     return make_sid(int.from_bytes(bytes(found.authority), "big"), *parts)
 

@@ -240,9 +240,7 @@ class Caller:
                 "Use a token of role read or operate, without masks.",
             )
         if desired & ~self.limit:
-            raise AccessDenied(
-                "this token is for looking only", "Use one of role operate or administer."
-            )
+            raise AccessDenied("this token may only look", "Use one of role operate or administer.")
 
     def __repr__(self) -> str:
         return f"<Caller {self.name} {format_sid(self.sid)}>"

@@ -220,6 +220,6 @@ def open_private_key(sealed: bytes, sealing_key: bytes, owner: bytes) -> RSAPriv
     except Exception:  # InvalidTag, or anything a damaged record makes of it
         raise CorruptedSecurityData(
             "a private key was sealed with another key file",
-            "Bring back keys/seal.key of this home, or make the certificate again.",
+            "Restore keys/seal.key of this home, or make the certificate again.",
         ) from None
     return _rsa(key)

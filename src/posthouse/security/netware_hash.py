@@ -104,5 +104,5 @@ def open_netware_hash(sealed: bytes, key: bytes, owner: bytes) -> bytes:
     except InvalidTag:
         raise CorruptedSecurityData(
             "the verifier of the ncp door was sealed with another key file",
-            "Bring keys/seal.key of this home back, or set the password again.",
+            "Restore keys/seal.key of this home, or set the password again.",
         ) from None

@@ -46,5 +46,5 @@ def open_nt_hash(sealed: bytes, key: bytes, sid: bytes) -> bytes:
     except InvalidTag:
         raise CorruptedSecurityData(
             "the verifier of the rpc door was sealed with another key file",
-            "Bring keys/seal.key of this home back, or set the password again.",
+            "Restore keys/seal.key of this home, or set the password again.",
         ) from None

@@ -34,7 +34,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
     read = source_options(options)
     if read.consume:
         raise InvalidParameter(
-            "a table is a snapshot and consumes nothing",
+            "a batch read cannot consume messages",
             "Read a stream, with trigger(availableNow=True) for what is there now.",
         )
     pushes = read.pushdown and sys.argv[1:2] == [PUSHING]

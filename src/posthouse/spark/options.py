@@ -240,36 +240,48 @@ CONNECTION: Final = (
     Option("tokenFile", texts, (), "files with their tokens: one for all, or one for each url"),
     Option("caFile", text, None, "certificates to trust, for https"),
     Option("timeout", seconds, 30.0, "seconds to wait for an answer"),
-    Option("retryFor", patience, RETRY_S, "seconds to go on asking one that is away; 0: none"),
+    Option("retryFor", patience, RETRY_S, "seconds to keep trying if one does not answer; 0: none"),
     Option("transport", choice("posthouse", "msmq"), "posthouse", "how to reach it"),
 )
 SOURCE: Final = (
     *CONNECTION,
     Option("queue", texts, (), "queues to read"),
-    Option("path", texts, (), "the same: what load() names"),
-    Option("queuePattern", text, "", "or a pattern with * and ? for their names"),
+    Option("path", texts, (), "another name for queue: the argument of load()"),
+    Option("queuePattern", text, "", "pattern with * and ? for the names of queues"),
     Option("startingOffsets", position, EARLIEST, "where to begin: earliest, latest or JSON"),
-    Option("startingTimestamp", moment, None, "begin with what arrived from then on"),
+    Option(
+        "startingTimestamp", moment, None, "begin with messages that arrived at this time or later"
+    ),
     Option("endingOffsets", position, LATEST, "where a batch read ends: latest or JSON"),
-    Option("endingTimestamp", moment, None, "a batch read leaves out what arrived from then on"),
+    Option(
+        "endingTimestamp",
+        moment,
+        None,
+        "batch reads: leave out messages that arrived at this time or later",
+    ),
     Option("maxMessagesPerTrigger", positive, None, "messages in one micro-batch, at most"),
     Option("maxOffsetsPerTrigger", positive, None, "Kafka's name for maxMessagesPerTrigger"),
     Option("maxBytesPerTrigger", size, None, "bytes in one micro-batch, at most"),
     Option("minPartitions", positive, None, "partitions to make, at least"),
     Option("maxRecordsPerPartition", positive, None, "messages in one partition, at most"),
-    Option("consume", choice("none", "onCommit"), "none", "receive what was committed"),
+    Option(
+        "consume",
+        choice("none", "onCommit"),
+        "none",
+        "remove messages from the queue once they are committed",
+    ),
     Option("group", text, "", "name of the durable position"),
     Option("checkpoint", text, "", "the stream's checkpoint, to be synced"),
-    Option("failOnDataLoss", boolean, True, "fail when messages not yet read are gone"),
+    Option("failOnDataLoss", boolean, True, "fail if messages were removed before they were read"),
     Option("includeBody", boolean, True, "the column body"),
     Option("includeBodyText", boolean, False, "the column body_text"),
     Option("includeExtension", boolean, True, "the column extension"),
     Option("decode", boolean, False, "columns of what is in bodies and headers"),
     Option("bodyJson", choice("variant", "string"), "variant", "the type of body_json"),
     Option("columns", columns, (), "only these columns"),
-    Option("priorities", numbers(7), (), "a batch read of these priorities alone"),
-    Option("classes", classes, (), "a batch read of these message classes alone"),
-    Option("pushdown", boolean, False, "let filters narrow a batch read"),
+    Option("priorities", numbers(7), (), "batch reads: only messages of these priorities"),
+    Option("classes", classes, (), "batch reads: only messages of these classes"),
+    Option("pushdown", boolean, False, "batch reads: let the queue manager apply filters"),
 )
 
 
@@ -359,7 +371,7 @@ def _check_source(values: Mapping[str, Any]) -> None:
     """Options that contradict or want each other."""
     if sum(bool(values[name]) for name in ("queue", "path", "queuePattern")) != 1:
         raise InvalidParameter(
-            "a read names its queues once",
+            "a read needs its queues named once",
             'Give the option queue, or load("NAME"), or else queuePattern.',
         )
     if values["maxMessagesPerTrigger"] and values["maxOffsetsPerTrigger"]:
@@ -368,11 +380,11 @@ def _check_source(values: Mapping[str, Any]) -> None:
         )
     if values["startingTimestamp"] is not None and values["startingOffsets"] != EARLIEST:
         raise InvalidParameter(
-            "a read begins at one place", "Give startingOffsets, or else startingTimestamp."
+            "a read needs one starting point", "Give startingOffsets, or else startingTimestamp."
         )
     if values["consume"] != "none" and not values["group"]:
         raise InvalidParameter(
-            "a read that consumes belongs to a group", "Name it with the option group."
+            "a read that consumes needs a group", "Name it with the option group."
         )
     if values["endingOffsets"] == EARLIEST:
         raise InvalidParameter(

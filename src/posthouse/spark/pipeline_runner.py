@@ -56,7 +56,9 @@ class Flow:
     def sources(self, step: Step, above: tuple[str, ...] = ()) -> Iterator[Step]:
         """The reads that a step depends on."""
         if step.name in above:
-            raise InvalidParameter(f"{' -> '.join((*above, step.name))} is a circle", "Break it.")
+            raise InvalidParameter(
+                f"{' -> '.join((*above, step.name))} is a circle", "Remove one of these references."
+            )
         if step.kind == "read":
             yield step
             return
@@ -70,7 +72,7 @@ class Flow:
             return self.steps[name]
         near = get_close_matches(name, self.steps, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.steps)}"
-        raise InvalidParameter(f"{wanting.name} wants {name}, which is not a step", hint)
+        raise InvalidParameter(f"{wanting.name} needs {name}, which is not a step", hint)
 
     def _check_consumers(self) -> None:
         """What is received once can be in one place: two would each get a part."""
@@ -203,7 +205,7 @@ class Runner:
     def _messages(self, step: Step, checkpoint: str, number: int) -> DataFrame:
         if number:
             raise InvalidParameter(
-                f"{step.name} takes more than its messages", "Join them in another step."
+                f"{step.name} has more than one parameter", "Join them in another step."
             )
         options = {**self._options, "queue": json.dumps(list(step.queues)), **step.options}
         if not step.stream:

@@ -231,7 +231,10 @@ def load_function(text: str) -> MapFunction:
     """The function that `FILE.py:function` names. The code of the file is run."""
     found = _FUNCTION.fullmatch(text)
     if found is None:
-        raise InvalidParameter(f"{excerpt(text)} is not FILE.py:function", "Write it so.")
+        raise InvalidParameter(
+            f"{excerpt(text)} is not FILE.py:function",
+            "Write a file, a colon and a function of it.",
+        )
     path, name = Path(found[1]), found[2]
     try:
         content = path.read_bytes()

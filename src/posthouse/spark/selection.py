@@ -163,7 +163,9 @@ def _value(name: str, text: str) -> Value:
     if name == "label" and len(text) > LABEL_MAX:
         raise InvalidParameter(f"a label has {LABEL_MAX} characters at most", "Shorten it.")
     if name == "correlation_id" and not _CORRELATION.fullmatch(text):
-        raise InvalidParameter("a correlation identifier has 40 hexadecimal digits", "Write them.")
+        raise InvalidParameter(
+            "a correlation identifier has 40 hexadecimal digits", "Give all of them."
+        )
     return text
 
 

@@ -122,7 +122,7 @@ def _checkpoint(options: Mapping[str, str]) -> str:
 def _sink(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Sink | Straight:
     if overwrite:
         raise InvalidParameter(
-            "a queue is only added to",
+            "messages can only be appended to a queue",
             'Write with mode("append"), a stream with outputMode("append"). What update or '
             "complete would write of an aggregate: write each batch in foreachBatch.",
         )

@@ -73,7 +73,9 @@ WRITE: Final = (
     *PROPERTIES.values(),
     Option("bodyFormat", choice("json", "xml"), "json", "what a struct is written as"),
     Option("xmlRoot", text, XML_ROOT, "the outer element of XML"),
-    Option("badRows", choice("fail", DEAD_LETTER), "fail", "what rows that cannot be sent get"),
+    Option(
+        "badRows", choice("fail", DEAD_LETTER), "fail", "what happens to rows that cannot be sent"
+    ),
     Option("deadLetterQueue", destination, "", "where bad rows go"),
 )
 SINK: Final = (

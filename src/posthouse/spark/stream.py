@@ -38,11 +38,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._course: Course | None = None
         if self.options.ending != LATEST or self.options.ending_time_s is not None:
             raise InvalidParameter(
-                "a stream has no end", "Leave endingOffsets and endingTimestamp out."
+                "only batch reads can end at a position",
+                "Leave endingOffsets and endingTimestamp out.",
             )
         if self.options.priorities or self.options.classes:
             raise InvalidParameter(
-                "a stream has all messages of its queues", "Filter its rows in Spark."
+                "only batch reads can choose priorities and classes", "Filter its rows in Spark."
             )
 
     def __getstate__(self) -> dict[str, Any]:

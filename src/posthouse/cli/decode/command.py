@@ -92,14 +92,14 @@ def decode(
         bool,
         typer.Option(
             "--answers/--no-answers",
-            help="Of a capture: also what Posthouse would have answered, in lines with =.",
+            help="For a capture: also print what Posthouse would have answered, in lines with =.",
         ),
     ] = True,
     blank_bodies: Annotated[
         bool,
         typer.Option(
             "--blank-bodies",
-            help="Of a capture: write a copy without bodies, tokens and passwords to --output.",
+            help="For a capture: write a copy without bodies, tokens and passwords to --output.",
         ),
     ] = False,
     output: Annotated[

@@ -88,7 +88,7 @@ Poll = Annotated[
         "--poll",
         metavar="T",
         parser=duration(0.05),
-        help="Time between two looks at an empty queue.",
+        help="Time between two checks of an empty queue.",
     ),
 ]
 Retry = Annotated[

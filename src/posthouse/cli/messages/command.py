@@ -150,7 +150,9 @@ def explain(
     id: Annotated[str, typer.Argument(metavar="ID", help="Message id: GUID\\NUMBER.")],
     peers: Annotated[
         bool,
-        typer.Option("--peers", help="Also ask the queue managers of the setting explain_peers."),
+        typer.Option(
+            "--peers", help="Also ask the queue managers in the setting admin.explain_peers."
+        ),
     ] = False,
 ) -> None:
     r"""Show where a message is, and why; for example, why it became a dead letter.
@@ -213,7 +215,7 @@ def move(
         typer.Option(
             "--reason",
             metavar="TEXT",
-            help="Why; kept with the messages, for `message show` and `posthouse failures`.",
+            help="Reason, kept with the messages and shown by `message show` and `failures`.",
         ),
     ] = "",
     dry_run: DryRun = False,

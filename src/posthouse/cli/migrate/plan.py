@@ -73,7 +73,10 @@ class PlannedQueue(msgspec.Struct):
 def plan(
     remote: Remote,
     inventory: Annotated[
-        Path, typer.Argument(metavar="INVENTORY", help="What posthouse scan --output wrote.")
+        Path,
+        typer.Argument(
+            metavar="INVENTORY", help="Inventory: the file that `posthouse scan --output` wrote."
+        ),
     ],
     machine: OnMachine = None,
     properties: Annotated[
@@ -81,11 +84,11 @@ def plan(
         typer.Option(
             "--properties",
             metavar="FILE",
-            help="What Get-MsmqQueue | ConvertTo-Json printed on the machine.",
+            help="File with the output of Get-MsmqQueue | ConvertTo-Json there.",
         ),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Create the queues; else it is only shown.")
+        bool, typer.Option("--apply", help="Create the queues (default: only show them).")
     ] = False,
 ) -> None:
     """Show which queues of another machine would be made here, and what of them is not known.

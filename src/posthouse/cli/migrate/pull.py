@@ -54,17 +54,17 @@ COUNT_S: Final = 5.0
 RATE_MAX: Final = 1_000_000
 Keep = Annotated[bool, typer.Option("--keep", help="Copy: leave the messages at the source.")]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="Wait for messages that come late, until interrupted.")
+    bool, typer.Option("--follow", help="Continue, and pull new messages until Ctrl-C.")
 ]
 Rate = Annotated[
     float,
     typer.Option(
-        "--rate", metavar="N", min=0, max=RATE_MAX, help="At most N messages in a second."
+        "--rate", metavar="N", min=0, max=RATE_MAX, help="Pull at most N messages per second."
     ),
 ]
 Most = Annotated[
     int | None,
-    typer.Option("--max", metavar="N", min=1, help="End after N messages of each queue."),
+    typer.Option("--max", metavar="N", min=1, help="Stop after N messages of each queue."),
 ]
 
 

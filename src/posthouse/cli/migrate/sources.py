@@ -58,37 +58,39 @@ MigrateTarget = Annotated[
     typer.Argument(
         metavar="[TARGET]",
         parser=full_name,
-        help="The queue here; the one of the same name, if it is not given.",
+        help="Queue here (default: the queue of the same name).",
     ),
 ]
 FromInventory = Annotated[
     Path | None,
     typer.Option(
-        "--inventory", metavar="FILE", help="All queues of an inventory (posthouse scan --output)."
+        "--inventory",
+        metavar="FILE",
+        help="Take all queues of an inventory (`posthouse scan --output`).",
     ),
 ]
 OnMachine = Annotated[
     str | None,
-    typer.Option("--machine", metavar="HOST", help="Of the inventory, this machine only."),
+    typer.Option("--machine", metavar="HOST", help="Take only this machine of the inventory."),
 ]
 WithJournals = Annotated[
-    bool, typer.Option("--journals", help="The journals of the queues as well.")
+    bool, typer.Option("--journals", help="Include the journals of the queues.")
 ]
 WithDeadLetters = Annotated[
-    bool, typer.Option("--dead-letters", help="The dead-letter queues of the machine as well.")
+    bool, typer.Option("--dead-letters", help="Include the dead-letter queues of the machine.")
 ]
 MigrateUser = Annotated[
     str | None,
     typer.Option(
         "--user",
         metavar="NAME",
-        help="A user of the other machine, NAME or DOMAIN\\NAME; the password is one line of "
-        "standard input, or asked for on a terminal.",
+        help="User on the other machine, NAME or DOMAIN\\NAME. The password is read from standard "
+        "input, or asked for on a terminal.",
     ),
 ]
 MigratePassword = Annotated[
     Path | None,
-    typer.Option("--password-file", metavar="FILE", help="The password, in the first line of it."),
+    typer.Option("--password-file", metavar="FILE", help="File whose first line is the password."),
 ]
 MigrateRpcPort = Annotated[
     int | None,
@@ -97,7 +99,7 @@ MigrateRpcPort = Annotated[
         metavar="N",
         min=1,
         max=PORT_MAX,
-        help="Where the other machine serves remote read; else its endpoint mapper is asked.",
+        help="Port of remote read there (default: its endpoint mapper is asked).",
     ),
 ]
 MigrateEpmPort = Annotated[
@@ -113,7 +115,7 @@ MigrateBinaryPort = Annotated[
         metavar="N",
         min=1,
         max=PORT_MAX,
-        help="Where its queue manager is asked for its GUID.",
+        help="Port of its binary protocol, which is asked for its GUID.",
     ),
 ]
 MigrateGuid = Annotated[
@@ -122,7 +124,7 @@ MigrateGuid = Annotated[
         "--guid",
         metavar="GUID",
         parser=checked_guid,
-        help="The GUID of its queue manager, if that cannot be asked for; of one machine.",
+        help="GUID of its queue manager, if it cannot be asked; for one machine.",
     ),
 ]
 MigrateAddress = Annotated[
@@ -139,14 +141,14 @@ MigratePatience = Annotated[
         "--patience",
         metavar="TIME",
         parser=duration(0.1, 30 * 86_400),
-        help="How long either machine may be away.",
+        help="Longest time to wait while a machine cannot be reached.",
     ),
 ]
 Shared = Annotated[
     bool,
     typer.Option(
         "--shared",
-        help="Let other programs receive from the source meanwhile; the order is not kept then.",
+        help="Let other programs receive from the source meanwhile. The order is not kept.",
     ),
 ]
 DEFAULT_EPM_PORT: Final = EPM_PORT

@@ -46,14 +46,18 @@ NAME_ADDRESS: Final = "Name the old machine by its own address: --address ADDRES
 @talking
 def switch(
     remote: Remote,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="The machine that is left.")],
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Machine to move away from.")],
     inventory: Annotated[
         Path,
-        typer.Option("--inventory", metavar="FILE", help="What posthouse scan --output wrote."),
+        typer.Option(
+            "--inventory",
+            metavar="FILE",
+            help="Inventory: the file that `posthouse scan --output` wrote.",
+        ),
     ],
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Go on, and forward what still arrives there."),
+        typer.Option("--follow", help="Continue, and forward messages that still arrive there."),
     ] = False,
     user: MigrateUser = None,
     password_file: MigratePassword = None,

@@ -257,7 +257,7 @@ def replay(
         bool,
         typer.Option(
             "--accept-changed-map",
-            help="Go on with a replay that was cut off although its function has changed.",
+            help="Continue an interrupted replay although its function has changed.",
         ),
     ] = False,
     since: Annotated[

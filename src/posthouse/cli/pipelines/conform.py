@@ -46,7 +46,7 @@ def register(inner: typer.Typer) -> None:
 def conform(
     remote: Remote,
     schema: Annotated[
-        Path, typer.Argument(metavar="SCHEMA", dir_okay=False, help="The schema, TOML.")
+        Path, typer.Argument(metavar="SCHEMA", dir_okay=False, help="Schema, a TOML file.")
     ],
     queues: Queues = None,
     lake: LakeRead = None,
@@ -176,7 +176,7 @@ def rehearse(
         typer.Argument(
             metavar="REQUESTS",
             parser=full_name,
-            help="Queue with the requests, mostly a journal: QUEUE;journal.",
+            help="Queue with the requests, usually a journal: QUEUE;journal.",
         ),
     ],
     to: Annotated[

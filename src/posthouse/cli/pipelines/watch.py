@@ -43,12 +43,12 @@ def watch(
     remote: Remote,
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The rules, TOML."),
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Rules, a TOML file."),
     ],
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Check once and exit.")] = False,
     page: Annotated[
         Path | None,
-        typer.Option("--page", metavar="FILE", help="A page in HTML, written at each look."),
+        typer.Option("--page", metavar="FILE", help="HTML page to write after each check."),
     ] = None,
 ) -> None:
     """Watch queues by rules, and raise alarms, until Ctrl-C. It only peeks.
@@ -172,16 +172,25 @@ def _write_page(path: Path, look: Look, raised: list[Alarm], every_s: float) -> 
 def audit(
     remote: Remote,
     table: Annotated[
-        Path, typer.Option("--table", metavar="DIR", help="The Delta table; made if absent.")
+        Path,
+        typer.Option(
+            "--table", metavar="DIR", help="Delta table; it is created if it does not exist."
+        ),
     ],
     queues: Queues = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until Ctrl-C; else until all is in.")
+        bool,
+        typer.Option(
+            "--follow", help="Continue until Ctrl-C (default: until all events are written)."
+        ),
     ] = False,
     every: Annotated[
         float,
         typer.Option(
-            "--every", metavar="T", parser=duration(0.1), help="With --follow: time between looks."
+            "--every",
+            metavar="T",
+            parser=duration(0.1),
+            help="With --follow: time between two checks.",
         ),
     ] = 10.0,
 ) -> None:
@@ -221,7 +230,10 @@ def _telling(http: BulkHttp) -> list[str]:
 def flow(
     remote: Remote,
     page: Annotated[
-        Path, typer.Option("--page", metavar="FILE", help="The page in HTML, which is replaced.")
+        Path,
+        typer.Option(
+            "--page", metavar="FILE", help="HTML page to write; an existing one is replaced."
+        ),
     ],
     queues: Queues = None,
 ) -> None:

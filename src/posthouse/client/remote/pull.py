@@ -266,7 +266,7 @@ class QueuePull:
         """A source that gives again what it has ended would be read for ever."""
         if self.counts.known > self._known_before + self._doubted + CHUNK:
             raise RemoteProtocolError(
-                f"{self._queue.reader.place.host} gives messages again that it has ended"
+                f"{self._queue.reader.place.host} returns messages again that it has removed"
             )
 
     def _check_refusals(self) -> None:
@@ -304,7 +304,7 @@ class QueuePull:
                 self._offer_and_end(there)
         if self._doubts:
             raise RemoteProtocolError(
-                f"{self._queue.reader.place.host} does not end messages that were received"
+                f"{self._queue.reader.place.host} does not remove messages that were received"
             )
 
     def _give_back(self, locked: list[LockedMessage]) -> None:

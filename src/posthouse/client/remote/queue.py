@@ -326,7 +326,7 @@ def _limit(body_max: int | None) -> int:
     if body_max is None:
         return INFINITE
     if not 0 <= body_max <= INFINITE:
-        raise InvalidParameter(f"a body has never {body_max} bytes")
+        raise InvalidParameter(f"a body cannot have {body_max} bytes")
     return body_max
 
 

@@ -345,7 +345,7 @@ class QueueReader:
     def _opened_for(self, want: Want) -> RemoteOpenQueue:
         opened = self.opened()
         if want.on is not None and want.on is not opened:
-            raise SessionLost("the connection broke, and the place of the cursor is gone with it")
+            raise SessionLost("the connection broke, and the cursor was lost with it")
         return opened
 
     def start(

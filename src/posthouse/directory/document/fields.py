@@ -62,7 +62,7 @@ def bytes_of(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError:
-        raise IllegalPropertyValue("what should be base64 is not") from None
+        raise IllegalPropertyValue("the value is not base64") from None
 
 
 def time_of(seconds: int) -> datetime:

@@ -119,7 +119,7 @@ class Accounts:
         """
         check_user_name(name)
         if user_key(name) in self._accounts:
-            raise IllegalUser(f"a user {name} exists", "Choose another name.")
+            raise IllegalUser(f"the user {name} already exists", "Choose another name.")
         if nt_hash is not None and Door.RPC in doors:
             self.sealing_key()  # refuses before anything is changed
         if netware_password is not None and Door.NCP in doors:

@@ -174,7 +174,7 @@ class DirectoryChanges:
             or (isinstance(value, RoutingLink) and _joins(value, wanted, sites))
         ]
         if len(found) > 1:
-            raise DsError(f"the directory has {len(found)} that {name} could mean", _EXACT[kind])
+            raise DsError(f"{name} is ambiguous: {len(found)} objects match", _EXACT[kind])
         if found:
             return found[0]
         raise StatusNotFound(

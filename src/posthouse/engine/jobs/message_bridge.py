@@ -252,7 +252,7 @@ class JobBridge:
                 sender = PrivateName(entry.correlation[:_GUID_SIZE], 4)
                 return self._registry.sending_target(sender, change)
             if self._registry.find_local(name) is None:
-                raise AccessDenied(f"{name} is a queue that its sender may not make us send to")
+                raise AccessDenied(f"{name} is a queue that the sender may not send to")
         target = self._registry.find_target(name)
         if target is None:
             return self._registry.sending_target(name, change)

@@ -206,7 +206,7 @@ class JobQueues(JobService):
             raise QmsError(OBJECT_EXISTS, f"there is an object {name} of type {kind}")
         self.bindery.check_room()
         if len(self.queues) >= self.core.settings.qms.queues_max:
-            raise QmsError(SERVER_OUT_OF_MEMORY, "there are as many job queues as there may be")
+            raise QmsError(SERVER_OUT_OF_MEMORY, "the limit of job queues is reached")
 
     def _create_properties(self, one: BinderyObject, path: str, change: Change) -> None:
         objects, hidden = self.bindery.objects, NWBS_SUPER_READ | NWBS_SUPER_WRITE

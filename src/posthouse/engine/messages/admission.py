@@ -74,7 +74,7 @@ class Admission:
         self.check_quotas(queue, batch.size, room)
         if flags & FLAG_REMOTE:
             if not leaving and self._is_late(batch):
-                raise TimedOutInTransit("its time to reach the queue was over when it arrived")
+                raise TimedOutInTransit("it arrived after its time to reach the queue")
         elif bool(flags & FLAG_TRANSACTIONAL) is not in_transaction:
             raise _not_as_sent(in_transaction)
         if definition.multicast and flags & FLAG_TRANSACTIONAL:
@@ -101,7 +101,7 @@ class Admission:
         if core.throttled:
             scarce = scarcities(core.throttled)
             raise MachineQuotaExceeded(
-                f"no messages are taken at the moment: {' and '.join(s.cause for s in scarce)}",
+                f"new messages are refused at the moment: {' and '.join(s.cause for s in scarce)}",
                 " ".join(one.remedy for one in scarce),
             )
         before, before_here = 0, 0

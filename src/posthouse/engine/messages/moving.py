@@ -140,7 +140,7 @@ class Moving:
     def admit(self, source: Queue, row: Row, target: Queue, before: int = 0) -> None:
         """Every reason why the target does not take the message."""
         if source is target:
-            raise UnsupportedOperation("a message cannot be moved to where it is")
+            raise UnsupportedOperation("the message is already in that queue")
         if target.state.bytes + target.reserved + before + row.size > target.limit:
             raise QueueQuotaExceeded(f"the quota of {target.name} would be exceeded")
         if target.definition.role in _SYSTEM_ROLES:

@@ -183,7 +183,7 @@ def check_is_elsewhere(queue: Queue, target: Queue) -> None:
     """Refuses a way that leads back to where the message is."""
     if queue is target:
         raise UnsupportedOperation(
-            f"the message would go to {target.name}, where it is",
+            f"the message is already in {target.name}",
             "Name another queue with --to.",
         )
 

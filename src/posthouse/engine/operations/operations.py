@@ -133,7 +133,7 @@ class Operations:
                 if what.asked != asked:
                     raise InvalidParameter(
                         f"the operation {one.number} was begun under this key by another request",
-                        "Draw a new key for each operation.",
+                        "Use a new key for each operation.",
                     )
                 return one
         return None

@@ -90,7 +90,7 @@ def _check_unread(group: Group, after: int, through: int) -> None:
             "has not read them, and would receive them unread",
             "The checkpoint belongs to another group name, or was moved from another queue "
             "manager: use the group name that it was made with, or a new checkpoint, which reads "
-            f"them. To pass them by: posthouse group set '{queue}' {name} --position {through}; "
+            f"them. To skip them: posthouse group set '{queue}' {name} --position {through}; "
             "or failOnDataLoss=false, which leaves them in the queue.",
         )
 

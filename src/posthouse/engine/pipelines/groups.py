@@ -211,8 +211,8 @@ class Groups:
             group.definition.creator = user
         if group.definition.mode is not mode:
             raise PropertyNotAllowed(
-                f"the group {name} of {queue.name} is there to {group.definition.mode.value}",
-                "Take another name, or delete the group.",
+                f"the group {name} of {queue.name} exists, to {group.definition.mode.value}",
+                "Use another name, or delete the group.",
             )
         self._check_rivals(group)
         if epoch is not None:
@@ -250,7 +250,7 @@ class Groups:
     def _check_new(self, queue: Queue, name: str, position: int | None, user: bytes) -> None:
         check_name(name)
         if queue.definition.role in _NO_GROUPS:
-            raise UnsupportedOperation(f"{queue.name} is a queue that has no groups")
+            raise UnsupportedOperation(f"{queue.name} is a queue that cannot have groups")
         if position is not None:
             self._check_given(position)
         if self._count >= self.core.settings.limits.groups_max:
@@ -292,8 +292,8 @@ class Groups:
             self.check_idle(queue)
         if queue.exclusive:
             raise SharingViolation(
-                f"{queue.name} is open elsewhere to one reader only",
-                "Wait until that is closed.",
+                f"{queue.name} is open exclusively in another program",
+                "Wait until it closes the queue.",
             )
 
     def _check_epoch(self, group: Group, epoch: int | None) -> None:
@@ -305,7 +305,7 @@ class Groups:
             raise SharingViolation(
                 f"a newer reader has taken over the group {group.name} of {group.queue.name}: "
                 f"its epoch is {current}, not {epoch}",
-                "End this reader; one at a time works for a group.",
+                "End this reader: a group has one reader at a time.",
             )
 
     def _lease_end(self) -> int:
@@ -331,7 +331,9 @@ class Groups:
     def claim(self, group: Group, epoch: int, asked: ClaimRange) -> None:
         """The messages of a range are the group's; what its stream has claimed stays so."""
         if not group.consumes:
-            raise UnsupportedOperation(f"the group {group.name} observes, and claims nothing")
+            raise UnsupportedOperation(
+                f"the group {group.name} only observes: it cannot claim messages"
+            )
         self._check_epoch(group, epoch)
         self._check_rivals(group)
         self._check_given(asked.through)

@@ -216,10 +216,10 @@ class Stages:
             or own >= settings.limits.stages_per_user
         ):
             raise InsufficientResources(
-                f"of {len(self.queries)} queries it is known what they have published, {own} of "
-                "them of this user, and there are no more",
-                "Forget those that are over, by DELETE /api/v1/queries/NAME, go on with one that "
-                "is known, or raise [limits] stages_max and stages_per_user.",
+                f"the published batches of {len(self.queries)} queries are kept, {own} of them of "
+                "this user, which is the limit",
+                "Forget queries that are finished (posthouse stage forget QUERY), or raise "
+                "[limits] stages_max and stages_per_user.",
             )
 
     def target(self, upload: Upload, name: str) -> StageTarget:
@@ -367,7 +367,7 @@ class Stages:
 
     def _chosen(self, keys: list[StageKey], caller: Caller) -> list[Stage]:
         if len({key.partition for key in keys}) < len(keys):
-            raise InvalidParameter("of each partition one attempt counts, and one is named twice")
+            raise InvalidParameter("a partition is named twice; one attempt of each counts")
         missing = [key for key in keys if key not in self.stages]
         if missing:
             _, batch, partition, attempt = missing[0]

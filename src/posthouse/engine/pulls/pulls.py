@@ -222,7 +222,7 @@ class Pulls:
             definition = pull.definition
             if (definition.host, definition.source) == (host, source):
                 raise PropertyNotAllowed(
-                    f"{host} is another queue manager than the one that {source} was pulled from",
+                    f"{host} is not the queue manager that {source} was pulled from before",
                     "Was the machine set up again? Then forget the pull: posthouse migrate forget.",
                 )
 
@@ -400,9 +400,9 @@ class _Taking:
             return
         if len(self.entries) >= self._room:
             raise InsufficientResources(
-                f"of {self._core.settings.limits.pulled_messages_max:,} messages it is known that "
-                "they were pulled, and there are no more",
-                "Forget pulls that are over (posthouse migrate forget), or raise [limits] "
+                f"{self._core.settings.limits.pulled_messages_max:,} pulled messages are "
+                "remembered, which is the limit",
+                "Forget finished pulls (posthouse migrate forget), or raise [limits] "
                 "pulled_messages_max.",
             )
         self._arrive(message, batch)

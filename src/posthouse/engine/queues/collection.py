@@ -242,7 +242,7 @@ class Queues(QueueNames):
         path = self._creatable(path)
         properties.validate()
         if path.local_key in self._by_key:
-            raise QueueExists(f"a queue named {path} exists")
+            raise QueueExists(f"the queue {path} already exists")
         change, now = Change(), core.utc
         kind = QueueType.PRIVATE if path.kind is PathKind.PRIVATE else QueueType.PUBLIC
         definition = new_definition(path, kind, properties)
@@ -276,10 +276,10 @@ class Queues(QueueNames):
 
     def _creatable(self, path: PathName) -> PathName:
         if path.kind is PathKind.SYSTEM or path.subqueue or path.suffix is not Suffix.NONE:
-            raise IllegalQueuePathname(f"{path} names no queue that can be created")
+            raise IllegalQueuePathname(f"{path} is not the name of a queue that can be created")
         if not self.is_own(path.computer, None):
             raise IllegalQueuePathname(
-                f"queues are created on their own computer, and {path.computer} is another one"
+                f"a queue is created on its own computer, and {path.computer} is another computer"
             )
         return path.with_computer(self.core.settings.computer_name)
 

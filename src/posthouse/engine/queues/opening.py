@@ -207,13 +207,13 @@ class Opening:
         """Unknown users do not send to other computers, nor a token cut to queues of this one."""
         caller.check_limit(WRITE_MESSAGE)
         if not caller.authenticated:
-            raise AccessDenied("only known users send to other computers from here")
+            raise AccessDenied("only known users may send to other computers from here")
         if caller.scopes is not None:
-            raise AccessDenied("this token is for queues of this computer only")
+            raise AccessDenied("this token is limited to queues of this computer")
 
     def _check_administrator(self, caller: Caller) -> None:
         if not caller.is_administrator or caller.scopes is not None:
-            raise AccessDenied("outgoing queues are the administrators'")
+            raise AccessDenied("only administrators may use outgoing queues")
 
     def _find_for_administration(self, name: PathName | FormatName, caller: Caller) -> Queue:
         self._check_administrator(caller)

@@ -93,7 +93,7 @@ class NamedSession:
         if kept.asked != asked:
             raise InvalidParameter(
                 f"number {request_id} of this series was another request",
-                "Count on with each message.",
+                "Increase the number with each message.",
             )
         return kept
 
@@ -205,7 +205,7 @@ class ClientSessions:
         """A name for the length of a call, by callers who have no session."""
         held = self._names.get(name)
         if held is not None and held.account == account and held.holder is not None:
-            raise InvalidParameter("a client session has this name", "Draw another one.")
+            raise InvalidParameter("a client session has this name", "Choose another name.")
         holder = object()
         session, _ = self.attach(name, account, holder)
         try:

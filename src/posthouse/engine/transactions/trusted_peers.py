@@ -81,7 +81,7 @@ class Peers:
     def add(self, name: str, guid: bytes, url: str, key: bytes | None = None) -> Peer:
         """A new peer; without a key one is made, for the other side to be told."""
         if peer_key(name) in self._by_name:
-            raise InvalidParameter(f"a peer {excerpt(name)} exists", "Remove it first.")
+            raise InvalidParameter(f"the peer {excerpt(name)} already exists", "Remove it first.")
         if guid in self._by_guid:
             raise InvalidParameter(f"the peer {self._by_guid[guid].name} is this queue manager")
         if guid == self.core.guid:

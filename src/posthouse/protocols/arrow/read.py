@@ -38,7 +38,9 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     """
     outflow, store = context.outflow, context.services.store
     if outflow is None or store is None:
-        raise Unavailable("a stream of Arrow's goes over HTTP", "Ask for it with GET, over HTTP.")
+        raise Unavailable(
+            "Arrow streams are available over HTTP only", "Request it with GET, over HTTP."
+        )
     made, rows, bulk = _modules()
     columns = made.chosen(params.columns)
     reading = Range(context, rows, params.queue, params.after, params.through or 0)

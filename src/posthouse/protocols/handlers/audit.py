@@ -179,7 +179,9 @@ def show_audit(context: Context, params: AuditParams, body: Nothing) -> Steps[Au
     """Shows acts of operators: who did what, from where, when, and what came of it."""
     context.require_administrator()
     if not isinstance(params.before, UnsetType) and not isinstance(params.after, UnsetType):
-        raise InvalidParameter("a page goes on by `before` or by `after`", "Give one of the two.")
+        raise InvalidParameter(
+            "a page continues with `before` or with `after`", "Give one of the two."
+        )
     matches = _matcher(params)
     context.services.audit.settle()
     answer = yield context.services.offload(lambda: context.services.audit.page(params, matches))

@@ -221,7 +221,7 @@ def show_property(
 def _shown(manager: QueueManager, station: Station, params: PropertyParams) -> PropertyJson:
     kind = parse_type(params.type)
     if not _may_read(manager, station, kind, params):
-        raise QmsError(NO_PROPERTY_READ, f"{params.property} is not the caller's to read")
+        raise QmsError(NO_PROPERTY_READ, f"{params.property} is not readable for you")
     found = _scanned(manager, station, kind, params.name, params.property)
     if len(found) != 1 or found[0].name != params.property.upper():
         raise QmsError(NO_SUCH_PROPERTY, f"{params.name} has no property {params.property}")

@@ -82,4 +82,4 @@ def working(manager: QueueManager, context: Context, key: str | None) -> Iterato
 def check_whole(context: Context) -> None:
     """A token that is cut to some queues of messages is not for job queues."""
     if context.caller.scopes is not None:
-        raise AccessDenied("this token is for some queues only, and not for job queues")
+        raise AccessDenied("this token is limited to some queues, and not for job queues")

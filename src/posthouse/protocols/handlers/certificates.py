@@ -166,7 +166,7 @@ def make_keys(
         if certificates.machine(manager.machine.identifier) is not None and not body.replace:
             raise InvalidParameter(
                 "this queue manager has its keys already",
-                "With replace they are made again; what was encrypted for the old ones is lost.",
+                "--replace makes new ones; messages encrypted for the old ones are then lost.",
             )
         weak = (BASE_PROVIDER,) if certificates.weak_algorithms else ()
         name = manager.machine.settings.computer_name

@@ -110,7 +110,7 @@ class Unbounded:
 
     def until_gone(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Outside:
         """Runs no coroutines."""
-        raise Unavailable("this is answered over HTTP", "Ask for it over HTTP.")
+        raise Unavailable("this request is answered over HTTP only", "Send it over HTTP.")
 
 
 class Runs(Protocol):
@@ -210,7 +210,7 @@ class Context:
         if not self.caller.is_administrator:
             raise AccessDenied(f"{self.caller.name} is not an administrator")
         if self.caller.scopes is not None:
-            raise AccessDenied("this token is for some queues only")
+            raise AccessDenied("this token is limited to some queues")
 
     def tell(self, manager: QueueManager, event: str, **details: object) -> None:
         """One line for the operator's log: who changed what."""

@@ -52,7 +52,7 @@ def find_queues(
 def _require_user(context: Context) -> None:
     """Every caller may look; a token that was cut to some queues may not."""
     if context.caller.scopes is not None:
-        raise AccessDenied("this token is for some queues only")
+        raise AccessDenied("this token is limited to some queues")
 
 
 def _filters(params: QueueSearchParams) -> Iterator[Filter]:

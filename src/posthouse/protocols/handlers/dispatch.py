@@ -174,7 +174,9 @@ class Api:
                 self._refuse(error, done, counted=error is conversation.refusal)
             else:
                 self.services.fault(error)
-                self._refuse(OurFault("the server failed over this request"), done, counted=False)
+                self._refuse(
+                    OurFault("the server failed to handle this request"), done, counted=False
+                )
 
         steps = handler(context, params, content)
         conversation: Conversation[Any] = Conversation(

@@ -149,7 +149,7 @@ def lease_group(
             manager.groups.end_lease(group, body.epoch)
             return group_json(manager, group)
     elif body.end:
-        raise InvalidParameter("only the reader that has a lease ends it", "Give its epoch.")
+        raise InvalidParameter("only the reader that holds a lease can end it", "Give its epoch.")
     group = manager.groups.lease(
         queue,
         params.group,

@@ -144,7 +144,7 @@ def make_backup(context: Context, params: Nothing, body: BackupBody) -> Steps[Ba
     yield from looked_at(lambda manager: context.require_administrator())
     if not body.directory.startswith("/") or "\0" in body.directory:
         raise InvalidParameter(
-            "the directory has to be named from the root on", "Begin it with a slash."
+            "the path of the folder has to be absolute", "Begin the path with a slash."
         )
     if context.services.backup is None:
         raise Unavailable("this queue manager has no home that could be copied")

@@ -207,7 +207,7 @@ def _set_trace(message: Message, trace: str) -> None:
         return
     if not isinstance(name, PublicName):
         raise IllegalPropertyValue(
-            "reports go to a public queue", "Name it as PUBLIC= and its identifier."
+            "the report queue has to be a public queue", "Name it as PUBLIC= and its identifier."
         )
     message.tracing_requested, message.tracing_queue_identifier = True, name.guid
 

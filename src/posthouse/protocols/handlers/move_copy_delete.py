@@ -173,9 +173,7 @@ def _choice(context: Context, queue: str, body: SelectBody) -> _Choice:
         return _ByFilter(context, queue, context.view.filter(body.where))
     if body.lookup_ids is not None and body.where is None:
         return ByIds(context, queue, body.lookup_ids)
-    raise InvalidParameter(
-        "messages are named by `where` or by `lookup_ids`", "Give one of the two."
-    )
+    raise InvalidParameter("choose messages by `where` or by `lookup_ids`", "Give one of the two.")
 
 
 # -- acting

@@ -80,10 +80,10 @@ def _check(context: Context, body: OperationBody) -> None:
     if body.act == "delete" and body.to is not None:
         raise InvalidParameter("delete takes no `to`")
     if body.group is not None and body.act != "return":
-        raise InvalidParameter("a group of failures is for `return`")
+        raise InvalidParameter("`group` is only for `return`")
     if body.lookup_ids is not None and (body.where is not None or body.group is not None):
         raise InvalidParameter(
-            "messages are named by `where` and `group`, or by `lookup_ids`", "Give one of the two."
+            "choose messages by `where` and `group`, or by `lookup_ids`", "Give one of the two."
         )
     if body.where is not None:
         context.view.filter(body.where)

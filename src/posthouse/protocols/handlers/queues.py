@@ -424,5 +424,7 @@ def _set_access(
 def _editable(manager: QueueManager, name: str) -> SecurityDescriptor:
     queue = find_queue(manager, name)
     if queue.outgoing is not None:
-        raise UnsupportedOperation(f"{queue.name} has no access list: it is the administrators'")
+        raise UnsupportedOperation(
+            f"{queue.name} has no access list: only administrators may use it"
+        )
     return manager.queues.guard(queue).descriptor

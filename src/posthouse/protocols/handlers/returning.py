@@ -80,7 +80,7 @@ def return_messages(context: Context, params: QueueParams, body: ReturnBody) -> 
     """
     if body.lookup_ids is not None and (body.where or body.group or body.after):
         raise InvalidParameter(
-            "messages are named by `where` and `group`, or by `lookup_ids`", "Give one of the two."
+            "choose messages by `where` and `group`, or by `lookup_ids`", "Give one of the two."
         )
     where = None if body.where is None else context.view.filter(body.where)
     with context.services.scans.running(context.caller):
@@ -144,7 +144,7 @@ class ReturnRun:
             raise InsufficientResources(
                 f"more than {TARGETS_MAX} queues have refused a message; "
                 f"{self._result.done} messages were returned before that",
-                "Make these queues, name one for all with --to, or choose fewer messages with "
+                "Create these queues, name one for all with --to, or choose fewer messages with "
                 "--where or --group.",
             )
 
@@ -189,7 +189,7 @@ class ReturnRun:
         """No message goes to a queue that has refused one before it."""
         if target in self._closed:
             raise self._closed[target] or QueueQuotaExceeded(
-                f"{target} has refused a message in front of this one",
+                f"{target} refused an earlier message",
                 "Make room there, and return the messages again.",
             )
 

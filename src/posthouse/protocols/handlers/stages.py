@@ -59,7 +59,9 @@ def put_stage(context: Context, params: StageParams, body: Nothing) -> Steps[Sta
     """
     inflow = context.inflow
     if inflow is None:
-        raise Unavailable("a stream of Arrow's goes over HTTP", "Send it with PUT, over HTTP.")
+        raise Unavailable(
+            "Arrow streams are available over HTTP only", "Send it with PUT, over HTTP."
+        )
     rows = _rows_module()
     key = StageKey(params.query, params.batch, params.partition, params.attempt)
     signature = BatchSignature(params.content, params.run, params.writer)

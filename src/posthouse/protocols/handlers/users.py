@@ -93,7 +93,7 @@ def add_user(context: Context, params: Nothing, body: UserCreateBody) -> Steps[U
         check_user_name(body.name)
         taken = {account.key for account in manager.accounts.all()} | {ADMINISTRATOR}
         if user_key(body.name) in taken:
-            raise UserExists(f"a user {body.name} exists")
+            raise UserExists(f"the user {body.name} already exists")
 
     def add(manager: QueueManager) -> UserJson:
         check(manager)

@@ -148,7 +148,7 @@ class Pages:
         """The metrics, piece by piece."""
         _check_method(METRICS, method)
         if not identity.caller.is_administrator or identity.caller.scopes is not None:
-            raise AccessDenied("the metrics show all queues: they are the administrators'")
+            raise AccessDenied("the metrics show all queues, so only administrators may read them")
         return self._metrics.pieces()
 
 

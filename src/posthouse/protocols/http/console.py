@@ -129,4 +129,6 @@ def check_origin(headers: Headers, method: str) -> None:
         if site != "same-origin":
             raise AccessDenied("pages of other origins may not use the console's session")
     if method not in ("GET", "HEAD") and "Origin" not in headers:
-        raise AccessDenied("a request with a session states its origin", "Use a token in programs.")
+        raise AccessDenied(
+            "a request of the console needs an Origin header", "Use a token in programs."
+        )

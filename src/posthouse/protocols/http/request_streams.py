@@ -97,7 +97,7 @@ class Incoming:
                 async with asyncio.timeout(self._timeout_s):
                     data = await self._piece()
             except TimeoutError:
-                raise BadRequest("the body did not come in time") from None
+                raise BadRequest("the body did not arrive in time") from None
             except (web.RequestPayloadError, web.PayloadAccessError, ConnectionError) as error:
                 without_frames(error)  # the body keeps it, and would be kept by it as a circle
                 raise BadRequest("the body broke off, or its chunks are malformed") from None

@@ -140,7 +140,7 @@ class HttpFace:
             "this is not a request of HTTP, or its header is too large"
         )
         if status >= 500:
-            refused = OurFault("the server failed over this request")
+            refused = OurFault("the server failed to handle this request")
             if isinstance(error, Exception):
                 self._api.services.fault(error)
         self._api.desk.manager.machine.refused(refused)
@@ -338,7 +338,7 @@ class HttpFace:
                     if body.size > limit:
                         raise too_large
         except TimeoutError:
-            raise BadRequest("the body did not come in time") from None
+            raise BadRequest("the body did not arrive in time") from None
         except (web.RequestPayloadError, web.PayloadAccessError) as error:
             without_frames(error)  # the body keeps it, and would be kept by it as a circle
             raise BadRequest("the body broke off, or its chunks are malformed") from None

@@ -131,7 +131,7 @@ class FileAuthority:
             stamp, data = self._settled()
         except FileNotFoundError:
             raise AuthorityAway(
-                f"{self.path} is not there; `posthouse directory export {self.path}` makes one"
+                f"{self.path} does not exist; `posthouse directory export {self.path}` creates it"
             ) from None
         except OSError as error:
             raise AuthorityAway(f"{self.path} cannot be read: {error.strerror or error}") from None

@@ -194,7 +194,7 @@ class Changer:
             except LdapRefusal as refusal:
                 if refusal.code not in CONFLICTS:
                     raise
-        raise Refused(_ERROR, "others change it all the time; try it again")
+        raise Refused(_ERROR, "other programs keep changing it; try again")
 
     def _write(
         self,

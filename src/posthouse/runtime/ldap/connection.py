@@ -182,7 +182,7 @@ class LdapConnection:
                 return
             empty = 0 if response else empty + 1
             if self._clock() > until or empty > _EMPTY_PAGES_MAX:
-                raise self._endless(f"came to no end in {self._listing_s} seconds")
+                raise self._endless(f"did not end within {self._listing_s} seconds")
 
     @property
     def _listing_s(self) -> int:
@@ -204,7 +204,7 @@ class LdapConnection:
             while portion and len(whole) <= VALUES_MAX:
                 whole += portion
                 if self._clock() > until:
-                    raise self._endless(f"came to no end in {self._listing_s} seconds")
+                    raise self._endless(f"did not end within {self._listing_s} seconds")
                 span, portion = self._portion(entry.dn, attribute, span.rpartition("-")[2])
         return entry._replace(attributes=values)
 
@@ -443,7 +443,7 @@ def read_password(path: str) -> str:
     file = Path(path)
     try:
         if file.stat().st_mode & 0o077:
-            raise AuthorityAway(f"others may read {path}; chmod 600 it")
+            raise AuthorityAway(f"other users can read {path}; run: chmod 600 {path}")
         text = file.read_bytes()[:_PASSWORD_SIZE_MAX].decode()
     except (OSError, UnicodeDecodeError) as error:
         raise AuthorityAway(f"the password cannot be read: {error}") from None

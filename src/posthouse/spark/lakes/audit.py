@@ -222,7 +222,7 @@ class AuditTable:
                 continue
             self._log.tidy(version)
             return True
-        raise SharingViolation(f"other processes change {self._folder} all the time", "Try again.")
+        raise SharingViolation(f"other processes keep changing {self._folder}", "Try again.")
 
     def _written(self, rows: pa.Table) -> AddAction:
         """A file of rows that is not part of the table yet."""

@@ -85,17 +85,17 @@ def parsed(data: bytes, path: Path) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter(
-            f"{path} is not a manifest: {error}", "Bring it back from a backup of the lake."
+            f"{path} is not a manifest: {error}", "Restore it from a backup of the lake."
         ) from None
     if manifest.format != FORMAT:
         raise InvalidParameter(
             f"{path} has format {manifest.format}, which no version of Posthouse has written",
-            "Bring it back from a backup of the lake.",
+            "Restore it from a backup of the lake.",
         )
     for file in manifest.files:
         if FILE_PATH.fullmatch(file.path) is None or "/../" in file.path:
             raise InvalidParameter(
                 f"{path} names {file.path[:200]!r}, which is not a file of a lake",
-                "Bring it back from a backup of the lake.",
+                "Restore it from a backup of the lake.",
             )
     return manifest

@@ -103,7 +103,7 @@ def _rewrite(lake: LakeFiles, where: str) -> int:
         for file in (file for file in state.files if _may_hold(file, found)):
             changed += _replace_file(lake, file, found[file.queue])
     raise SharingViolation(
-        f"other writers bring such messages into {lake.place} all the time",
+        f"other writers keep adding such messages to {lake.place}",
         "Stop them, and erase again.",
     )
 

@@ -299,7 +299,7 @@ class LakeFiles:
             self.log.tidy(version)
             return done
         raise SharingViolation(
-            f"other writers change {self.place} all the time", "Try again when there are fewer."
+            f"other writers keep changing {self.place}", "Try again when there are fewer."
         )
 
     def _check_there(self, files: Iterable[LakeFile]) -> None:

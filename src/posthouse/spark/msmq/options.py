@@ -50,9 +50,9 @@ _SHARED: Final = tuple(_BY_NAME[name] for name in ("transport", "timeout"))
 MACHINE: Final = (
     *_SHARED,
     Option("host", text, "", "the computer"),
-    Option("user", text, None, "as whom its queues are read: NAME or DOMAIN\\NAME"),
+    Option("user", text, None, "user who reads the queues: NAME or DOMAIN\\NAME"),
     Option("passwordFile", text, None, "a file whose first line is the password"),
-    Option("rpcPort", _port, None, "remote read; else the endpoint mapper is asked"),
+    Option("rpcPort", _port, None, "port of remote read (default: the endpoint mapper is asked)"),
     Option("epmPort", _port, EPM_PORT, "the endpoint mapper"),
     Option("binaryPort", _port, BINARY_PORT, "where messages are sent to"),
     Option("authentication", choice("privacy", "integrity", "connect", "none"), None, "how"),

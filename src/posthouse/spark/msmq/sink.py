@@ -54,8 +54,8 @@ def check(rows: RowMap) -> None:
     """What can be refused when the write is planned."""
     if rows.has_destinations:
         raise InvalidParameter(
-            "straight to another computer all messages go to one queue",
-            "Name it with the option queue, or write by way of a local queue manager: option url.",
+            "without a local queue manager, all messages of a write go to one queue",
+            "Name it with the option queue, or write through a local queue manager: option url.",
         )
 
 

@@ -57,7 +57,8 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     made = msmq_source(options)
     if made.consume:
         raise InvalidParameter(
-            "only a stream consumes", "Read with spark.readStream, and Trigger.AvailableNow."
+            "only a stream can consume messages",
+            "Read with spark.readStream, and Trigger.AvailableNow.",
         )
     return MsmqReader(made, schema)
 

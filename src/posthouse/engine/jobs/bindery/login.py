@@ -85,8 +85,8 @@ class BinderyLogins(BinderyRights):
         if caller.scopes is not None:
             raise QmsError(
                 NO_OBJECT_READ,
-                "this token is for some message queues only",
-                "Use one that names no queues.",
+                "this token is limited to some message queues",
+                "Use a token without --queue.",
             )
         if kind is not None and name is not None and caller.is_administrator:
             self._logged_in(station, self.objects.get(kind, object_name(name)), None)

@@ -243,7 +243,7 @@ class BinderyObjects:
         """Refuses where one more object is too many."""
         full = len(self.by_id) >= self.core.settings.qms.objects_max
         if full or self._counter.value > ID_MAX:
-            raise QmsError(SERVER_OUT_OF_MEMORY, "the bindery has as many objects as it may")
+            raise QmsError(SERVER_OUT_OF_MEMORY, "the limit of objects in the bindery is reached")
 
     def check_members(self, one: BinderyObject, prop: Property) -> None:
         """Refuses where one more member is too many."""
@@ -253,7 +253,9 @@ class BinderyObjects:
     def check_properties(self, one: BinderyObject) -> None:
         """Refuses where one more property is too many."""
         if len(one.properties) >= self.core.settings.qms.properties_max:
-            raise QmsError(SERVER_OUT_OF_MEMORY, f"{one.name} has as many properties as it may")
+            raise QmsError(
+                SERVER_OUT_OF_MEMORY, f"the limit of properties of {one.name} is reached"
+            )
 
     def new_id(self) -> int:
         """An ID that no object ever had; `check_room` was asked before."""

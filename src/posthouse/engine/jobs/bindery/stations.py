@@ -49,7 +49,7 @@ class Stations:
         """
         most = self.core.settings.qms.stations_max
         if len(self._stations) >= (most - most // KEPT_SHARE if unproved else most):
-            raise QmsError(TOO_MANY_CONNECTIONS, "there are as many connections as there may be")
+            raise QmsError(TOO_MANY_CONNECTIONS, "the limit of connections is reached")
         station = Station(self._number(), label, address)
         self._stations[station.number] = station
         station.owner, station.lease_ms = owner, lease_ms

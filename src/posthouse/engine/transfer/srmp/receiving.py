@@ -426,7 +426,7 @@ class SrmpReceiving:
             queue, signed, arrival.peer, settings, batch.change, is_vouched_for=vouched
         )
         if copy is Copy.REPLAYED:
-            raise WebRefusal("what is signed came before under another identifier")
+            raise WebRefusal("the signed content arrived before under another identifier")
         return copy is Copy.RESENT
 
     def _verified(self, arrival: SrmpArrival) -> XmlVerified:
