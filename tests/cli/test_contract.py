@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import typer
 from rich.markup import render
 
 from posthouse.cli.commands_page import commands
@@ -133,3 +134,16 @@ def test_help_shows_every_word_it_has(name: str) -> None:
     texts = [PROGRAM[name].help, *(one.help for one in PROGRAM[name].params)]
     for text in filter(None, texts):
         assert render(text).plain == text, "[words] in brackets are markup and vanish"
+
+
+@pytest.mark.parametrize("name", PROGRAM)
+def test_arguments_are_shown_as_they_are_typed(name: str) -> None:
+    """Typer shows `{PATH}` and `<full_name>`, which are Python's words."""
+    command = PROGRAM[name]
+    context = typer.Context(command)
+    pieces = command.collect_usage_pieces(context)
+    assert [piece for piece in pieces if "{" in piece] == []
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    for one in arguments:
+        shown = one.type.get_metavar(param=one, ctx=context)
+        assert shown is not None, f"{one.metavar} is shown with <{one.type.name}>"

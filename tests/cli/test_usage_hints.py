@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from posthouse.cli.commands_page import commands
         ("sql select", "Did you mean 'posthouse pipeline sql'?"),
         ("list", "Commands of that name: posthouse queue list, "),
         ("ls", "Commands of that name: posthouse queue list, "),
+        ("message list orders", "Did you mean 'posthouse peek QUEUE --count 100' or"),
+        ("queue receive orders", "Did you mean 'posthouse receive QUEUE'?"),
         ("stop", "systemctl stop posthouse"),
         ("send orders hello", "--body hello"),
         ("send orders --ttl 5s", "Did you mean --time-to-be-received?"),
@@ -69,6 +72,11 @@ def test_hints_are_in_the_json_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_suggested_commands_and_options_exist() -> None:
     known = dict(commands(main.program(), "posthouse"))
     assert [one for one in usage_hints.COMMANDS if f"posthouse {one}" not in known] == []
+    inner = " ".join(usage_hints.INNER.values())
+    for command in re.findall(r"'posthouse ([a-z ]+?)(?= [A-Z])", inner):
+        assert f"posthouse {command}" in known
+    for noun, verb in usage_hints.INNER:
+        assert f"posthouse {noun} {verb}" not in known
     options = {option for one in known.values() for param in one.params for option in param.opts}
     assert [one for one in usage_hints.OPTIONS if one not in options | {"--version"}] == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
@@ -86,10 +87,12 @@ def program(word: str = "") -> Any:
 
 
 def _plain_help(command: Any) -> None:
-    """Help without a type for flags, and with paragraphs that fill the width of the terminal."""
+    """Help without types of Python, and with paragraphs that fill the width of the terminal."""
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+        if parameter.param_type_name == "argument":
+            _plain_argument(parameter, typer.Context(command))
     help_option = command.get_help_option(typer.Context(command, help_option_names=HELP_NAMES))
     if help_option is not None:
         help_option.metavar = ""
@@ -97,6 +100,15 @@ def _plain_help(command: Any) -> None:
         command.help = BROKEN_LINE.sub(" ", cleandoc(command.help))
     for inner in getattr(command, "commands", {}).values():
         _plain_help(inner)
+
+
+def _plain_argument(parameter: Any, context: typer.Context) -> None:
+    """Typer writes `{PATH}` in the usage, and `<full_name>`, the parser, beside PATH."""
+    usage = parameter.make_metavar(context, usage=True).strip("{}")
+    parameter.get_usage_pieces = lambda _: [usage]
+    if parameter.type.get_metavar(param=parameter, ctx=context) is None:
+        parameter.type = copy(parameter.type)
+        parameter.type.get_metavar = lambda **_: ""
 
 
 def _print_version(wanted: bool) -> None:

@@ -29,6 +29,16 @@ COMMANDS: Final = {
     "pipeline sql": ("sql", "query", "select"),
 }
 """Words for commands in other programs."""
+INNER: Final = {
+    ("message", "list"): "'posthouse peek QUEUE --count 100' or 'posthouse message find FILTER'",
+    ("message", "ls"): "'posthouse peek QUEUE --count 100' or 'posthouse message find FILTER'",
+    ("message", "send"): "'posthouse send QUEUE'",
+    ("message", "receive"): "'posthouse receive QUEUE'",
+    ("queue", "send"): "'posthouse send QUEUE'",
+    ("queue", "receive"): "'posthouse receive QUEUE'",
+    ("queue", "peek"): "'posthouse peek QUEUE'",
+}
+"""Verbs that are commands of their own, or of another noun."""
 OPTIONS: Final = {
     "--body": ("--message", "--data", "--text", "--payload", "--content"),
     "--body-file": ("--file", "--input"),
@@ -111,7 +121,11 @@ def _body_without_option(error: Any, arguments: Sequence[str]) -> Iterator[str]:
 
 def _other_commands(error: Any, word: str, arguments: Sequence[str]) -> Iterator[str]:
     """Commands by other words, or with the unknown first word as their verb."""
-    if error.ctx is None or error.ctx.parent is not None:
+    if error.ctx is None:
+        return
+    if error.ctx.parent is not None:
+        if other := INNER.get((error.ctx.info_name, word)):
+            yield f"Did you mean {other}?"
         return
     if word in ("stop", "shutdown", "quit"):
         yield "A queue manager stops on Ctrl-C or SIGTERM; a service: systemctl stop posthouse."

@@ -278,7 +278,7 @@ class EngineLimits(Section, frozen=True):
         within(
             1,
             COUNT_MAX,
-            "Largest number of messages of which it is kept that they were pulled from elsewhere.",
+            "Largest number of pulled messages that are remembered, so that none is pulled twice.",
         ),
     ] = 10_000_000
     stages_max: Annotated[

@@ -277,8 +277,8 @@ class Restored(NamedTuple):
         """Notes for the operator on what was restored."""
         notes = [
             f"{self.messages:,} messages of {self.manifest.name} as of {self.manifest.made}.",
-            f"Lookup ids go on at {self.lookup_ids_from}: 2^40 further, so that none comes twice.",
-            f"Message ids go on at {self.message_ids_from}: 2^24 further.",
+            f"New lookup ids begin at {self.lookup_ids_from}, so that none is used twice.",
+            f"New message ids begin at {self.message_ids_from}.",
             "Transactional messages to other computers begin new sequences: TxSequenceID.TimeStamp "
             f"is {self.sequence_timestamp} now.",
         ]

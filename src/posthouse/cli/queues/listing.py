@@ -18,7 +18,7 @@ from posthouse.cli.watch_option import watchable
 
 NO_QUEUES: Final = (
     "There is no queue that you may list. Create one with `posthouse queue create "
-    "'./private$/NAME'`. The owner of a queue allows you to list it with `posthouse "
+    "NAME`. The owner of a queue allows you to list it with `posthouse "
     "queue grant PATH WHO get-properties`."
 )
 OUTGOING: Final = (

@@ -371,7 +371,7 @@ def _source_error(error: LinkLost | ServerUnreachable) -> ServerUnreachable:
         return error
     return ServerUnreachable(
         f"the connection to the source broke: {error.cause}",
-        "Run the command again: what is here is known, and it goes on.",
+        "Run the command again: it continues, and takes no message twice.",
     )
 
 

@@ -360,8 +360,8 @@ class Mirroring:
         identifier, mirror = queue.definition.identifier, self._queues.mirror
         if identifier in self._stray and self._source_heard() == self.source:
             return (
-                "the directory no longer has this queue; it goes when it is empty, and "
-                "takes no message with it"
+                "the directory no longer has this queue; it is deleted when it is empty, so "
+                "that no message is lost"
             )
         if identifier in self._stray and (why := self._kept_out or self._not_taken.get(identifier)):
             return f"the directory does not have this queue: {why}"

@@ -20,11 +20,11 @@ _REFERENCE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _ABOUT = (
     "Management of a Posthouse queue manager. Every path needs a token, as `Authorization: Bearer "
-    "pht_...`; its user's rights on queues apply, and its role states how far it reaches: metrics, "
-    "look, read, operate, administer. A queue is named by its path name or format name, "
-    "percent-encoded: `.%5Cprivate$%5Corders` is `.\\private$\\orders`. Sending and receiving at "
-    "speed, transactions over several queues and waits are the business of client sessions, see "
-    "the documentation."
+    "pht_...`. A token has the rights of its user on queues, limited by its role: metrics, look, "
+    "read, operate or administer. A queue is named by its path name or format name, "
+    "percent-encoded: `.%5Cprivate$%5Corders` is `.\\private$\\orders`. To send and receive at "
+    "speed, to wait for messages, and for transactions over several queues, use a client session: "
+    "see the page Python of the documentation."
 )
 
 

@@ -314,7 +314,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not identity.role.includes(Role.LOOK):
             self._refuse(
                 AccessDenied(
-                    f"the role {identity.role.value} opens no session",
+                    f"the role {identity.role.value} cannot open a session",
                     "Use a token of role look, or of a role that includes it.",
                 )
             )

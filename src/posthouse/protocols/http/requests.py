@@ -136,9 +136,7 @@ class HttpFace:
 
     def broken(self, status: int, error: BaseException | None) -> web.Response:
         """The answer to bytes that are not a request, or to one over which the server failed."""
-        refused: QueueError = BadRequest(
-            "this is not a request of HTTP, or its header is too large"
-        )
+        refused: QueueError = BadRequest("this is not an HTTP request, or its header is too large")
         if status >= 500:
             refused = OurFault("the server failed to handle this request")
             if isinstance(error, Exception):

@@ -60,13 +60,13 @@ class AdminSettings(Section, frozen=True):
     console: Annotated[
         Literal["loopback", "on", "off"],
         meaning(
-            "Web console under `/console/`: where `listen` is the loopback, on any address, or "
-            "nowhere."
+            "Web console at `/console/`. `loopback`: only if `listen` is the loopback; `on`: on "
+            "any address; `off`: no console."
         ),
     ] = "loopback"
     console_idle_s: Annotated[
         int,
-        within(60, DAY_S, "Time after which a session of the console without an act ends."),
+        within(60, DAY_S, "Time after which an unused session of the console ends."),
     ] = 3600
     explain_peers: Annotated[
         Names,
@@ -88,7 +88,10 @@ class AdminSettings(Section, frozen=True):
     ] = 2
     query_time_s: Annotated[int, within(1, 3600, "Time after which a query is ended.")] = 30
     query_memory: Annotated[
-        int, size(64 * MIB, 64 * GIB, "Memory for the data of a query. Above it, it is ended.")
+        int,
+        size(
+            64 * MIB, 64 * GIB, "Memory for the data of a query. A query that needs more is ended."
+        ),
     ] = GIB
     query_lake: Annotated[
         FileName,
