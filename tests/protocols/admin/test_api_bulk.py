@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from posthouse.engine.ledger.books import books_of
-from posthouse.protocols.handlers import scanning
+from posthouse.engine.manager import QueueManager
+from posthouse.protocols.handlers import move_copy_delete, scanning
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, at, with_api
 
 POISON = ORDERS + ";poison"
@@ -339,5 +340,33 @@ def test_a_dry_run_into_the_queue_itself_is_what_the_act_is(
         assert (dry["matched"], dry["refused"]) == (done["matched"], done["refused"])
         assert dry.get("error") == done.get("error")
         assert dry["refused"] == refused
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize("act", ["move", "copy", "delete", "resend"])
+def test_a_revoked_token_ends_what_it_began(
+    act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was stolen does not go on for as long as the queue is."""
+    made: dict[str, Any] = {}
+    acted = move_copy_delete.act_on
+
+    def revoking(manager: QueueManager, *more: Any) -> Any:
+        manager.tokens.remove(made["info"]["id"])
+        return acted(manager, *more)
+
+    monkeypatch.setattr(move_copy_delete, "act_on", revoking)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.create(AUDIT)
+        await fill(rig, 7)
+        made.update((await rig.post("/api/v1/tokens", {"role": "operate"})).json)
+        to = {} if act == "delete" else {"to": AUDIT}
+        body = {"where": "priority >= 0", **to}
+        found = (await rig.post(f"{at()}/{act}", body, token=made["token"])).json
+        assert (found["done"], found["error"]["name"]) == (3, "MQ_ERROR_ACCESS_DENIED")
+        assert len(await rig.labels()) == (7 if act == "copy" else 4)
 
     with_api(tmp_path, work)

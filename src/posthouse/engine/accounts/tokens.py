@@ -34,6 +34,7 @@ ADMINISTRATOR: Final = "administrator"
 """The user of tokens that act as the control socket does; no account may bear the name."""
 TOKENS_MAX: Final = 10_000
 _KEY = b"token:"
+_PASSWORD: Final = "password of "
 
 
 class Granted(NamedTuple):
@@ -80,6 +81,16 @@ class Tokens:
     def find(self, token_id: str) -> Token | None:
         """The token of that identifier."""
         return self._tokens.get(token_id)
+
+    def is_over(self, token_id: str) -> bool:
+        """Whether a token that was shown has been revoked or has expired since.
+
+        Passwords and the control socket have none: they are good while their account is.
+        """
+        token = self.find(token_id)
+        if token is None:
+            return bool(token_id) and not token_id.startswith(_PASSWORD)
+        return token.expired(self.core.utc)
 
     def create(
         self,
@@ -185,7 +196,7 @@ class Tokens:
 
 def password_id(user: str) -> str:
     """What stands for the token where a user has shown a password."""
-    return f"password of {user_key(user)}"
+    return _PASSWORD + user_key(user)
 
 
 def _refused() -> AccessDenied:

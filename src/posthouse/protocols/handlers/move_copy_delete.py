@@ -25,6 +25,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.messages.returning import is_transactional
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
+    AccessDenied,
     InvalidParameter,
     MessageAlreadyReceived,
     MessageNotFound,
@@ -238,7 +239,7 @@ def _bulk_steps(context: Context, queue: str, body: SelectBody, bulk: BulkAct) -
     tally, choice, target = Tally(body.dry_run), _choice(context, queue, body), bulk.target
     if body.dry_run and target is not None:
         yield from at_once(lambda manager: targets(manager, *target, context.caller))
-    while (batch := (yield from _next(choice, tally))) is not None:
+    while (batch := (yield from _next(context, choice, tally))) is not None:
         work = prepared(batch, bulk, tally)
         try:
             if body.dry_run:
@@ -265,8 +266,11 @@ def prepared(batch: list[ScannedMessage], bulk: BulkAct, tally: Tally) -> list[W
     return work
 
 
-def _next(choice: _Choice, tally: Tally) -> Steps[list[ScannedMessage] | None]:
+def _next(context: Context, choice: _Choice, tally: Tally) -> Steps[list[ScannedMessage] | None]:
+    """The next messages; it ends here with the token that it was begun with."""
     try:
+        if context.services.tokens.is_over(context.token_id):
+            raise AccessDenied("the token was revoked, or has expired")
         return (yield from choice.next(tally))
     except QueueError as error:  # the queue was deleted meanwhile, or its rights have changed
         if not tally.done:

@@ -141,8 +141,7 @@ class OperationRun:
 
     def _save(self, manager: QueueManager) -> None:
         """Writes how far it has come; it ends here if its token has expired."""
-        token = self.context.services.tokens.find(self.context.token_id)
-        if token is not None and token.expired(manager.machine.utc):
+        if self.context.services.tokens.is_over(self.context.token_id):
             self.stopping = True
         manager.operations.save(self.operation)
 
