@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -581,6 +582,24 @@ def test_the_command_writes_a_copy_once(tmp_path: Path, capsys: pytest.CaptureFi
     other.write_bytes(message(1))
     words = (str(other), "--blank-bodies", "--output", str(tmp_path / "new"))
     assert decode(capsys, *words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "remedy"),
+    [
+        ("capture.pcap.gz", gzip.compress(b"anything", mtime=0), "gunzip"),
+        ("capture.etl", b"\0\0\1\0trace", "etl2pcapng"),
+    ],
+    ids=["compressed", "trace"],
+)
+def test_captures_in_other_forms_are_refused_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, remedy: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert main.run(["decode", str(tmp_path / name)]) == 1
+    said = capsys.readouterr().err
+    assert "is not a pcap or pcapng file" in said
+    assert remedy in said
 
 
 def test_an_empty_and_a_cut_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

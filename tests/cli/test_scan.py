@@ -263,6 +263,29 @@ def test_a_closed_port_and_an_unknown_name_are_told_apart(posthouse: Posthouse) 
     assert "Not asked (port)" in told.out
 
 
+def test_a_machine_without_private_queues_is_asked_by_its_address(
+    posthouse: Posthouse, peer: ManagedPeer
+) -> None:
+    """Windows takes its address for its own in TCP names only."""
+    peer.queues[r"system$;deadletter"] = {3: text("MACHINE"), 7: Variant(Vt.UI4, 4)}
+    machine = posthouse("scan", at(peer), "--json").value
+    (dead,) = machine["dead_letters"]
+    assert (dead["format_name"], dead["messages"]) == (
+        r"DIRECT=TCP:127.0.0.1\system$;deadletter",
+        4,
+    )
+
+
+def test_a_name_that_no_computer_has_does_not_end_the_scan(
+    posthouse: Posthouse, peer: ManagedPeer
+) -> None:
+    peer.machine[2] = texts([f"{'a' * 600}\\private$\\x"])
+    peer.add_outgoing(r"DIRECT=OS:far\private$\in", "WAITING", 5, ["IP=10.0.0.2"])
+    machine = posthouse("scan", at(peer), "--json").value
+    assert set(kinds(machine)) == {"queue"}
+    assert [one["messages"] for one in machine["outgoing"]] == [5]
+
+
 def test_some_machines_of_many(posthouse: Posthouse, peer: ManagedPeer) -> None:
     with listener(silent) as port:
         done = posthouse("scan", at(peer), f"127.0.0.1:{port}", "--timeout", "500ms", "--json")

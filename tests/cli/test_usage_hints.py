@@ -33,7 +33,7 @@ from posthouse.cli.commands_page import commands
         ("receive orders --wait 5s", "Did you mean --timeout?"),
         ("send orders --body x --priority 9", "the largest value is 7"),
         ("send orders --body x --count 0", "the smallest value is 1"),
-        ("send orders --body x --count x", "this is not a whole number"),
+        ("send orders --body x --count x", "for '--count': this is not a whole number"),
         ("-V", "Did you mean --version?"),
         ("send orders --body", "Option '--body' requires an argument."),
     ],

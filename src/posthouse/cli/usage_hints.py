@@ -63,8 +63,8 @@ _RANGES: Final = (
         r"\S+ is not in the range (\S+?)<=x<=(\S+)\.",
         r"the smallest value is \1, the largest value is \2",
     ),
-    (r"'.*' is not a valid int( range)?\.", "this is not a whole number"),
-    (r"'.*' is not a valid float( range)?\.", "this is not a number"),
+    (r"'[^']*' is not a valid int( range)?\.", "this is not a whole number"),
+    (r"'[^']*' is not a valid float( range)?\.", "this is not a number"),
 )
 _UNKNOWN: Final = re.compile(r"No such command '([A-Za-z-]+)'\.")
 

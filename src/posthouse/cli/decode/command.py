@@ -18,7 +18,7 @@ from posthouse.cli.decode.srmp import is_srmp, srmp_extent, view_srmp
 from posthouse.cli.decode.value_text import words
 from posthouse.cli.output import print_json, say
 from posthouse.model.code_pages import DEFAULT_CODE_PAGE
-from posthouse.model.errors import RemoteProtocolError, Truncated
+from posthouse.model.errors import InvalidParameter, RemoteProtocolError, Truncated
 from posthouse.wire.binary.ping import PING_SIGNATURE, PING_SIZE
 from posthouse.wire.binary.stream import packet_extent
 from posthouse.wire.capture.files import is_capture
@@ -26,6 +26,7 @@ from posthouse.wire.packet.headers import BASE_HEADER, SIGNATURE
 from posthouse.wire.pgm.packets import pgm_extent
 
 INPUT_SIZE_MAX = 1 << 28
+GZIP = b"\x1f\x8b"
 HEX = frozenset(b"0123456789abcdefABCDEF \t\r\n")
 
 
@@ -146,6 +147,8 @@ def decode(
     if is_capture(data):
         decode_capture(data, CaptureOptions(json, answers, output))
         return
+    if remedy := _other_capture(file, data):
+        raise InvalidParameter(f"{file} is not a pcap or pcapng file", remedy)
     if blank_bodies:
         raise typer.BadParameter("--blank-bodies is for pcap and pcapng files")
     for found in split(data):
@@ -153,6 +156,15 @@ def decode(
             print_json(as_json(found))
         else:
             print_packet(found)
+
+
+def _other_capture(file: Path, data: bytes) -> str:
+    """What to do with a capture in a form that is not read; empty: it is not one of those."""
+    if data.startswith(GZIP):
+        return "It is compressed: unpack it with gunzip."
+    if file.suffix.lower() == ".etl":
+        return "It is a trace of Windows: convert it there with etl2pcapng (docs/captures.md)."
+    return ""
 
 
 def read_input(file: Path) -> bytes:

@@ -24,7 +24,13 @@ from posthouse.model.errors import (
     QueueError,
     RemoteProtocolError,
 )
-from posthouse.model.names import FormatName, parse_format_name
+from posthouse.model.names import (
+    FormatName,
+    PathName,
+    far_name_of,
+    parse_format_name,
+    parse_name,
+)
 from posthouse.rpc.propvariant import Variant
 
 INVENTORY_VERSION: Final = 1
@@ -212,11 +218,12 @@ class _Scan:
 
     def _system_queue(self, word: str) -> None:
         path = f"{self._computer}\\system$;{word}"
+        name = _direct_name(path)
         try:
-            values = self._ask(f"DIRECT=OS:{path}")
+            values = self._ask(name)
         except QueueError:
             return
-        queue = _queue(path, f"DIRECT=OS:{path}", values, kind="system")
+        queue = _queue(path, name, values, kind="system")
         self._machine.dead_letters.append(queue)
 
     def _active_queue(self, name: str, known: set[str]) -> None:
@@ -241,6 +248,15 @@ class _Scan:
         path = _text(values[1]) or name
         if path.casefold() not in known and ";" not in path:
             self._machine.queues.append(_queue(path, name, values))
+
+
+def _direct_name(path: str) -> str:
+    """The format name of a queue, however it is called; a machine may be known by its address."""
+    try:
+        parsed = parse_name(path)
+    except QueueError:
+        return f"DIRECT=OS:{path}"
+    return str(far_name_of(parsed)) if isinstance(parsed, PathName) else f"DIRECT=OS:{path}"
 
 
 def _queue(

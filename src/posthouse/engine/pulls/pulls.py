@@ -116,7 +116,8 @@ class Pulls:
         pull = self._pulls.get(number)
         if pull is None:
             raise InvalidParameter(
-                f"there is no pull {number}", "GET /api/v1/pulls lists those that there are."
+                f"there is no pull {number}",
+                "Look at those that there are: posthouse migrate list.",
             )
         return pull
 
