@@ -626,6 +626,8 @@ def test_a_machine_whose_name_leads_here_is_asked_at_its_address(
     )
     assert pulled.code == 0, pulled.err
     assert (moving.bodies(), moving.there()) == ([b"one"], [])
+    (pull,) = moving("list", "--json").lines  # by its name: another GUID at this name is refused
+    assert (pull["host"], pull["messages"]) == ("old.invalid", 1)
     inventory["machines"].append(inventory["machines"][0] | {"host": "other"})
     moving.inventory.write_text(json.dumps(inventory))
     several = moving("pull", "--inventory", str(moving.inventory), "--address", "127.0.0.1")

@@ -22,7 +22,6 @@ from posthouse.client.remote.state import INFINITE
 from posthouse.formats.search import content_of
 from posthouse.model.errors import QueueError
 from posthouse.model.filters import parse_filter
-from posthouse.model.names import DirectName
 
 
 def pull_some(
@@ -45,8 +44,7 @@ def pull_some(
         mechanism=far.mechanism,
     )
     place, name = named_source(source, reach)
-    port = name.port if isinstance(name, DirectName) else None
-    reach = reach._replace(binary_port=port or DEFAULT_BINARY_PORT)
+    reach = reach._replace(binary_port=name.port or DEFAULT_BINARY_PORT)
     queue = SourceQueue(place, name, target)
     with machines(reach) as found:
         meant = _meant(found, queue, where, lookup_ids)

@@ -166,6 +166,7 @@ class SourceQueue(NamedTuple):
     target: str
     messages: int | None = None  # as the inventory has it
     path: str = ""  # as the inventory has it: one queue has several format names, and one path
+    machine: str = ""  # the name of the machine, wherever it is reached
 
     @property
     def label(self) -> str:
@@ -214,7 +215,7 @@ class Machines:
             check_guid(host, reach.binary_port, given)
         found = find_source(host, queue.name, reach.binary_port, given, queue.path)
         self._guids[host] = found.guid
-        return found
+        return found._replace(host=queue.machine.casefold()) if queue.machine else found
 
     def queue(self, queue: SourceQueue, *, takes: bool, shared: bool = False) -> QueueReader:
         """The queue, to be received from or looked at."""
@@ -317,29 +318,30 @@ class Choice(NamedTuple):
 
     def _named(self, source: str, reach: Reach) -> list[SourceQueue]:
         place, name = named_source(source, reach)
-        queue = SourceQueue(place, name, self.target or same_name(name))
+        target = self.target or same_name(name)
+        queue = SourceQueue(place, name, target, machine=name.host)
         found = []
         if self.journals:
             found.append(_journal_of(queue))
-        return [*found, queue, *(self._dead(place, name) if self.dead_letters else [])]
+        return [*found, queue, *(self._dead(queue) if self.dead_letters else [])]
 
-    def _dead(self, place: RemotePlace, name: FormatName) -> list[SourceQueue]:
-        machine = str(name).partition("\\")[0]
+    def _dead(self, queue: SourceQueue) -> list[SourceQueue]:
+        machine = str(queue.name).partition("\\")[0]
         names = [f"{machine}\\{SYSTEM}{word}" for word in ("deadletter", "deadxact")]
-        return [_system_queue(place, name) for name in names]
+        return [_system_queue(queue.place, name, queue.machine) for name in names]
 
     def _of_machine(self, machine: MachineInventory, reach: Reach) -> Iterator[SourceQueue]:
         place = reach.place(machine.host, machine.port)
         for one in machine.queues:
             name = parse_format_name(one.format_name)
             target = _target_of(one.path, name)
-            queue = SourceQueue(place, name, target, one.messages, one.path)
+            queue = SourceQueue(place, name, target, one.messages, one.path, machine.host)
             if self.journals:
                 yield _journal_of(queue, one.journal_messages)
             yield queue
         for one in machine.dead_letters if self.dead_letters else ():
             if not one.path.endswith(JOURNAL):
-                yield _system_queue(place, one.format_name, one.messages)
+                yield _system_queue(place, one.format_name, machine.host, one.messages)
 
 
 def _refuse_of_one(reach: Reach, hosts: list[str]) -> None:
@@ -360,12 +362,15 @@ def _target_of(path: str, name: FormatName) -> str:
 def _journal_of(queue: SourceQueue, messages: int | None = None) -> SourceQueue:
     name = parse_format_name(f"{queue.name}{JOURNAL}")
     path = queue.path + JOURNAL if queue.path else ""
-    return SourceQueue(queue.place, name, queue.target + JOURNAL, messages, path)
+    target = queue.target + JOURNAL
+    return queue._replace(name=name, target=target, messages=messages, path=path)
 
 
-def _system_queue(place: RemotePlace, text: str, messages: int | None = None) -> SourceQueue:
+def _system_queue(
+    place: RemotePlace, text: str, machine: str, messages: int | None = None
+) -> SourceQueue:
     name = parse_format_name(text)
-    return SourceQueue(place, name, same_name(name), messages)
+    return SourceQueue(place, name, same_name(name), messages, machine=machine)
 
 
 def gaps_of(machine: MachineInventory) -> Iterator[str]:
@@ -391,7 +396,7 @@ def inventoried(path: Path | None, machine: str | None) -> list[MachineInventory
     return chosen
 
 
-def named_source(source: str, reach: Reach) -> tuple[RemotePlace, FormatName]:
+def named_source(source: str, reach: Reach) -> tuple[RemotePlace, DirectName]:
     """The machine and the name of a queue on the command line."""
     name = parse_name(source)
     if isinstance(name, PathName) and name.computer != ".":
