@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound, SharingViolation
-from posthouse.spark.lakes.archiving import Archived, archive
+from posthouse.spark.lakes.archive_commit import Naming
+from posthouse.spark.lakes.archiving import Archive, Archived, archive
 from posthouse.spark.lakes.disk import locked
-from posthouse.spark.lakes.files import LakeFiles
+from posthouse.spark.lakes.erasure import erase
+from posthouse.spark.lakes.files import Added, FilesGone, LakeFiles
 from posthouse.spark.lakes.table import lake
-from posthouse.spark.progress import Progress
+from posthouse.spark.progress import Meter, Progress
 from tests.process.spark_office import SparkOffice, path_of
 
 Archiving = Callable[..., Archived]
@@ -195,3 +199,48 @@ def test_a_lake_refuses_a_home_that_gives_its_ids_again(
         done = archive(path_of("orders"), tmp_path / "other", consume=True, **access)  # type: ignore[arg-type]
         assert done.messages == 6
         assert frail.count("orders") == 0
+
+
+def test_an_erasure_between_data_and_entry_loses_and_repeats_nothing(
+    archived: Archiving,
+    office: SparkOffice,
+    queue: Callable[..., str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It deletes what tasks have written and no entry names, so the batch is done again."""
+    name, erased, add = queue(), list[int](), LakeFiles.add
+
+    def add_late(lake: LakeFiles, *values: Any) -> Added:
+        if not erased:
+            erased.append(erase(str(lake.place), "label = 'gone'").deleted)
+        return add(lake, *values)
+
+    monkeypatch.setattr(LakeFiles, "add", add_late)
+    office.send(name, numbered(5))
+    assert archived(name, consume=True).messages == 5
+    assert erased == [1]
+    assert office.count(name) == 0
+    assert LakeFiles(folder).state().rows == 5
+
+
+@pytest.mark.parametrize(("between", "starts"), [(0, 3), (1, 8)])
+def test_an_archive_gives_up_after_failures_without_a_batch_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: int, starts: int
+) -> None:
+    """Else one that follows for months would end with the third erasure."""
+    begun = []
+    naming = Naming(str(tmp_path), None, tmp_path, None)
+    running = Archive(naming, tmp_path / "checkpoint", Meter(None, 0), None)
+
+    def stream(self: Archive, *_: object) -> None:
+        begun.append(1)
+        if len(begun) == 8:
+            return
+        self._meter.add(1, between)
+        raise FilesGone("erased", "")
+
+    monkeypatch.setattr(Archive, "_stream", stream)
+    with nullcontext() if between else pytest.raises(FilesGone):
+        running.run(Mock(), {}, None)
+    assert len(begun) == starts

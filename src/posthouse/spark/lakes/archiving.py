@@ -152,15 +152,20 @@ class Archive:
     def run(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
         """Reads and writes until it is done or told to stop.
 
-        Where Spark itself fails, the stream is started again from its checkpoint, a few times; and
-        where an erasure has deleted what a batch had written and not named yet.
+        Where Spark itself fails, the stream is started again from its checkpoint, and where an
+        erasure has deleted what a batch had written and not named yet. After a few starts without a
+        batch in between it gives up.
         """
         spark.dataSource.register(ArchiveSource)
-        for left in reversed(range(STARTS_MAX)):
+        starts, batches = 0, -1
+        while True:
+            if self._meter.now.batches > batches:
+                starts, batches = 0, self._meter.now.batches
+            starts += 1
             try:
                 self._stream(spark, options, every_s)
             except (SparkFailed, FilesGone):
-                if not left or self._stop.is_set():
+                if starts == STARTS_MAX or self._stop.is_set():
                     raise
             else:
                 return
