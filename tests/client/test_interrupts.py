@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from types import FrameType
+from typing import Any, NoReturn
+
+import pytest
 
 import posthouse
 from tests.client.serving import Serving
@@ -80,3 +83,61 @@ def test_a_session_that_ctrl_c_cut_off_anywhere_closes(server: Serving, path: st
     thread.join(LIMIT_S)
     assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places) + 1}"
     assert len(places) > 20
+
+
+LARGE = b"x" * 200_000  # read into a buffer of its own
+
+
+def receive_and_go_on(server: Serving, path: str, interrupted_at: list[int]) -> None:
+    """Receives with Ctrl-C in every place there is; after each the same session goes on."""
+    with posthouse.connect(server.home) as manager:
+        for at in count(1):
+            queue = manager.queue(path)
+            queue.send(LARGE)
+            try:
+                with interrupted(at) as interrupt:
+                    assert queue.receive(timeout=5).body == LARGE
+            except KeyboardInterrupt:
+                interrupted_at.append(at)
+            queue.send(LARGE)
+            assert queue.receive(timeout=5).body == LARGE
+            queue.purge()
+            if not interrupt.came:
+                return
+
+
+def test_a_session_goes_on_after_ctrl_c_anywhere(server: Serving, path: str) -> None:
+    with posthouse.connect(server.home) as manager:
+        manager.create_queue(path)
+    places: list[int] = []
+    thread = threading.Thread(target=receive_and_go_on, args=(server, path, places), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
+    assert len(places) > 50
+
+
+def test_ctrl_c_in_a_wait_keeps_the_connection(server: Serving, path: str) -> None:
+    """Nothing is half done then: transactions and locks stay."""
+    with posthouse.connect(server.home) as manager:
+        queue = manager.create_queue(path, transactional=True)
+        with manager.transaction() as transaction:
+            queue.send(b"kept", tx=transaction)
+            with patched_poll(manager), pytest.raises(KeyboardInterrupt):
+                queue.receive(timeout=5)
+        assert queue.receive(timeout=5).body == b"kept"
+
+
+class InterruptedPoll:
+    """A poll that Ctrl-C ends."""
+
+    def poll(self, timeout: float | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def patched_poll(manager: posthouse.QueueManagerClient) -> Iterator[None]:
+    link: Any = manager._channel._link
+    poll, link._poll = link._poll, InterruptedPoll()
+    yield
+    link._poll = poll

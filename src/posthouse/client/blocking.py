@@ -75,6 +75,7 @@ class Channel:
         self._reconnect = reconnect
         self._changed = threading.Condition(core.lock)
         self._reader = 0  # the thread that reads
+        self._idle: set[int] = set()  # threads that wait for the one that reads
         self._connected = False
         self._closed = False
         self._forked = False  # this is a child of the process that opened it
@@ -96,18 +97,35 @@ class Channel:
         if self._forked:
             raise of_the_parent()
         try:
-            while True:
-                request = next(operation)
-                if self.core.begins or (request is not None and not request.repeatable):
-                    self._look()
-                self._flush()
-                if request is not None and not request.done:
-                    self._wait(request)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        finally:
-            self._flush()  # frames of the last step that no caller waits for
+            try:
+                while True:
+                    request = next(operation)
+                    if self.core.begins or (request is not None and not request.repeatable):
+                        self._look()
+                    self._flush()
+                    if request is not None and not request.done:
+                        self._wait(request)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            finally:
+                self._flush()  # frames of the last step that no caller waits for
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._interrupted()
+            raise
+
+    def _interrupted(self) -> None:
+        """Ctrl-C. Unless the thread only waited, something is half done: bytes that were read and
+        not taken in, or a queue that was to be opened. Another connection begins without it.
+        """
+        thread = threading.get_ident()
+        if self._link.idle == thread:
+            self._link.idle = 0
+        elif thread in self._idle:
+            self._idle.discard(thread)
+        else:
+            self._lost(SessionEnded("the call was interrupted"))
 
     def begin_transaction(self) -> TransactionHandle:
         """A new transaction: its beginning leaves with the first thing that is done in it."""
@@ -169,7 +187,9 @@ class Channel:
         """Waits while another thread reads. False: it is this one's turn."""
         with self._changed:
             while self._others_are_reading() and not request.done:
+                self._idle.add(threading.get_ident())
                 self._changed.wait(self._patience(request.deadline))
+                self._idle.discard(threading.get_ident())
                 if not self._connected:
                     self._give_up_overdue()
             if not request.done:

@@ -146,6 +146,9 @@ class SessionCore:
         again += [*self._unsent, *self._without_id]
         self._without_id.clear()
         self._unsent = deque(sorted(again, key=_order))
+        # One that an interrupt has lost would hold up all ids after its own.
+        known = {request.request_id for request in self._unsent}
+        self._unanswered = {id: one for id, one in self._unanswered.items() if id in known}
 
     def fail(self, error: Exception) -> None:
         """There will be no other connection: whatever is asked ends with this error."""

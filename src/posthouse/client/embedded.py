@@ -141,6 +141,7 @@ class EmbeddedLink:
         self._changed = threading.Condition(threading.RLock())
         self._courier = Courier(self._desk, self._changed)
         embedded.driver.on_active = self._courier.active
+        self.idle = 0
         self._incoming: list[bytes] = []
         self._woken = False
         self._feed: DirectoryFeed | None = None
@@ -200,7 +201,10 @@ class EmbeddedLink:
             while not self._incoming and not self._woken:
                 if self._session is None:
                     raise SessionEnded("the queue manager has been closed")
-                if not self._changed.wait(self._desk.seconds_left()):
+                self.idle = threading.get_ident()
+                is_woken = self._changed.wait(self._desk.seconds_left())
+                self.idle = 0
+                if not is_woken:
                     self._desk.look_at_the_clock()
             self._woken = False
             data, self._incoming = b"".join(self._incoming), []

@@ -22,7 +22,12 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT"
 
 
 class ClientLink(Protocol):
-    """The way to a queue manager. One thread at a time reads; any may write or wake it."""
+    """The way to a queue manager. One thread at a time reads; any may write or wake it.
+
+    `idle` is the thread that waits for bytes, and has read none; 0: there is none.
+    """
+
+    idle: int
 
     def open(self, timeout: float) -> bytes:
         """Connects; returns the first bytes of the session."""
@@ -66,6 +71,7 @@ class SocketLink:
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
+        self.idle = 0
         self._lock = threading.Lock()  # of what is written, and of all that TLS does
 
     def open(self, timeout: float) -> bytes:
@@ -133,7 +139,10 @@ class SocketLink:
             self._polls_out = not self._polls_out
             out = select.POLLOUT if self._polls_out else 0
             self._poll.modify(connection, select.POLLIN | out)
-        for file, events in self._poll.poll(None if timeout is None else timeout * 1000):
+        self.idle = threading.get_ident()
+        ready = self._poll.poll(None if timeout is None else timeout * 1000)
+        self.idle = 0
+        for file, events in ready:
             if file == self._woken.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._woken.recv(4096)
