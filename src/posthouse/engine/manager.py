@@ -389,19 +389,32 @@ class QueueManager:
     def next_deadline_ms(self) -> int | None:
         """When the next timer is due; None: nothing is waiting for the clock.
 
-        A loop that sleeps until then asks again when `deadline_moved`.
+        Everything that has a timer is asked. A loop that sleeps until then asks for
+        `noted_deadline_ms` when `deadline_moved`, and for this one when it wakes up.
         """
-        core, due = self.ledger, self.ledger.deadlines
-        at_ms, at_utc = due.at_ms, due.at_utc = self.earliest_deadlines()
-        due.moved = False
+        due = self.ledger.deadlines
+        due.at_ms, due.at_utc = self.earliest_deadlines()
+        at_ms = self._on_one_clock()
         if self.jobs.bridge.is_needed:
-            due.note(core.now_ms)
-        if at_utc != inf:
-            at_ms = min(at_ms, core.now_ms + max(0, at_utc - core.utc) * 1000)
+            due.note(self.ledger.now_ms)
+        return at_ms
+
+    def noted_deadline_ms(self) -> int | None:
+        """When the next timer may be due, by what was noted since: nothing is due earlier."""
+        due = self.ledger.deadlines
+        if due.at_ms <= self.ledger.now_ms:
+            return self.next_deadline_ms()
+        due.at_utc = min(due.at_utc, self._calendar.earliest)
+        return self._on_one_clock()
+
+    def _on_one_clock(self) -> int | None:
+        core, due = self.ledger, self.ledger.deadlines
+        due.moved = False
+        at_ms = min(due.at_ms, core.now_ms + max(0, due.at_utc - core.utc) * 1000)
         return None if at_ms == inf else int(at_ms)
 
     def deadline_moved(self) -> bool:
-        """Whether something may be due earlier than `next_deadline_ms` answered last."""
+        """Whether something may be due earlier than was answered last."""
         due = self.ledger.deadlines
         return due.moved or self._calendar.earliest < due.at_utc
 

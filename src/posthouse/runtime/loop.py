@@ -490,8 +490,9 @@ class Loop:
         """One timer for the next deadline. One that is too early stays, and is set again then."""
         if self.stopped:
             return
+        manager = self._manager
+        deadline_ms = manager.noted_deadline_ms() if self._armed else manager.next_deadline_ms()
         self._armed = True
-        deadline_ms = self._manager.next_deadline_ms()
         if self._timer is not None:
             if deadline_ms is not None and self._timer_at_ms <= deadline_ms:
                 return

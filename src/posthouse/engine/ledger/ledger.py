@@ -364,11 +364,13 @@ class Ledger:
             head = ARRIVAL_OF_ROW.pack(number, rows, *span, *sizes) + tail
             records.append((kind, number, head, packets[0]))
             return numbers
-        front, rest, known = ARRIVAL_FRONT.pack, b"", None
+        front, rest, known, span = ARRIVAL_FRONT.pack, b"", None, ()
         packed, sizes = PACKED_ROW.iter_unpack(rows), (len(sender), len(extra))
         for packet, seen, (row_bytes,) in zip(packets, batch.looks, packed, strict=True):
             if seen is not known:
-                known, rest = seen, ARRIVAL_REST.pack(*seen.span, *sizes) + tail
+                known = seen
+                if (its_span := seen.span) != span:
+                    span, rest = its_span, ARRIVAL_REST.pack(*its_span, *sizes) + tail
             records.append((kind, number, front(number, row_bytes) + rest, packet))
             number += 1
         return numbers

@@ -288,7 +288,7 @@ class Endings(Protocol):
     def transferred(self, queue: Queue, number: int, row: Row, change: Change) -> None:
         """The destination has it: a copy for the system journal if the sender asked for one."""
 
-    def transferred_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+    def transferred_all(self, queue: Queue, numbers: list[int], rows: Sequence[Row]) -> None:
         """The destination has these messages: journal copies for those that asked for one."""
 
     def undeliverable(self, number: int, row: Row, message_class: int, change: Change) -> None:

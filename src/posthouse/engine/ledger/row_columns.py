@@ -82,16 +82,23 @@ class Rows(Sequence[Row]):
     @property
     def express(self) -> bytes | bytearray:
         """Of each 1 if it is express, else 0."""
-        return self.packed[FLAGS_AT::ROW_SIZE].translate(_IS_EXPRESS)
+        return self.flags.translate(_IS_EXPRESS)
+
+    @property
+    def flags(self) -> bytes | bytearray:
+        """The flags of each."""
+        return self.packed[FLAGS_AT::ROW_SIZE]
+
+    @property
+    def wants(self) -> bytes | bytearray:
+        """What the sender of each asked for."""
+        return self.packed[_WANTS_AT::ROW_SIZE]
 
     @property
     def want_nothing(self) -> bool:
         """Whether no sender asked for anything, and none of them expires."""
         count = len(self)
-        return (
-            self.packed[_WANTS_AT::ROW_SIZE].count(0) == count
-            and self.word(EXPIRES_WORD).count(NEVER) == count
-        )
+        return self.wants.count(0) == count and self.word(EXPIRES_WORD).count(NEVER) == count
 
     @property
     def last_moves(self) -> array[int]:

@@ -64,7 +64,7 @@ class MessageTable:
         return rows
 
     def gather(self, numbers: Sequence[int]) -> Rows:
-        """The rows of messages that are there, packed."""
+        """The rows of messages, packed; zeros for each that is gone."""
         first, count = (numbers[0], len(numbers)) if numbers else (0, 0)
         if count and numbers[-1] - first == count - 1 and numbers == [*range(first, first + count)]:
             return Rows(self.packed(first, count))
@@ -72,7 +72,7 @@ class MessageTable:
         return Rows(
             b"".join(
                 [
-                    pages[number >> _SHIFT][at : at + ROW_SIZE]
+                    pages.get(number >> _SHIFT, _NOTHING)[at : at + ROW_SIZE]
                     for number in numbers
                     for at in ((number & _MASK) * ROW_SIZE,)
                 ]
@@ -90,8 +90,11 @@ class MessageTable:
             for number in numbers
         ]
 
-    def expiries(self, numbers: Iterable[int]) -> list[int]:
+    def expiries(self, numbers: array[int]) -> Sequence[int]:
         """When messages expire; 0 for each that is gone."""
+        count = len(numbers)
+        if count and numbers == array("Q", range(numbers[0], numbers[0] + count)):
+            return self.run_expiries(numbers[0], count)
         pages, unpack = self._pages, _QUEUE_AND_EXPIRES.unpack_from
         found = [
             unpack(pages.get(number >> _SHIFT, _NOTHING), (number & _MASK) * ROW_SIZE)

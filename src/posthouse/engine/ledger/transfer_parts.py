@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from posthouse.engine.ledger.records import Change, Row
+from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -55,7 +56,7 @@ class SentSequences(Protocol):
     def left(self, queue: Queue, row: Row) -> None:
         """A message left its outgoing queue, however."""
 
-    def left_all(self, queue: Queue, rows: list[Row]) -> None:
+    def left_all(self, queue: Queue, rows: Rows) -> None:
         """These messages left their outgoing queue, for any reason."""
 
     def number(self, queue: Queue, lookup_id: int, count: int, change: Change) -> SequenceInfo:

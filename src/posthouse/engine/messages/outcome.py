@@ -244,8 +244,11 @@ class MessageOutcomes:
         ):
             self.core.end(number, row, RECEIVED, change)
 
-    def transferred_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+    def transferred_all(self, queue: Queue, numbers: list[int], rows: Sequence[Row]) -> None:
         """The destination has these messages: journal copies for those that asked for one."""
+        if not numbers:
+            return
+        rows = Rows.of(rows)
         if self._leave_nothing(numbers, rows):
             self._end_together(queue, numbers, rows)
             return
@@ -262,28 +265,26 @@ class MessageOutcomes:
                 some[0].append(number)
                 some[1].append(row)
         for some_numbers, some_rows in together.values():
-            self._end_together(queue, some_numbers, some_rows)
+            self._end_together(queue, some_numbers, Rows.of(some_rows))
 
-    def _leave_nothing(self, numbers: list[int], rows: list[Row]) -> bool:
+    def _leave_nothing(self, numbers: list[int], rows: Rows) -> bool:
         """The common case: messages of one priority, neither held nor journaled."""
         core = self.core
         if not (core.locks.keys().isdisjoint(numbers) and core.state.doomed.isdisjoint(numbers)):
             return False
         if not core.state.extras.keys().isdisjoint(numbers):
             return False
-        priority = rows[0].priority if rows else 0
-        return not [row for row in rows if row.wants & WANT_JOURNAL or row.priority != priority]
+        journaled = [wants for wants in rows.wants if wants & WANT_JOURNAL]
+        return not journaled and rows.are_of_one_priority
 
-    def _end_together(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+    def _end_together(self, queue: Queue, numbers: list[int], rows: Rows) -> None:
         """Messages of one priority that leave nothing."""
-        if not rows:
-            return
-        ids = [row.lookup_id for row in rows]
+        ids = rows.lookup_ids
         if ids != sorted(ids):
             pairs = sorted(zip(rows, numbers, strict=True))
-            numbers, rows = [number for _, number in pairs], [row for row, _ in pairs]
+            numbers, rows = [number for _, number in pairs], Rows.of([row for row, _ in pairs])
         self._transfer.sequences.left_all(queue, rows)
-        self.core.end_run(numbers, Rows.of(rows), RECEIVED)
+        self.core.end_run(numbers, rows, RECEIVED)
 
     def arrived_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
         """Numbered messages are order-acknowledged ([MS-MQQB] 3.1.5.6).

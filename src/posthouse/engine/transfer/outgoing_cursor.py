@@ -8,7 +8,8 @@ messages cost a session as much as ten.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Protocol
 
 from posthouse.engine.ledger.effects import Unreadable
@@ -22,6 +23,7 @@ from posthouse.engine.ledger.records import (
     FLAG_TRANSACTIONAL,
     Row,
 )
+from posthouse.engine.ledger.row_columns import QUEUE_WORD
 from posthouse.engine.ledger.spans import DELIVER
 from posthouse.engine.queues.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
 from posthouse.engine.transfer.outgoing_sequences import (
@@ -282,7 +284,6 @@ class OutgoingCursor:
             packet, flags = packets[number], row.flags
             if owner and packet[_ADDRESS] != owner:
                 packet = packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]
-            finder.look(packet)
             if finder.needs_care(packet):
                 packet = self._cared_for(number, row, packet)
                 if not packet:
@@ -337,14 +338,12 @@ class OutgoingCursor:
         mine = self.queue.number
         if len(set(numbers)) != len(numbers):  # one was sent twice, on both sides of a pause
             numbers = list(dict.fromkeys(numbers))
-        found: list[int] = []
-        rows: list[Row] = []
-        for number, row in zip(numbers, self._core.state.table.find(numbers), strict=True):
-            if row.queue == mine and row.flags & _OURS != FLAG_TRANSACTIONAL:
-                found.append(number)
-                rows.append(row)
-        if found:
-            self._outcomes.transferred_all(self.queue, found, rows)
+        rows: Sequence[Row] = (found := self._core.state.table.gather(numbers))
+        columns = zip(found.word(QUEUE_WORD), found.flags, strict=True)
+        delivered = [q == mine and f & _OURS != FLAG_TRANSACTIONAL for q, f in columns]
+        if not all(delivered):
+            numbers, rows = list(compress(numbers, delivered)), list(compress(rows, delivered))
+        self._outcomes.transferred_all(self.queue, numbers, rows)
 
     def resend(self) -> None:
         """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""

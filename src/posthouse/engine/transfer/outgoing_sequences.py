@@ -26,6 +26,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
+from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.sequence_values import SequenceInfo
 
@@ -497,13 +498,13 @@ class Sequences:
             if queue.number in counts:
                 counts[queue.number] -= 1
 
-    def left_all(self, queue: Queue, rows: list[Row]) -> None:
+    def left_all(self, queue: Queue, rows: Rows) -> None:
         """These messages left their outgoing queue, for any reason."""
         number = queue.number
         if number in self._arrived:
-            self._arrived[number] -= len([row for row in rows if row.flags & FLAG_ARRIVED])
+            self._arrived[number] -= len([flags for flags in rows.flags if flags & FLAG_ARRIVED])
         if number in self._unfinished:
-            ours = [row for row in rows if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL]
+            ours = [flags for flags in rows.flags if flags & _UNFINISHED == FLAG_TRANSACTIONAL]
             self._unfinished[number] -= len(ours)
 
     def kept_for_final_answer(self, queue: Queue) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -207,11 +208,8 @@ def decode_send(payload: bytes) -> Send:
     sizes = _numbers(payload, _SEND.size, count, "I", 4)
     if at + sum(sizes) != length:
         raise MalformedPacket("the packets of a SEND do not have the announced length")
-    packets = []
-    for size in sizes:
-        end = at + size
-        packets.append(payload[at:end])
-        at = end
+    ends = accumulate(sizes, initial=at)
+    packets = [payload[begin:end] for begin, end in pairwise(ends)]
     return _frame(Send, (queue, transaction, request_id, packets, length))
 
 

@@ -51,12 +51,24 @@ class Finder:
         self.transaction_at = 0  # 0: there is no such header
         self.privacy_at = 0  # PrivacyLevel; 0 as well where it is after a SecurityHeader
 
-    def look(self, packet: bytes) -> None:
-        """Looks at a sound packet."""
-        if packet[USER_FLAGS_AT:LIKENESS_END] == self._known:
-            at = self.transaction_at
-            if not at or not packet[at] & CONNECTOR_GUID:
-                return
+    def needs_care(self, packet: bytes) -> bool:
+        """Looks at a sound packet. True: it is traced or secret, so more is to be done than to send
+        it.
+        """
+        at = self.transaction_at
+        if packet[USER_FLAGS_AT:LIKENESS_END] != self._known or (
+            at and packet[at] & CONNECTOR_GUID
+        ):
+            self._look(packet)
+        if packet[BASE_FLAGS_AT + 1] & TRACED:
+            return True
+        at = self.privacy_at
+        if at:
+            return packet[at : at + 4] != NO_PRIVACY
+        (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
+        return bool(user_flags & PROPERTIES)
+
+    def _look(self, packet: bytes) -> None:
         (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
         at = transaction_header_at(packet)
         self.transaction_at = at
@@ -69,16 +81,6 @@ class Finder:
             names = at or _names_end(packet, user_flags)
             size = (HEADER.size + 16 * connected) if at else 0
             self.privacy_at = names + size + PRIVACY_LEVEL_AT
-
-    def needs_care(self, packet: bytes) -> bool:
-        """Whether more is to be done with a packet than to send it: it is traced or secret."""
-        if packet[BASE_FLAGS_AT + 1] & TRACED:
-            return True
-        at = self.privacy_at
-        if at:
-            return packet[at : at + 4] != NO_PRIVACY
-        (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
-        return bool(user_flags & PROPERTIES)
 
 
 def placed(
