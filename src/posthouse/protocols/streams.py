@@ -251,22 +251,21 @@ class Stream(asyncio.BufferedProtocol, ABC):
         if holder is None or owner is None:
             return
         held, unsynced, bytes_of = owner.held_bytes, owner.unsynced_bytes, holder.bytes
-        held += len(self._waiting)
-        unsent = self._unsent()
-        if held != bytes_of[RECEIVE]:
-            holder.hold(RECEIVE, held)
+        unsent, taken = self._unsent(), held + len(self._waiting)
+        if taken != bytes_of[RECEIVE]:
+            holder.hold(RECEIVE, taken)
         if unsynced != bytes_of[UNSYNCED]:
             holder.hold(UNSYNCED, unsynced)
         if unsent != bytes_of[SEND]:
             holder.hold(SEND, unsent)
-        self._look_at_size(holder, owner)
+        self._look_at_size(holder, max(owner.announced_bytes, held))
         if unsynced and not holder.waiting and holder.is_ahead_of_disk:
             holder.wait()
             self._read_or_wait()
 
-    def _look_at_size(self, holder: Holder, owner: ConnectionOwner) -> None:
+    def _look_at_size(self, holder: Holder, size: int) -> None:
         """What is announced is reserved, or is not read before there is room for it."""
-        if holder.follow(max(owner.announced_bytes, owner.held_bytes), self._node.now):
+        if holder.follow(size, self._node.now):
             self._read_or_wait()
 
     def _too_much(self, reason: str) -> None:
@@ -275,8 +274,9 @@ class Stream(asyncio.BufferedProtocol, ABC):
 
     def _continue(self) -> None:
         """There may be memory again: what waited asks before it reads on."""
-        if self._holder is not None and self._owner is not None:
-            self._look_at_size(self._holder, self._owner)
+        holder, owner = self._holder, self._owner
+        if holder is not None and owner is not None:
+            self._look_at_size(holder, max(owner.announced_bytes, owner.held_bytes))
             self._read_or_wait()
 
     @property

@@ -158,7 +158,7 @@ class RequestReader:
     def held(self) -> int:
         """Bytes of a request that is not whole yet."""
         chunks = 0 if self._chunks is None else self._chunks.held
-        return len(self._held) + len(self._body) + chunks
+        return len(self._held) + self._body.size + chunks
 
     @property
     def announced(self) -> int:
