@@ -134,10 +134,10 @@ class Driver:
         try:
             effects, store = self.manager.take_effects(), self.store
             position = store.append(effects.records) if effects.records else store.appended
-            decided, self._decided = self._decided, []
-            if fetched := effects.packets:
-                decided = [_with_packets(entry, fetched) for entry in decided]
+            decided, self._decided, fetched = self._decided, [], effects.packets
             for release, answer in decided:
+                if fetched and (packets := _packets(answer.value, fetched)):
+                    answer = _answered(Answer, (answer.value, answer.error, packets))
                 self.outbox.append((position, release, answer))
             if self._unfinished:
                 self._answer_finished(position)
@@ -265,14 +265,6 @@ class Driver:
 
 def _unsound() -> ServiceNotAvailable:
     return ServiceNotAvailable("the log could not be written or read, so nothing more is decided")
-
-
-def _with_packets(
-    entry: tuple[Release, Answer], fetched: dict[int, bytes]
-) -> tuple[Release, Answer]:
-    release, answer = entry
-    packets = _packets(answer.value, fetched)
-    return (release, answer._replace(packets=packets)) if packets else entry
 
 
 def _packets(value: object, fetched: dict[int, bytes]) -> tuple[bytes, ...]:
