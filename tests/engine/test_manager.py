@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 import pytest
 
@@ -180,6 +182,34 @@ def test_the_next_deadline_is_the_earliest_timer(rig: Rig) -> None:
     rig.create("other")
     rig.send("other", b"late", time_to_be_received=3)
     assert rig.manager.next_deadline_ms() == 3_000
+
+
+def test_a_deadline_that_moved_is_known_without_asking_everything(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, asked = rig.manager, list[int]()
+    ask = manager.earliest_deadlines
+
+    def noted() -> tuple[float, float]:
+        asked.append(1)
+        return ask()
+
+    rig.create("orders")
+    opened = rig.open("orders", RECEIVE)
+    assert manager.next_deadline_ms() == 3_600_000
+    rig.wait(opened, timeout_ms=7_000)
+    assert manager.deadline_moved()
+    monkeypatch.setattr(manager, "earliest_deadlines", noted)
+    assert manager.noted_deadline_ms() == 7_000
+    assert not manager.deadline_moved()
+    rig.create("other")
+    rig.send("other", b"late", time_to_be_received=3)
+    asked.clear()  # the rig asks at the end of each turn
+    assert manager.noted_deadline_ms() == 3_000
+    assert asked == []
+    manager.ledger.deadlines.note(-inf)  # something is due now: everything is asked
+    assert manager.noted_deadline_ms() == 3_000
+    assert asked == [1]
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.1/23")

@@ -222,6 +222,23 @@ def test_a_batch_of_acknowledgments_is_one_record(rig: SessionRig) -> None:
     assert rig.bodies(JOURNAL) == [b"kept"]
 
 
+@pytest.mark.parametrize("priorities", [(3, 3, 3, 3), (3, 5, 5, 3)])
+def test_acknowledgments_may_come_in_any_order(
+    rig: SessionRig, priorities: tuple[int, ...]
+) -> None:
+    for number, priority in enumerate(priorities):
+        rig.send(FAR, b"%d" % number, priority=priority)
+    sender = rig.session()
+    first, second, third, fourth = rig.take(sender)
+    rig.acknowledge(sender, [fourth, first, third])
+    queue = rig.outgoing()[0]
+    assert queue.state.count == len(rig.waiting_bodies()) == 1
+    rig.acknowledge(sender, [second])
+    assert (queue.state.count, queue.state.bytes, rig.waiting_bodies()) == (0, 0, [])
+    rig.restart()
+    assert rig.waiting_bodies() == []
+
+
 @pytest.mark.spec("MS-MQQB 3.1.5.5.4/1")
 def test_delivered_messages_are_journaled_where_that_was_asked_for(rig: SessionRig) -> None:
     rig.send(FAR, b"a", positive_journaling_requested=True)

@@ -14,6 +14,7 @@ from posthouse.engine.ledger.records import (
     FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
     MESSAGE,
+    unpack_arrival,
 )
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
@@ -474,3 +475,18 @@ def test_acknowledgments_come_as_they_were_asked_for(
     acks = rig.messages("admin")
     assert len(acks) == on_arrival + on_receive
     assert all(ack.correlation_identifier == sent for ack in acks)
+
+
+def test_each_message_of_a_batch_has_its_own_places_in_the_log(rig: Rig) -> None:
+    out = rig.open("orders")
+    labels = ["one", "one", "longer than one", "one", "", ""]
+    bodies = [b"1", b"2", b"3", b"44", b"55", b"6"]
+    packets = [
+        packet_of(label=label, body=body) for label, body in zip(labels, bodies, strict=True)
+    ]
+    effects = rig.decide(lambda m: m.messages.send_packets(out, packets))
+    for (kind, _, head, packet), label, body in zip(effects.records, labels, bodies, strict=True):
+        assert kind == MESSAGE
+        label_at, label_size, _, _, body_at, body_size = unpack_arrival(head).span
+        assert packet[label_at : label_at + label_size].decode("utf-16-le").rstrip("\0") == label
+        assert packet[body_at : body_at + body_size] == body

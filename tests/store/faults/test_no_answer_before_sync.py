@@ -39,6 +39,7 @@ MACHINERY = {
     "deadline_moved",
     "earliest_deadlines",
     "next_deadline_ms",
+    "noted_deadline_ms",
     "start",
     "stop",
     "take_begun",

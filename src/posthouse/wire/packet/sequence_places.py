@@ -55,10 +55,8 @@ class Finder:
         """Looks at a sound packet. True: it is traced or secret, so more is to be done than to send
         it.
         """
-        at = self.transaction_at
-        if packet[USER_FLAGS_AT:LIKENESS_END] != self._known or (
-            at and packet[at] & CONNECTOR_GUID
-        ):
+        at, likeness = self.transaction_at, packet[USER_FLAGS_AT:LIKENESS_END]
+        if likeness != self._known or (at and packet[at] & CONNECTOR_GUID):
             self._look(packet)
         if packet[BASE_FLAGS_AT + 1] & TRACED:
             return True
