@@ -252,6 +252,8 @@ def test_what_a_scan_did_not_see_is_no_success(moving: Moving) -> None:
         for verb in ("pull", "verify"):
             done = moving(verb, *words)
             assert (done.code, line in done.err) == (code, True), done.err
+        switched = moving("switch", "127.0.0.1", *words)
+        assert (switched.code, line in switched.err) == (1, True), switched.err
     moving.inventory.write_text(json.dumps(whole | {"machines": [away, *whole["machines"]]}))
     assert moving("plan", moving.inventory).code == 1
     for verb in ("pull", "verify"):

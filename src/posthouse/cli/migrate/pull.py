@@ -116,9 +116,10 @@ def pull(
     queues = choice.queues(reach)
     with machines(reach) as found:
         pulling = Pulling(remote, found, patience, keep=keep, shared=shared, rate=rate, most=most)
+        gaps = choice.gaps()
         if follow:
             pulling.follow(queues)
-        elif code := max(choice.gaps(), pulling.all(queues, alone=source is not None)):
+        elif code := max(gaps, pulling.all(queues, alone=source is not None)):
             raise typer.Exit(code)
 
 

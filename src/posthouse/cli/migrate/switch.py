@@ -87,6 +87,7 @@ def switch(
     )  # fmt: skip
     choice = Choice(inventory=inventory, machine=host)
     queues = choice.queues(reach)
+    gaps = choice.gaps()
     with machines(reach) as found:
         is_here = _is_this_machine(remote, found, queues[0])
         findings = _findings(remote, host, queues, None if is_here else found)
@@ -96,7 +97,7 @@ def switch(
             raise InvalidParameter(f"{host} is this machine by now", NAME_ADDRESS)
         if follow:
             Pulling(remote, found, patience).follow(queues)
-    if choice.gaps() or any(finding.state != "ok" for finding in findings):
+    if gaps or any(finding.state != "ok" for finding in findings):
         raise typer.Exit(REFUSED)
 
 
