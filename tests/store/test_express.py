@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 from random import Random
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,21 @@ def test_beyond_the_limit_the_oldest_go_to_files_that_are_never_synced() -> None
     assert store._express.memory_bytes <= SETTINGS.express_memory
     assert disk.calls["sync"] + disk.calls["sync_directory"] == syncs
     rig.check_packets()
+
+
+def test_a_stop_after_a_purge_takes_time_in_proportion_to_what_is_left() -> None:
+    """Removed entries in front of a table are not gone over again for each message."""
+    express = ExpressMessages(SimDisk(), SETTINGS, SETTINGS.store_id)
+    for number in range(200_000):
+        express.memory[number] = (b"head", b"packet")
+    for number in range(150_000):
+        del express.memory[number]
+    begun_s = process_time()
+    taken = []
+    while express.memory:
+        taken += [number for number, _ in express._first_in_memory()]
+    assert taken == list(range(150_000, 200_000))
+    assert process_time() - begun_s < 3, "some 10 s where each one is looked for"
 
 
 def test_files_of_express_messages_that_are_gone_are_removed() -> None:

@@ -273,14 +273,19 @@ class ExpressMessages:
         write_marker(self.disk, Marker(position, stop))
 
     def _first_in_memory(self) -> list[tuple[int, tuple[bytes, bytes]]]:
+        """Takes the oldest out of memory. One walk finds them: each look for a first entry goes
+        over all that were removed in front of it.
+        """
         taken: list[tuple[int, tuple[bytes, bytes]]] = []
         size = 0
-        while self.memory and size < _SPILL_BYTES:
-            number = next(iter(self.memory))
-            head, packet = self.memory.pop(number)
+        for number, (head, packet) in self.memory.items():
+            if size >= _SPILL_BYTES:
+                break
             taken.append((number, (head, packet)))
             size += len(head) + len(packet)
-            self.memory_bytes -= len(head) + len(packet) + _OVERHEAD
+        for number, _ in taken:
+            del self.memory[number]
+        self.memory_bytes -= size + _OVERHEAD * len(taken)
         return taken
 
     def load(self, stop: CleanStop) -> bool:
