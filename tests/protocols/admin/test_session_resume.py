@@ -646,7 +646,7 @@ def test_a_day_without_trouble() -> None:
 def test_power_loss_at_every_operation_and_the_same_requests_again(bare: bool, dose: Dose) -> None:
     count = 0
     for number, (disk, memory) in enumerate(moments()):
-        for label, found in crashed(disk, dose(6, 40)):
+        for label, found in crashed(disk, dose(3, 40)):
             if bare:
                 found = without_conveniences(found)
             count += 1

@@ -152,12 +152,16 @@ BROKEN = [
 ]
 
 
+# Not from 0: in the trial of seed 2 messages are sent again for hours, 6 seconds of the processor.
+SEEDS = range(3, 43)
+
+
 @pytest.mark.parametrize("break_it", BROKEN, ids=lambda broken: broken.__name__)
 def test_a_broken_rule_is_noticed(
     break_it: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_it(monkeypatch)
-    words = next((words for seed in range(40) if (words := words_of(seed))), "")
+    words = next((words for seed in SEEDS if (words := words_of(seed))), "")
     assert "faults" in words
     assert "Error" not in words  # it broke nothing else
 
