@@ -485,8 +485,8 @@ def test_each_message_of_a_batch_has_its_own_places_in_the_log(rig: Rig) -> None
         packet_of(label=label, body=body) for label, body in zip(labels, bodies, strict=True)
     ]
     effects = rig.decide(lambda m: m.messages.send_packets(out, packets))
-    for (kind, _, head, packet), label, body in zip(effects.records, labels, bodies, strict=True):
-        assert kind == MESSAGE
+    arrived = [record for record in effects.records if record[0] == MESSAGE]
+    for (_, _, head, packet), label, body in zip(arrived, labels, bodies, strict=True):
         label_at, label_size, _, _, body_at, body_size = unpack_arrival(head).span
         assert packet[label_at : label_at + label_size].decode("utf-16-le").rstrip("\0") == label
         assert packet[body_at : body_at + body_size] == body
