@@ -300,6 +300,25 @@ def test_a_long_log_gets_checkpoints_and_says_the_same(
     assert list((folder / "_posthouse" / "changes").iterdir()) == []
 
 
+def test_a_log_that_begins_with_another_programs_checkpoint_in_parts_goes_on(
+    lake: LakeFiles, folder: Path
+) -> None:
+    for number in range(3):
+        add(lake, [number], number)
+    lake.log.tidy(0)
+    log = folder / "_delta_log"
+    version = json.loads((log / "_last_checkpoint").read_bytes())["version"]
+    parts = f"{version:020}.checkpoint.0000000001.0000000001.parquet"
+    (log / f"{version:020}.checkpoint.parquet").rename(log / parts)
+    last = {"version": version, "size": 10, "parts": 1}
+    (log / "_last_checkpoint").write_text(json.dumps(last), encoding="ascii")
+    for number in range(version):
+        (log / f"{number:020}.json").unlink()
+    assert not add(lake, [2], 2)
+    assert add(lake, [3], 3)
+    assert ids_in(lake) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("path", ["hdfs://host/lake", "ftp://host/lake"])
 def test_places_that_no_lake_can_be_at_are_refused(path: str) -> None:
     with pytest.raises(InvalidParameter, match="cannot lie at"):

@@ -20,6 +20,7 @@ from posthouse.model.text import excerpt
 from posthouse.spark.failures import cause_of
 from posthouse.spark.lakes.files import LakeFiles
 from posthouse.spark.lakes.table import arrived, may_match, read_files
+from posthouse.spark.options import whole_name
 from posthouse.spark.queries.guard import Guard, Statement
 from posthouse.spark.queue_selection import key_of
 
@@ -124,12 +125,13 @@ def destinations_of(
 def _resolved(destination: str, queue: str) -> str:
     if destination.lower() == ORIGIN:
         return queue.removesuffix(JOURNAL)
-    return destination
+    is_bare = not any(sign in destination for sign in "\\/=")
+    return whole_name(destination) if is_bare else destination
 
 
 def _named(given: str, there: Mapping[str, str]) -> list[str]:
     """The queues that a name means; `.` is any computer."""
-    key = key_of(given, "")
+    key = key_of(whole_name(given), "")
     if key.startswith("\\"):
         found = [queue for name, queue in there.items() if name.endswith(key)]
     else:

@@ -34,7 +34,8 @@ CHANGES: Final = "changes"
 ABANDONED_S: Final = 3600.0  # no change takes that time
 CHECKPOINT_EVERY: Final = 50  # versions
 _ENTRY: Final = re.compile(r"([0-9]{20})\.json")
-_CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+# Ours are one file. Other programs write some in parts, or with a name of their own.
+_CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9a-f.-]+)?\.parquet")
 # Checkpoints are made here, once the entry is durable.
 NO_HOOKS: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -150,4 +151,4 @@ def _checkpointed(log: Path) -> int:
         version = int(json.loads((log / LAST_CHECKPOINT).read_bytes())["version"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return 0
-    return version if (log / f"{version:020}.checkpoint.parquet").is_file() else 0
+    return version if any(log.glob(f"{version:020}.checkpoint*.parquet")) else 0
