@@ -57,7 +57,7 @@ def test_a_role_limits_what_a_token_can_do(ph: Posthouse, url: str, tmp_path: Pa
             words[0], "./private$/looked-at", *words[1:], "--url", url, "--token-file", file
         )
         assert denied.code == 1
-        assert "looking only" in denied.err
+        assert "may only look" in denied.err
     seen = ph("peek", "./private$/looked-at", "--url", url, "--token-file", file, "--json").value
     assert seen["body_text"] == "stays"
 

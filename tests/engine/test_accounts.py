@@ -133,7 +133,7 @@ def test_a_removed_account_takes_its_tokens_along(rig: Rig) -> None:
 
 def test_a_token_for_queues_here_reaches_no_other_computer(rig: Rig) -> None:
     token = narrowed(rig.admin, r".\private$\*", "full")
-    with pytest.raises(AccessDenied, match="this computer only"):
+    with pytest.raises(AccessDenied, match="limited to queues of this computer"):
         rig.open(r"DIRECT=OS:beta\private$\orders", SEND, token)
     assert not rig.manager.queues.outgoing_queues()
     remote = rig.open(r"DIRECT=OS:beta\private$\orders", SEND)

@@ -139,7 +139,7 @@ def test_a_wrong_password_is_an_authority_that_is_away(server: OpenLdap, tmp_pat
         with pytest.raises(AuthorityAway, match="there is no password"):
             authority.changes("")
         file.chmod(0o644)
-        with pytest.raises(AuthorityAway, match="others may read"):
+        with pytest.raises(AuthorityAway, match="other users can read"):
             authority.changes("")
         file.unlink()
         with pytest.raises(AuthorityAway, match="cannot be read"):

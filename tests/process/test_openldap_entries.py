@@ -203,7 +203,7 @@ def _changed() -> list[tuple[str, list[bytes]]]:
 def test_whoever_is_never_first_is_told_so(shelf: Shelf, server: OpenLdap) -> None:
     authority = LdapAuthority(Crossed(server.settings(url=server.socket_url)))
     told = refused(lambda: authority.write(site(2, "Berlin", foreign_site=True), NOW))
-    assert "others change it all the time" in told
+    assert "other programs keep changing it" in told
     authority.close()
 
 

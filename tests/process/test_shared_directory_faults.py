@@ -162,7 +162,7 @@ def test_queues_follow_what_others_write(shared: Shared) -> None:
     assert made.properties().label == "Made"
     made.send(b"x", recoverable=True)
     assert shared.edit(shared.whole) == ""
-    assert "goes when it is empty" in made.properties().reason
+    assert "is deleted when it is empty" in made.properties().reason
     again = OWN_QUEUE.format(name="made", guid=uuid.uuid4())
     assert shared.edit(f"{shared.whole}\n{again}") == ""  # restored, under another identifier
     assert made.properties().reason == ""

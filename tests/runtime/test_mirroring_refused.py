@@ -93,7 +93,7 @@ def test_a_queue_that_the_directory_does_not_take_in_stays(
     assert entered(rig) == {"alpha", BILLS.casefold()}
     assert rig.manager.directory.state().online
     assert "we may not enter that" in reason(rig, ORDERS)
-    assert "goes when it is empty" not in reason(rig, ORDERS)
+    assert "is deleted when it is empty" not in reason(rig, ORDERS)
     assert reason(rig, BILLS) == ""
     assert told(rig, "directory_refused") == ["directory_refused"] * (1 + restarted)
     authority.unwanted = set()

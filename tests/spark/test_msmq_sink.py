@@ -138,7 +138,7 @@ def test_bad_rows_are_dead_letters_there(far: MsmqOffice) -> None:
 @pytest.mark.parametrize(
     ("columns", "more", "said"),
     [
-        ("destination", {}, "all messages go to one queue"),
+        ("destination", {}, "all messages of a write go to one queue"),
         ("", {"queue": "private$\\q", "delivery": "transactional"}, "needs a queue man"),
         ("", {"queue": "x\\y\\z"}, "option queue"),
         ("", {"queue": "private$\\q", "rpcport": "x"}, "whole number"),

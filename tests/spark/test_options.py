@@ -135,11 +135,11 @@ def test_a_limit_has_one_name_at_a_time() -> None:
 
 
 def test_a_read_begins_at_one_place() -> None:
-    assert "begins at one place" in refusal(startingoffsets="latest", startingtimestamp="0")
+    assert "needs one starting point" in refusal(startingoffsets="latest", startingtimestamp="0")
 
 
 def test_a_read_without_queues_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="names its queues once"):
+    with pytest.raises(InvalidParameter, match="needs its queues named once"):
         source_options({})
 
 

@@ -163,6 +163,6 @@ def test_spark_that_cannot_start_is_said_in_a_line_with_the_master(office: Spark
     assert (ended.returncode, ended.stdout) == (1, "")
     said, log = ended.stderr.splitlines()
     assert "Spark did not start on local[0]. Check --master" in said
-    kept = Path(log.removeprefix("What it said by the way is in ").removesuffix("."))
+    kept = Path(log.removeprefix("The rest of its output is in ").removesuffix("."))
     assert "0 threads" in kept.read_text(encoding="utf-8", errors="replace")
     kept.unlink()

@@ -284,7 +284,7 @@ def test_slow_headers_and_slow_bodies_end(tmp_path: Path) -> None:
             "POST /api/v1/queues HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Authorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n"
         )
-        assert b"did not come in time" in await rig.raw(head.encode())
+        assert b"did not arrive in time" in await rig.raw(head.encode())
         idle = await rig.raw(f"GET {STATUS} HTTP/1.1\r\nHost: localhost\r\n\r\nGET /".encode())
         assert idle.startswith(b"HTTP/1.1 401 ")
         assert rig.admin.traffic.refused["no request in time"] == 1

@@ -76,7 +76,7 @@ def test_a_token_to_read_takes_and_sends_nothing_over_a_session(tmp_path: Path) 
         ):
             refused = await peer.ask(payloads.Open(queue, access), number)
             assert isinstance(refused, payloads.Refusal), (queue, access)
-            assert "looking only" in refused.cause
+            assert "may only look" in refused.cause
         opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.PEEK), 9)
         assert isinstance(opened, payloads.Opened)
         assert await rig.labels() == ["one"]

@@ -289,7 +289,7 @@ def test_a_body_that_does_not_come_is_refused(tmp_path: Path) -> None:
             f"PUT {KEY} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {ARROW}\r\n"
             f"Authorization: Bearer {rig.tokens['administer']}\r\nContent-Length: 4000\r\n\r\n"
         )
-        await rig.raw(head.encode() + begun, until=b"did not come in time")
+        await rig.raw(head.encode() + begun, until=b"did not arrive in time")
         await settled(rig)
 
     with_api(tmp_path, work, settings=AdminSettings(body_timeout_s=0.2))

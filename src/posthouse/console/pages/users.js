@@ -162,7 +162,7 @@ function show({ main, poll, signal }) {
         const queues = String(values["queues"]).split(";").map((one) => one.trim()).filter(Boolean);
         const made = await call("create_token", {}, { user: values["user"], role: /** @type {Role} */ (values["role"]), queues, expires: values["expires"] || null });
         now();
-        return h("div", { class: "notice ok" }, h("p", {}, "Copy the token now. It is not shown again."), h("code", { id: "new-token" }, made.token));
+        return h("div", { class: "notice ok" }, h("p", {}, "Copy the token now: it cannot be shown again."), h("code", { id: "new-token" }, made.token));
       },
     });
   }
