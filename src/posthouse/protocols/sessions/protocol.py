@@ -370,7 +370,7 @@ class ClientSession:
         """
         self._send, self._soon, self._pause, self._counted = _drop, _drop, _drop, _nothing
         self._close, self._has_room, self.api = _nothing, _has_none, None
-        self._room = _no_room
+        self._room, self._audited = _no_room, _run
         for handles in (self.queues, self.transactions, self.cursors):
             handles.clear()
 
