@@ -38,6 +38,7 @@ def test_one_message_is_shown_whole_and_gone(ph: Posthouse) -> None:
     assert said.code == 0
     for line in ("label           order 1", f"queue           {WHOLE}", "app specific    7"):
         assert f"{line}\n" in said.out
+    assert "sender          S-1-5-32-544 (administrators)\n" in said.out
     assert said.out.endswith("\n<order/>\n")
     assert ph("receive", ORDERS).code == 1
 

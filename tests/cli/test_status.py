@@ -22,7 +22,8 @@ def test_a_check_ends_with_1_when_something_is_wrong(ph: Posthouse) -> None:
     assert checked.code == 1
     first, second, third, *_ = checked.out.splitlines()
     assert (first, second) == ("name   ALPHA", "state  ready, 1 problem")
-    assert third.startswith("!  1 dead letter: 1 in ALPHA\\system$;deadletter")
+    place = "ALPHA\\system$;deadletter"
+    assert third == f"!  1 dead letter: 1 in {place}. posthouse failures '{place}'"
     assert ph("status").code == 0
     assert ph("status", "--check", "--json").code == 1
     ph("queue", "purge", "./system$;deadletter")
