@@ -103,7 +103,7 @@ def run_server(home: Path, *, counting: bool) -> None:
     """A queue manager until SIGTERM; then what was counted, as one line of JSON."""
     counter = CallCounter()
 
-    def doors(service: serve.Service) -> list[serve.Place]:
+    def doors(service: serve.Service) -> list[serve.DoorAddress]:
         service.desk.policy = OnTheLoop()
         service.desk.upkeep_every_s = 3600.0  # it is due by the clock, not by messages
         if counting:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.serve import NotStarted, Options, Place, Service, run
+from posthouse.runtime.serve import DoorAddress, NotStarted, Options, Service, run
 from tests.runtime.line_door import LineDoor
 
 
@@ -26,10 +26,10 @@ def urls(folder: Path, settings: str, *, listening: bool = True) -> str:
     (folder / "posthouse.toml").write_text(settings, encoding="utf-8")
     seen: list[Service] = []
 
-    def doors(service: Service) -> list[Place]:
+    def doors(service: Service) -> list[DoorAddress]:
         seen.append(service)
         service.desk._loop.call_later(0.01, os.kill, os.getpid(), 15)
-        return [Place(LineDoor(service, "admin"), "127.0.0.1", 0)] if listening else []
+        return [DoorAddress(LineDoor(service, "admin"), "127.0.0.1", 0)] if listening else []
 
     run(Options(folder, name="ALPHA", ports=PortSet.EPHEMERAL), doors)
     return seen[0].started.manager.transactions.coordinator.url

@@ -24,7 +24,7 @@ from posthouse.runtime.backup import read_manifest
 from posthouse.runtime.endpoints import standard_doors
 from posthouse.runtime.home import local_offset_s
 from posthouse.runtime.ports import PortSet
-from posthouse.runtime.serve import STOPPED, NotStarted, Options, Outcome, Place, Service, run
+from posthouse.runtime.serve import STOPPED, DoorAddress, NotStarted, Options, Outcome, Service, run
 from tests.support.srmp_posts import ENVELOPE, GUID
 
 CERTIFICATES = Path(__file__).parents[1] / "vectors" / "tls"
@@ -46,7 +46,7 @@ def serve(
     folder: Path,
     config: str | None,
     client: Client,
-    look: Callable[[Service, list[Place]], None] = lambda service, places: None,
+    look: Callable[[Service, list[DoorAddress]], None] = lambda service, places: None,
 ) -> Outcome:
     """Runs the real doors; the client's session goes through the control socket.
 
@@ -69,7 +69,7 @@ def serve(
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def doors(service: Service) -> list[Place]:
+    def doors(service: Service) -> list[DoorAddress]:
         tasks.append(asyncio.get_running_loop().create_task(visit()))
         places = standard_doors(service)
         look(service, places)
@@ -124,7 +124,7 @@ def test_what_is_configured_holds_after_every_start(tmp_path: Path) -> None:
     config += "".join(f"resend_{name}_ms = {value}\n" for name, value in resend_ms.items())
     seen: list[tuple[bool, int, list[int]]] = []
 
-    def look(service: Service, places: list[Place]) -> None:
+    def look(service: Service, places: list[DoorAddress]) -> None:
         (door,) = [place.door for place in places if isinstance(place.door, BinaryServer)]
         settings = door._node.protocol.settings
         insecure = service.desk.manager.machine.settings.queue_manager.send_insecure_nacks
@@ -157,7 +157,7 @@ target_port = 3528
 """
     seen: list[object] = []
 
-    def look(service: Service, places: list[Place]) -> None:
+    def look(service: Service, places: list[DoorAddress]) -> None:
         (node,) = [place.door._node for place in places if isinstance(place.door, BinaryServer)]
         (admin,) = [place.door.admin for place in places if type(place.door) is AdminServer]
         seen.append((admin.settings.body_size_max, "queues.example" in admin.hosts))

@@ -23,10 +23,10 @@ from posthouse.runtime.ports import PortSet
 from posthouse.runtime.serve import (
     FAILED,
     STOPPED,
+    DoorAddress,
     NotStarted,
     Options,
     Outcome,
-    Place,
     Service,
     effective_settings,
     run,
@@ -102,10 +102,13 @@ def test_a_port_in_use_is_a_clear_refusal_and_the_home_is_free_again(tmp_path: P
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        def doors(service: Service) -> list[Place]:
+        def doors(service: Service) -> list[DoorAddress]:
             opened.append(LineDoor(service))
             opened.append(LineDoor(service, "other"))
-            return [Place(opened[0], "127.0.0.1", 0), Place(opened[1], "127.0.0.1", port)]
+            return [
+                DoorAddress(opened[0], "127.0.0.1", 0),
+                DoorAddress(opened[1], "127.0.0.1", port),
+            ]
 
         with pytest.raises(NotStarted) as refused:
             run(Options(rig.home, name="ALPHA", ready_file=rig.ready_file), doors)

@@ -11,7 +11,7 @@ import pytest
 from posthouse.model.errors import IllegalPropertyValue, InvalidParameter
 from posthouse.model.text import utf16_length
 from posthouse.spark import sink
-from posthouse.spark.rows.bad_rows import VALUE_MAX, Place, dead_letters, refuse
+from posthouse.spark.rows.bad_rows import VALUE_MAX, RowPosition, dead_letters, refuse
 from posthouse.spark.rows.columns import Fault
 from posthouse.spark.rows.rows import RowMap
 from posthouse.spark.sink import AGAIN_MAX, PIECE_MAX, StageRows, _sent_again
@@ -96,7 +96,7 @@ def test_bad_rows_are_set_apart() -> None:
 
 def test_dead_letter_is_never_too_large() -> None:
     wide = {f"c{number}": [b"\xff" * (VALUE_MAX + 1)] for number in range(8)}
-    place = Place("q", 0, 0, 0)
+    place = RowPosition("q", 0, 0, 0)
     fault = Fault(0, "body", "x" * 1000)
     (one,) = dead_letters(pa.RecordBatch.from_pydict({"c": wide["c0"]}), [fault], place)
     said = json.loads(one["body"])
@@ -109,13 +109,15 @@ def test_dead_letter_is_never_too_large() -> None:
 
 def test_odd_characters_of_a_cause_make_a_label() -> None:
     fault = Fault(0, "label", "\U0001f40e" * 300 + "\0")
-    (one,) = dead_letters(rows(None), [fault], Place("q", 0, 0, 0))
+    (one,) = dead_letters(rows(None), [fault], RowPosition("q", 0, 0, 0))
     assert utf16_length(one["label"]) < 250
     assert "\0" not in one["label"]
 
 
 def test_refusal_may_say_something_else_of_what_was_sent() -> None:
-    assert "not a thing" in str(refuse(Place("q", 0, 0, 7), Fault(1, "x", "why"), "not a thing"))
+    assert "not a thing" in str(
+        refuse(RowPosition("q", 0, 0, 7), Fault(1, "x", "why"), "not a thing")
+    )
 
 
 # -- options

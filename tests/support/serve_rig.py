@@ -15,9 +15,9 @@ from posthouse.model.errors import QueueExists
 from posthouse.model.properties import QueueProperties
 from posthouse.runtime.serve import (
     Door,
+    DoorAddress,
     Options,
     Outcome,
-    Place,
     Service,
     run,
 )
@@ -54,14 +54,14 @@ class Rig:
         self.tasks: list[asyncio.Task[None]] = []
 
     def run(self, client: Client, *more: Callable[[Service], Door]) -> Outcome:
-        def doors(service: Service) -> list[Place]:
+        def doors(service: Service) -> list[DoorAddress]:
             door = LineDoor(service)
             visit = Visit(service, door, self.ready_file)
             self.visits.append(visit)
             service.desk.decide(self.make_queue, lambda answer: None)
             asyncio.get_running_loop().call_soon(self.begin, client, visit)
-            extra = [Place(make(service), "127.0.0.1", 0) for make in more]
-            return [Place(door, "127.0.0.1", 0), *extra]
+            extra = [DoorAddress(make(service), "127.0.0.1", 0) for make in more]
+            return [DoorAddress(door, "127.0.0.1", 0), *extra]
 
         tell, file = self.told.append, self.ready_file
         options = Options(self.home, name="ALPHA", ready_file=file, version="9.9", tell=tell)

@@ -37,7 +37,7 @@ from posthouse.runtime.backup import backup
 from posthouse.runtime.peer_questions import PeerQuestions, parse_peers
 from posthouse.runtime.ports import port_of
 from posthouse.runtime.process_metrics import free_bytes, process_metrics
-from posthouse.runtime.serve import NotStarted, Place, Service, event_writer, place_of
+from posthouse.runtime.serve import DoorAddress, NotStarted, Service, event_writer, place_of
 from posthouse.runtime.srmp_endpoints import srmp_doors, srmp_node
 from posthouse.runtime.telemetry.tracing import (
     MessageTracing,
@@ -52,7 +52,7 @@ from posthouse.runtime.winbind_logins import WinbindLogins
 _AUDIT_TROUBLE = frozenset({"audit_not_written"})
 
 
-def standard_doors(service: Service) -> list[Place]:
+def standard_doors(service: Service) -> list[DoorAddress]:
     """Every listener that the settings ask for; a protocol that is switched off has none."""
     section = service.settings.admin
     audit = _audit_log(service)
@@ -67,19 +67,19 @@ def standard_doors(service: Service) -> list[Place]:
     tracing = message_tracing(service)
     more.append(span_metrics if tracing is None else tracing.metrics)
     admin = make_admin(service, node, reads, more, audit)
-    places = [Place(ControlSocket(admin, service.local_connections()), str(service.home), 0)]
+    places = [DoorAddress(ControlSocket(admin, service.local_connections()), str(service.home), 0)]
     if section.enabled:
         port = port_of("admin", service.ports) if section.port is None else section.port
         door = AdminServer(
             admin, service.connections(), tls_context(service), _port_forbidder(service)
         )
-        places.append(Place(door, section.listen, port))
+        places.append(DoorAddress(door, section.listen, port))
     places += [] if node is None else binary_doors(service, node)
     places += [] if srmp is None else srmp_doors(service, srmp, _port_teller(service))
     places += [] if pgm is None else [pgm_door(service, pgm)]
     places += [] if reads is None else remote_read_doors(service, reads)
     places += [] if ncp is None else [ncp_door(service, ncp)]
-    return places + ([] if tracing is None else [Place(TracingDoor(tracing), "", 0)])
+    return places + ([] if tracing is None else [DoorAddress(TracingDoor(tracing), "", 0)])
 
 
 def _tell_active(service: Service, active: Callable[[set[int]], None]) -> None:
@@ -111,14 +111,14 @@ def binary_node(service: Service) -> BinaryNode | None:
     return node
 
 
-def binary_doors(service: Service, node: BinaryNode) -> list[Place]:
+def binary_doors(service: Service, node: BinaryNode) -> list[DoorAddress]:
     """The listener of the binary protocol and its ping port."""
     section, ping = service.settings.binary, service.settings.ping
     port = port_of("binary", service.ports) if section.port is None else section.port
-    places = [Place(BinaryServer(node, _port_teller(service)), service.host, port)]
+    places = [DoorAddress(BinaryServer(node, _port_teller(service)), service.host, port)]
     if ping.answer:
         port = port_of("ping", service.ports) if ping.port is None else ping.port
-        places.append(Place(PingServer(node), service.host, port))
+        places.append(DoorAddress(PingServer(node), service.host, port))
     return places
 
 
@@ -194,17 +194,17 @@ def _domain_logins(service: Service) -> WinbindLogins | None:
     return WinbindLogins(lambda: Winbind(library), section.winbind_ms)
 
 
-def remote_read_doors(service: Service, node: RemoteReadNode) -> list[Place]:
+def remote_read_doors(service: Service, node: RemoteReadNode) -> list[DoorAddress]:
     """The listener of remote read and the endpoint mapper that leads to it."""
     section, epm = service.settings.rpc, service.settings.epm
     port = port_of("rpc", service.ports) if section.port is None else section.port
     door = RemoteReadServer(node, service.connections(), step=section.port is None)
-    places = [Place(door, service.host, port)]
+    places = [DoorAddress(door, service.host, port)]
     if epm.enabled is not False:
         port = port_of("epm", service.ports) if epm.port is None else epm.port
         missed = None if epm.enabled else _mapper_misser(service)
         mapper = EndpointMapperServer(node, service.connections(), missed)
-        places.append(Place(mapper, service.host, port))
+        places.append(DoorAddress(mapper, service.host, port))
     return places
 
 
@@ -222,11 +222,11 @@ def ncp_node(service: Service) -> NcpNode | None:
     )
 
 
-def ncp_door(service: Service, node: NcpNode) -> Place:
+def ncp_door(service: Service, node: NcpNode) -> DoorAddress:
     """Its listener: on the loopback until the settings have another address (decision 13)."""
     section = service.settings.ncp
     port = port_of("ncp", service.ports) if section.port is None else section.port
-    return Place(NcpServer(node), section.listen, port)
+    return DoorAddress(NcpServer(node), section.listen, port)
 
 
 def _ncp_metrics(node: NcpNode) -> AskMetrics:
@@ -400,6 +400,6 @@ def pgm_node(service: Service) -> PgmNode | None:
     return node
 
 
-def pgm_door(service: Service, node: PgmNode) -> Place:
+def pgm_door(service: Service, node: PgmNode) -> DoorAddress:
     """It joins groups when it starts; there is nothing to connect to."""
-    return Place(node, service.host, 0)
+    return DoorAddress(node, service.host, 0)

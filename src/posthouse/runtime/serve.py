@@ -99,7 +99,7 @@ class Door(Protocol):
         at the latest after this many seconds. Whatever is open then is closed."""
 
 
-class Place(NamedTuple):
+class DoorAddress(NamedTuple):
     """A door and where it listens; the control socket has a path for a host."""
 
     door: Door
@@ -147,7 +147,7 @@ class Service(NamedTuple):
         return Connections(most, most)
 
 
-Doors = Callable[[Service], list[Place]]
+Doors = Callable[[Service], list[DoorAddress]]
 
 
 class NotStarted(Exception):
@@ -313,7 +313,7 @@ class Server:
         self.log = log
         self.notifier = Notifier()
         self.endpoints: dict[str, str] = {}
-        self._places: list[Place] = []
+        self._places: list[DoorAddress] = []
         self._failure: BaseException | None = None
         self._coordination: Coordination | None = None
         self._directory: FollowedDirectory | None = None
@@ -376,7 +376,7 @@ class Server:
 
     # -- the start
 
-    async def _open(self, places: list[Place]) -> None:
+    async def _open(self, places: list[DoorAddress]) -> None:
         for place in places:
             name = place.door.name
             try:

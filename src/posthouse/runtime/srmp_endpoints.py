@@ -8,7 +8,7 @@ from pathlib import Path
 
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.runtime.ports import port_of
-from posthouse.runtime.serve import NotStarted, Place, Service, event_writer
+from posthouse.runtime.serve import DoorAddress, NotStarted, Service, event_writer
 
 _VERIFICATION = {
     "none": ssl.CERT_NONE,
@@ -38,7 +38,7 @@ def _has_http(service: Service) -> bool:
     return service.settings.http.enabled and not service.settings.queue_manager.hardened
 
 
-def srmp_doors(service: Service, node: SrmpNode, told: Callable[[int], None]) -> list[Place]:
+def srmp_doors(service: Service, node: SrmpNode, told: Callable[[int], None]) -> list[DoorAddress]:
     """The endpoints `http` and `https`; `told` is called with their ports before anything is
     sent.
     """
@@ -46,11 +46,11 @@ def srmp_doors(service: Service, node: SrmpNode, told: Callable[[int], None]) ->
     places = []
     if _has_http(service):
         port = port_of("http", service.ports) if http.port is None else http.port
-        places.append(Place(SrmpServer(node, None, told), service.host, port))
+        places.append(DoorAddress(SrmpServer(node, None, told), service.host, port))
     if https.certificate:
         port = port_of("https", service.ports) if https.port is None else https.port
         context = server_context(service)
-        places.append(Place(SrmpServer(node, context, told), service.host, port))
+        places.append(DoorAddress(SrmpServer(node, context, told), service.host, port))
     return places
 
 

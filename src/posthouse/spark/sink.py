@@ -47,7 +47,7 @@ from posthouse.spark.msmq.sink import (
 from posthouse.spark.plain_errors import plain_errors
 from posthouse.spark.rows.bad_rows import (
     NOT_PUBLISHED,
-    Place,
+    RowPosition,
     dead_letter_batch,
     dead_letter_schema,
     dead_letters,
@@ -241,7 +241,7 @@ class StageRows:
     ) -> None:
         self._rows = rows
         self._dead_letter_queue = writing.dead_letter_queue
-        self._place = Place(query, batch, partition, 0)
+        self._place = RowPosition(query, batch, partition, 0)
         self.bad = 0
         self.schema = rows.schema
         if self._dead_letter_queue:

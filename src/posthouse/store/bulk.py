@@ -22,7 +22,7 @@ from posthouse.store.read import WRONG, unreadable
 from posthouse.store.segment import Segment
 
 PLACE: Final = np.dtype([("segment", "<u4"), ("offset", "<u4"), ("size", "<u4")])
-"""`posthouse.store.positions.Place`, packed; the highest bit of the size states that it ended."""
+"""`store.positions.LogPosition`, packed; the highest bit of the size states that it ended."""
 _SIZE: Final = np.uint32(0x7FFFFFFF)
 _GAP_MAX: Final = 1024  # between two records: cheaper to read than to go around
 _EXPRESS: Final = 1 << 32  # added to the number of an express segment

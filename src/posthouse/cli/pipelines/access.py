@@ -62,7 +62,7 @@ Queues = Annotated[
 ]
 
 
-class Place(NamedTuple):
+class EndpointAccess(NamedTuple):
     """An admin endpoint, the file with the token for it, and the certificates to trust."""
 
     url: str
@@ -76,7 +76,7 @@ class Place(NamedTuple):
         return {name: value for name, value in options.items() if value is not None}
 
 
-def bulk_http(place: Place) -> BulkHttp:
+def bulk_http(place: EndpointAccess) -> BulkHttp:
     """A connection of the command's own, to the first queue manager where there are several."""
     from posthouse.client.admin_http import BulkHttp
     from posthouse.spark.options import CONNECTION, managers, taken
@@ -86,7 +86,7 @@ def bulk_http(place: Place) -> BulkHttp:
 
 
 @contextmanager
-def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
+def reached(remote: Remote, role: RoleWord = "read") -> Iterator[EndpointAccess]:
     """The queue manager as tasks reach it.
 
     With --url it is the one on the command line. A home has only a socket: then it is the admin
@@ -97,7 +97,7 @@ def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
         trusted = remote.target.ca_file
         if trusted is not None:  # also for the workers that this command starts
             os.environ["SSL_CERT_FILE"] = str(trusted.absolute())
-        yield Place(
+        yield EndpointAccess(
             remote.url,
             None if file is None else _absolute(file),
             None if trusted is None else str(trusted.absolute()),
@@ -115,7 +115,7 @@ def reached(remote: Remote, role: RoleWord = "read") -> Iterator[Place]:
         with tempfile.TemporaryDirectory(prefix="posthouse-") as folder:  # ours alone
             file = Path(folder, "token")
             file.write_text(made.token, encoding="ascii")
-            yield Place(url, str(file))
+            yield EndpointAccess(url, str(file))
     finally:
         remote.ask(Done, "DELETE", path_of("tokens", made.info.id))
 

@@ -18,8 +18,8 @@ from posthouse.cli.error_output import CommandFailed
 from posthouse.cli.output import complain, json_line, print_table, safe, say
 from posthouse.cli.pipelines.access import (
     Connect,
+    EndpointAccess,
     Master,
-    Place,
     bulk_http,
     need_arrow,
     need_spark,
@@ -145,7 +145,7 @@ def sql(
 
 def _tables(
     http: BulkHttp,
-    place: Place,
+    place: EndpointAccess,
     lake: str | None,
     then: int | datetime | None,
     options: dict[str, str] | None,

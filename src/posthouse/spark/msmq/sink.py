@@ -25,7 +25,7 @@ from posthouse.client.bodies import Body
 from posthouse.client.packets import Draft, SendOptions
 from posthouse.model.errors import InvalidParameter
 from posthouse.spark.msmq.options import MsmqSink
-from posthouse.spark.rows.bad_rows import Place, dead_letters, good_rows, refuse
+from posthouse.spark.rows.bad_rows import RowPosition, dead_letters, good_rows, refuse
 from posthouse.spark.rows.rows import RowMap
 from posthouse.spark.sink_options import Writing
 
@@ -86,12 +86,12 @@ class Straight:
         row = 0
         with pa.ipc.new_stream(spool, self._rows.schema) as kept:
             for batch in batches:
-                place = Place("", 0, partition, row)
+                place = RowPosition("", 0, partition, row)
                 kept.write_batch(self._checked(batch, place, letters))
                 row += batch.num_rows
         return letters
 
-    def _checked(self, batch: Any, place: Place, letters: list[Body | Draft]) -> Any:
+    def _checked(self, batch: Any, place: RowPosition, letters: list[Body | Draft]) -> Any:
         checked = self._rows.check(batch)
         if not checked.faults:
             return checked.batch

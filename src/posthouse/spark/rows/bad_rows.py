@@ -24,7 +24,7 @@ VALUE_MAX: Final = 512 << 10  # of a bad row's value that is kept
 LETTER_MAX: Final = 3 << 20  # of all of them: a dead letter has to fit into a message
 
 
-class Place(NamedTuple):
+class RowPosition(NamedTuple):
     """Where a batch of rows stands in a write."""
 
     query: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     row: int  # number of its first row in the partition
 
 
-def refuse(place: Place, fault: Fault, remedy: str = "") -> IllegalPropertyValue:
+def refuse(place: RowPosition, fault: Fault, remedy: str = "") -> IllegalPropertyValue:
     """The error that names a row, its column and the reason."""
     error = IllegalPropertyValue(
         f"row {place.row + fault.row} of partition {place.partition}, column {fault.column}: "
@@ -51,7 +51,7 @@ def good_rows(checked: Checked) -> Any:
     return checked.batch.filter(pc.invert(pc.is_in(rows, bad)))
 
 
-def dead_letters(rows: Any, faults: list[Fault], place: Place) -> Iterator[dict[str, Any]]:
+def dead_letters(rows: Any, faults: list[Fault], place: RowPosition) -> Iterator[dict[str, Any]]:
     """Label and body of a message for each bad row: its place, the reason, its values."""
     bad = rows.take(pa.array([fault.row for fault in faults], pa.int64()))
     for fault, values in zip(faults, bad.to_pylist(), strict=True):
