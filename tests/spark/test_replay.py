@@ -203,9 +203,9 @@ def test_a_condition_may_hold_a_comment(spark: SparkSession) -> None:
 def test_destinations_by_queue() -> None:
     there = [ORDERS, BILLS, "BRAVO\\private$\\orders"]
     assert destinations_of(there, None, {"alpha/private$/ORDERS": "x\\y"}) == {ORDERS: "x\\y"}
-    assert destinations_of(there, None, {"orders": "again"}) == {ORDERS: ".\\private$\\again"}
+    assert destinations_of([ORDERS], None, {"orders": "again"}) == {ORDERS: ".\\private$\\again"}
     far = "DIRECT=HTTP://host/msmq/private$/again"
-    assert destinations_of(there, None, {"orders": far}) == {ORDERS: far}
+    assert destinations_of([ORDERS], None, {"orders": far}) == {ORDERS: far}
     assert destinations_of(there, "origin", {".\\private$\\orders": "x\\y"}) == {
         ORDERS: "x\\y",
         BILLS: "ALPHA\\private$\\bills",
