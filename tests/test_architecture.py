@@ -254,7 +254,6 @@ APART: dict[str, tuple[str, ...]] = {
     ),
     "a table of transitions": ("protocols/binary/session_states.py", "rpc/connection_states.py"),
     "one file for each format, or for the settings of each part": (
-        "formats/encode/body.py",
         "formats/encode/headers.py",
         "formats/encode/wcf.py",
         "runtime/log_settings.py",

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -30,10 +31,10 @@ class House(NamedTuple):
     token: str
 
 
-@pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    home = tmp_path_factory.mktemp("console") / "home"
-    home.mkdir(mode=0o700)
+@contextmanager
+def serving(home: Path) -> Iterator[tuple[House, subprocess.Popen[bytes]]]:
+    """A queue manager on a home, which is made where there is none."""
+    home.mkdir(mode=0o700, exist_ok=True)
     (home / "posthouse.toml").write_text(SETTINGS)
     words = ("serve", "--home", str(home), "--ports", "ephemeral", "--json")
     server = subprocess.Popen([sys.executable, "-m", "posthouse", *words], stdout=subprocess.PIPE)
@@ -43,10 +44,16 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         url = f"http://{ready['endpoints']['admin']}"
         with posthouse.connect(home) as manager:
             token = manager.call("POST", "/tokens", {"role": "administer"})["token"]
-        yield House(home, url, token)
+        yield House(home, url, token), server
     finally:
         server.terminate()
         server.wait(30)
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with serving(tmp_path_factory.mktemp("console") / "home") as (house, _):
+        yield house
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -11,24 +13,15 @@ import pytest
 
 import posthouse
 from posthouse.api.route import ARROW
+from tests.console.houses import HOSTILE, at, call, made, page, send
 from tests.protocols.admin.stage_tables import stream, table
 from tests.support.browser import Browser
+from tests.support.certificate_files import bundle
 
 if TYPE_CHECKING:
     from tests.console.conftest import House
 
 pytestmark = pytest.mark.peer("chromium", "axe-core")
-
-
-def call(house: House, method: str, path: str, body: Any = None) -> Any:
-    with posthouse.connect(house.home) as manager:
-        return manager.call(method, path, body)
-
-
-def confirmed(browser: Browser) -> None:
-    """Presses the button of the dialog, and waits until it is gone."""
-    browser.click("dialog button[type=submit]")
-    browser.wait(lambda: not browser.all("dialog"))
 
 
 @pytest.mark.visits(
@@ -46,14 +39,14 @@ def test_users_tokens_and_certificates(browser: Browser, house: House) -> None:
     browser.click("dialog button.primary")
     browser.one("dialog .notice.bad")  # a name has no brackets
     browser.write("#field-name", "dora")
-    confirmed(browser)
+    browser.confirm()
     browser.click("[data-focus='change dora']")
     browser.write("#field-role", "look")
-    confirmed(browser)
+    browser.confirm()
     browser.wait(lambda: call(house, "GET", "/users/dora")["role"] == "look")
     browser.click("[data-focus='password dora']")
     browser.write("#field-password", "second words")
-    confirmed(browser)
+    browser.confirm()
     browser.click("[data-focus=create-token]")
     browser.write("#field-user", "dora")
     browser.click("dialog button.primary")
@@ -64,18 +57,74 @@ def test_users_tokens_and_certificates(browser: Browser, house: House) -> None:
     (made,) = [one for one in call(house, "GET", "/tokens")["tokens"] if one["user"] == "dora"]
     assert made["role"] == "look"
     browser.click(f"[data-focus='revoke {made['id']}']")
-    confirmed(browser)
+    browser.confirm()
     browser.click("[data-focus=make-keys]")
     browser.write("#field-user", "dora")
-    confirmed(browser)
+    browser.confirm()
     found = call(house, "GET", "/certificates")["certificates"]
     (paper,) = [one for one in found if one["owner"] == "dora"]
     browser.click(f"[data-focus='certificate {paper['id']}']")
-    confirmed(browser)
+    browser.confirm()
     browser.click("[data-focus='delete dora']")
-    confirmed(browser)
+    browser.confirm()
     browser.wait(lambda: "dora" not in browser.text)
     assert token not in browser.text
+
+
+@pytest.mark.visits("show_user", "import_certificate", "trust_certificate", "export_keys")
+def test_a_user_has_a_page_with_certificates(
+    browser: Browser, house: House, tmp_path: Path
+) -> None:
+    call(house, "POST", "/users", {"name": "erik", "password": "some words"})
+    browser.open(page("users", "erik"))
+    browser.one("dd", "S-1-")
+    (tmp_path / "erik.p12").write_bytes(bundle("alice", b"opens it"))
+    browser.click("[data-focus=import]")
+    browser.choose_file("#field-file", tmp_path / "erik.p12")
+    browser.write("#field-password", "wrong")
+    browser.expected = ("/certificates", "/trust")
+    browser.click("dialog button.primary")
+    browser.one("dialog .notice.bad")
+    browser.write("#field-password", "opens it")
+    browser.confirm()
+    browser.one("section[aria-label=Certificates] td", "here")  # with its private key
+    assert browser.faults() == []
+    browser.size(375)
+    assert browser.overflow() <= 0
+    browser.size(1280)
+    browser.open("users")
+    browser.downloads(tmp_path)
+    call(house, "POST", "/certificates", {"replace": True})
+    browser.click("[data-focus=save-keys]")
+    saved = tmp_path / "ALPHA.json"
+    browser.wait(saved.exists)
+    keys = json.loads(saved.read_text())
+    assert keys["guid"] == call(house, "GET", "/status")["guid"]
+    other = {**keys, "guid": "5b7a4a3e-7d0c-4f5e-9a51-0f5a4e6c2b21", "name": "ELSEWHERE"}
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    (tmp_path / "nothing.json").write_text("{}")
+    browser.click("[data-focus=trust]")
+    browser.choose_file("#field-file", tmp_path / "nothing.json")
+    browser.click("dialog button.primary")
+    browser.one("dialog .notice.bad", "does not name its owner")
+    browser.choose_file("#field-file", tmp_path / "other.json")
+    browser.confirm()
+    browser.one("section[aria-label=Certificates] td", "ELSEWHERE")
+    call(house, "DELETE", "/users/erik")
+
+
+@pytest.mark.visits("set_user")
+def test_sessions_of_a_user_are_ended(browser: Browser, house: House) -> None:
+    call(house, "POST", "/users", {"name": "frida", "password": "some words"})
+    with posthouse.connect(url=house.url, user="frida", password="some words") as manager:
+        manager.call("GET", "/status")
+        browser.open(page("users", "frida"))
+        browser.click("[data-focus=end]")
+        browser.confirm()
+        browser.sees("The sessions have ended.")
+        user = call(house, "GET", "/users/frida")
+        assert (user["disabled"], user["role"], user["doors"]) == (False, None, ["http"])
+    call(house, "DELETE", "/users/frida")
 
 
 @pytest.mark.visits("show_audit")
@@ -130,15 +179,50 @@ def test_a_group_is_released_moved_and_deleted(browser: Browser, house: House) -
     browser.sees("2 messages")
     assert browser.faults() == []
     browser.click(f"[data-focus='release {path} etl-1']".replace("\\", "\\\\"))
-    confirmed(browser)
+    browser.confirm()
     browser.wait(lambda: "2 messages" not in browser.text)
     browser.click(f"[data-focus='position {path} etl-1']".replace("\\", "\\\\"))
     browser.write("#field-position", "latest")
-    confirmed(browser)
+    browser.confirm()
     browser.wait(lambda: call(house, "GET", group)["lag_messages"] == 0)
     browser.click(f"[data-focus='delete {path} etl-1']".replace("\\", "\\\\"))
-    confirmed(browser)
+    browser.confirm()
     browser.wait(lambda: "etl-1" not in browser.text)
+
+
+@pytest.mark.visits("show_group", "acknowledge_messages")
+def test_what_a_group_has_written_is_settled(browser: Browser, house: House) -> None:
+    path = made(house, "settled")
+    for _ in range(3):
+        send(house, path, delivery="recoverable")
+    group = f"{at(path)}/groups/etl-2"
+    leased = call(house, "POST", f"{group}/lease", {"mode": "consume", "owner": HOSTILE[:60]})
+    last = call(house, "GET", f"{at(path)}/messages")["messages"][1]["lookup_id"]
+    epoch = leased["epoch"]
+    claim = {"epoch": epoch, "after": leased["position"], "through": last, "stream": "s"}
+    call(house, "POST", f"{group}/claim", claim)
+    browser.open(page("queues", path))
+    browser.click("section[aria-label=Groups] a", "etl-2")
+    browser.one("dd", "2 messages, above")
+    assert browser.faults() == []
+    browser.expected = ("/acknowledge",)
+    browser.click("button", "Settle")
+    browser.click("dialog button.danger")
+    browser.one("dialog .notice.bad")  # its reader is at work
+    browser.click("dialog button", "Cancel")
+    end = {"mode": "consume", "owner": "x", "epoch": epoch, "end": True}
+    call(house, "POST", f"{group}/lease", end)
+    browser.click("button", "Settle")
+    browser.confirm()
+    browser.sees("2 messages received.")
+    browser.one("dd", "nothing")
+    assert call(house, "GET", at(path))["messages"] == 1
+    acts = [one["act"] for one in call(house, "GET", "/audit?limit=10")["entries"]]
+    assert "acknowledge_messages" in acts  # what a person does in the console is an act
+    assert browser.script("return window.hit") is None
+    browser.click("button", "Delete")
+    browser.confirm()
+    browser.one("main h1", "Groups and pipelines")
 
 
 @pytest.mark.visits("list_stages", "discard_batch")
@@ -154,6 +238,6 @@ def test_a_batch_that_is_not_published_is_discarded(browser: Browser, house: Hou
     browser.open("groups")
     browser.sees("<b>query")
     browser.click("button", "Discard")
-    confirmed(browser)
+    browser.confirm()
     browser.sees("No batch waits.")
     assert call(house, "GET", "/stages")["stages"] == []

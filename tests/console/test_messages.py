@@ -127,6 +127,34 @@ def test_a_message_is_shown_as_text_bytes_and_properties(browser: Browser, house
 
 
 @pytest.mark.visits("send_message")
+def test_a_body_is_written_as_dotnet_reads_it(browser: Browser, house: House) -> None:
+    path = made(house, "formatted")
+    browser.open(page("messages", path))
+    browser.expected = ("/messages",)
+    for how in (
+        {"formatter": "xml", "type": "int", "body_text": "42"},
+        {"formatter": "xml", "root": "Order", "body_text": '{"Id": 17, "Note": "<b>"}'},
+        {"formatter": "activex", "body_text": "grün"},
+    ):
+        browser.click("button", "Send")
+        browser.write("#field-formatter", "json")
+        browser.write("#field-body_text", "{")
+        browser.click("dialog button.primary")
+        browser.one("dialog .notice.bad", "not JSON")
+        for name, value in how.items():
+            browser.write(f"#field-{name}", value)
+        browser.confirm()
+    found = call(house, "GET", f"{at(path)}/messages")["messages"]
+    assert found[0]["body_text"] == '<?xml version="1.0"?>\r\n<int>42</int>'
+    assert "<Note>&lt;b&gt;</Note>" in found[1]["body_text"]
+    assert (found[2]["body_text"], found[2]["body_type"]) == ("grün", 31)
+    acts = [one["act"] for one in call(house, "GET", "/audit?limit=5")["entries"]]
+    assert acts[:3] == ["send_message"] * 3
+    browser.open(page("messages", path, found[1]["lookup_id"]))
+    browser.one("pre", "<Id>17</Id>")
+
+
+@pytest.mark.visits("send_message")
 def test_messages_are_sent_and_edited(browser: Browser, house: House) -> None:
     path = made(house, "sent", transactional=True)
     browser.open(page("messages", path))

@@ -57,6 +57,7 @@ def test_a_queue_is_created_changed_and_deleted(browser: Browser, house: House) 
     browser.one("dialog .notice.bad")
     browser.write("#field-path", "made-here")
     browser.write("#field-label", "<b>bold</b>")
+    browser.click("#field-transactional")
     assert browser.faults() == []
     browser.click("dialog button.primary")
     browser.wait(lambda: not browser.all("dialog"))
@@ -65,10 +66,15 @@ def test_a_queue_is_created_changed_and_deleted(browser: Browser, house: House) 
     browser.one("#main section.card", "everyone")
     browser.click("button", "Properties")
     browser.write("#field-quota_kib", "64")
+    browser.write("#field-retry_delays_s", "1, soon")
+    browser.click("dialog button.primary")
+    browser.one("dialog .notice.bad", "not whole numbers")
+    browser.write("#field-retry_delays_s", "1, 10, 60")
     browser.click("#field-journal")
     browser.click("dialog button.primary")
     browser.one("dd", "64.0 KiB")
     assert call(house, "GET", at(".\\private$\\made-here"))["journal"] is True
+    assert call(house, "GET", at(".\\private$\\made-here"))["retry_delays_s"] == [1, 10, 60]
     browser.click("button", "Delete")
     browser.write("#field-name", "another")
     browser.click("dialog button.danger")
@@ -119,7 +125,9 @@ def test_rights_are_granted_denied_and_removed(browser: Browser, house: House) -
     browser.wait(lambda: "anonymous" not in browser.one_text("section[aria-label=Access]"))
 
 
-@pytest.mark.visits("pause_queue", "resume_queue", "retry_queue", "reset_sequence")
+@pytest.mark.visits(
+    "pause_queue", "resume_queue", "retry_queue", "reset_sequence", "show_sequences"
+)
 def test_an_outgoing_queue_is_paused_and_connects(browser: Browser, house: House) -> None:
     sent = {"label": "to nowhere", "delivery": "transactional"}
     call(house, "POST", f"{at(FAR)}/messages", sent)
@@ -127,6 +135,7 @@ def test_an_outgoing_queue_is_paused_and_connects(browser: Browser, house: House
     browser.write("[data-filter]", "outgoing")
     browser.click("a", "far")
     browser.one("h2", "Connection history")
+    browser.one("section[aria-label='Sequence that goes out'] dd", "/ 2")  # the next place
     browser.click("button", "Pause")
     browser.click("button", "Resume")
     browser.one("button", "Pause")

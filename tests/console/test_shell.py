@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 import posthouse
+from tests.console.test_sources import CONSOLE
 from tests.support.browser import Browser
 
 if TYPE_CHECKING:
     from tests.console.conftest import House
 
 pytestmark = pytest.mark.peer("chromium", "axe-core")
-PAGES = (
-    *("overview", "queues", "messages", "failures", "operations", "life", "transfer"),
-    *("transactions", "groups", "jobs", "directory", "users", "audit"),
+PAGES = sorted(
+    re.findall(r"^  (\w+),$", (CONSOLE / "pages" / "index.js").read_text(), re.MULTILINE)
 )
-IN_BOTH = ("overview", "messages")  # all pages have the same colours
 WIDTHS = (375, 1024, 1920)
 
 
@@ -62,21 +62,17 @@ def test_scripts_cannot_read_the_cookie(browser: Browser) -> None:
     assert [one["httpOnly"] for one in browser.driver.get_cookies()] == [True]
 
 
-@pytest.mark.parametrize(
-    ("page", "scheme"),
-    [*((page, "light") for page in PAGES), *((page, "dark") for page in IN_BOTH)],
-)
-def test_pages_fit_three_widths_and_have_no_serious_fault(
-    browser: Browser, page: str, scheme: str
-) -> None:
-    browser.colours(scheme)
-    browser.open(page)
-    browser.one("main h1")
-    browser.one("main table, main .card, main .empty")
-    for width in WIDTHS:
-        browser.size(width)
-        assert browser.overflow() <= 0, width
-    assert browser.faults() == []
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_fit_three_widths_and_have_no_serious_fault(browser: Browser, page: str) -> None:
+    for scheme in ("light", "dark"):
+        browser.colours(scheme)
+        browser.open(page)
+        browser.one("main h1")
+        browser.one("main table, main .card, main .empty, main form")
+        for width in WIDTHS:
+            browser.size(width)
+            assert browser.overflow() <= 0, width
+            assert browser.faults() == [], (scheme, width)
 
 
 def test_the_menu_of_a_phone(browser: Browser) -> None:

@@ -47,6 +47,17 @@ def test_a_json_line_is_one_object() -> None:
     }
 
 
+def test_the_newest_lines_are_kept_to_be_shown() -> None:
+    log = log_to(io.StringIO(), format="json")
+    log.debug("below the level")
+    log.warning("full", name="ALPHA", label=HOSTILE)
+    (line,) = log.recent.after(0, "debug", 10)
+    assert (line.time, line.level, line.event) == ("2026-11-15T12:00:00.005Z", "warning", "full")
+    assert line.text == text_line(MOMENT, "warning", "full", {"name": "ALPHA", "label": HOSTILE})[
+        len("2026-11-15T12:00:00.005Z warning full ") :
+    ]  # fmt: skip
+
+
 def test_events_below_the_level_are_left_out() -> None:
     stream = io.StringIO()
     log = log_to(stream, level="warning")

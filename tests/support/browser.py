@@ -72,13 +72,16 @@ class Browser:
 
     def wait(self, look: Callable[[], T], what: str = "") -> T:
         """The first value that is true; stale elements are looked for again."""
-        from selenium.common.exceptions import WebDriverException
+        from selenium.common.exceptions import TimeoutException, WebDriverException
         from selenium.webdriver.support.ui import WebDriverWait
 
         waiting = WebDriverWait(
             self.driver, WAIT_S, poll_frequency=0.05, ignored_exceptions=[WebDriverException]
         )
-        return waiting.until(lambda driver: look(), f"{what}: {self.text[:2000]}")
+        try:
+            return waiting.until(lambda driver: look())
+        except TimeoutException:
+            raise AssertionError(f"{what}; the page shows: {self.text[:4000]}") from None
 
     @property
     def text(self) -> str:
@@ -135,6 +138,15 @@ class Browser:
             return True
 
         self.wait(act, f"click {css} {text}")
+
+    def confirm(self) -> None:
+        """Presses the button of the dialog, and waits until the dialog is gone."""
+        self.click("dialog button[type=submit]")
+        self.wait(lambda: not self.all("dialog"))
+
+    def choose_file(self, css: str, path: Path) -> None:
+        """Gives a field a file."""
+        self.one(css).send_keys(str(path))
 
     def click_in(self, css: str, text: str, button: str) -> None:
         """Clicks a button inside the element that has this text, once it is there."""

@@ -19,6 +19,7 @@ from posthouse.api import peers as t2
 from posthouse.api import pulls as tp
 from posthouse.api import queries as tq
 from posthouse.api import ranges as tb
+from posthouse.api import sends as tse
 from posthouse.api import stages as ts
 from posthouse.api import status as tst
 from posthouse.api import tails as ttl
@@ -109,9 +110,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         _QUEUE + "/messages",
         OPERATE,
         "send_message",
-        t.SentJson,
+        tse.SentJson,
         _Q,
-        t.SendBody,
+        tse.SendBody,
         status=201,
     ),
     route("GET", _QUEUE + "/tail", LOOK, "tail_queue", ttl.TailJson, ttl.TailParams),
@@ -328,6 +329,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("DELETE", "/pulls/{id}", ADMINISTER, "forget_pull", t.Done, tp.PullParams),
     # what operators did
     route("GET", "/audit", ADMINISTER, "show_audit", tau.AuditPageJson, tau.AuditParams),
+    route("GET", "/log", ADMINISTER, "tail_log", ttl.LogTailJson, ttl.LogTailParams),
     # users and tokens
     route("GET", "/users", ADMINISTER, "list_users", t.UserListJson),
     route(

@@ -24,7 +24,6 @@ from posthouse.api.transfer import IncomingSequenceJson as IncomingSequenceJson
 from posthouse.api.transfer import OutgoingJson as OutgoingJson
 from posthouse.model.message_json import MessageJson as MessageJson
 from posthouse.model.properties import ABORTS_MAX, RETRY_DELAY_MAX_S, RETRY_DELAYS_MAX
-from posthouse.model.trace_context import TRACEPARENT_MAX, TRACESTATE_MAX
 
 LOOKUP_ID_MAX = (1 << 63) - 1
 PAGE_MAX = 1000
@@ -41,9 +40,6 @@ OptionalName = Annotated[str, Meta(max_length=1024)]
 FilterText = Annotated[str, Meta(min_length=1, max_length=4096)]
 Limit = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
 Privacy = Literal["none", "optional", "body"]
-Delivery = Literal["express", "recoverable", "transactional"]
-Acknowledgment = Literal["pos-arrival", "neg-arrival", "pos-receive", "neg-receive"]
-Journaling = Literal["positive", "negative"]
 RoleWord = Literal["metrics", "look", "read", "operate", "administer"]
 DoorWord = Literal["http", "rpc", "ncp"]
 Right = Literal[
@@ -362,48 +358,6 @@ class ReceiveBody(Json):
     timeout_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS)] = 0
     lookup_id: LookupId | None = None
     decode: bool = False
-
-
-class SendOnce(Json):
-    """Names a message, so that it is sent once. Draw a series, and count its messages."""
-
-    series: Annotated[str, Meta(pattern="^[0-9a-f]{32}$", min_length=32, max_length=32)]
-    number: Annotated[int, Meta(ge=1, lt=1 << 62)]
-
-
-class SendBody(Json):
-    """A message to send. The body is `body` in base64 or `body_text`; `once` sends it once.
-
-    `traceparent` and `tracestate` go into the extension; without them, those of the request do.
-    """
-
-    label: Annotated[str, Meta(max_length=249)] = ""
-    body: Bytes = b""
-    body_text: Annotated[str, Meta(max_length=BODY_SIZE_MAX)] | None = None
-    body_type: U32 = 0
-    priority: Annotated[int, Meta(ge=0, le=7)] = 3
-    delivery: Delivery = "express"
-    correlation_id: Annotated[str, Meta(pattern="^([0-9a-fA-F]{40})?$", max_length=40)] = ""
-    admin_queue: OptionalName = ""
-    response_queue: OptionalName = ""
-    dead_letter_queue: OptionalName = ""
-    acknowledge: Annotated[list[Acknowledgment], Meta(max_length=4)] = []
-    journal: Annotated[list[Journaling], Meta(max_length=2)] = []
-    app_specific: U32 = 0
-    connector_type: Guid | None = None
-    trace: OptionalName = ""
-    time_to_reach_queue: U32 | None = None
-    time_to_be_received: U32 | None = None
-    extension: Bytes = b""
-    traceparent: Annotated[str, Meta(max_length=TRACEPARENT_MAX)] = ""
-    tracestate: Annotated[str, Meta(max_length=TRACESTATE_MAX)] = ""
-    once: SendOnce | None = None
-
-
-class SentJson(Json):
-    """The identifier that the message got."""
-
-    id: str
 
 
 class SelectBody(Json):

@@ -7,20 +7,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, get_args
+from typing import Annotated, BinaryIO, Final, NamedTuple, get_args
 
 import typer
 
-from posthouse.api.types import BODY_SIZE_MAX, U32_MAX, Acknowledgment
+from posthouse.api.sends import Acknowledgment
+from posthouse.api.types import BODY_SIZE_MAX, U32_MAX
 from posthouse.cli.command import talking, words
 from posthouse.cli.connection import Remote
 from posthouse.cli.durations import whole_seconds
-from posthouse.cli.formatting import Formatting, check_formatting
 from posthouse.cli.name_hints import full_name
 from posthouse.cli.output import print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.manager import Queue
 from posthouse.client.packets import SendOptions
+from posthouse.formats import FormatError
+from posthouse.formats.encode.activex import variant_of
+from posthouse.formats.encode.from_text import check_formatter, encode_text
 from posthouse.model.message_json import text_body
 
 ACKNOWLEDGMENTS: Final = get_args(Acknowledgment)
@@ -242,7 +245,7 @@ def send(
     Example: posthouse send './private$/orders' --formatter xml --root Order --body '{"Id": 17}'
     """
     written = Formatting(formatter, value_type, root, namespace)
-    check_formatting(written, body_type)
+    _check_formatting(written, body_type)
     text_type = body_type  # a formatter takes the text as it is given
     if formatter not in ("", "raw"):
         body_type, text_type = written.body_type, 0
@@ -365,3 +368,38 @@ def _tell(remote: Remote, ids: Iterable[str]) -> None:
             print_json({"id": identifier})
         else:
             say(identifier)
+
+
+class Formatting(NamedTuple):
+    """How bodies are written; without a formatter they stay as they are."""
+
+    formatter: str
+    type: str
+    root: str
+    namespace: str
+
+    @property
+    def body_type(self) -> int:
+        """The type of the bodies."""
+        return variant_of(self.type or "string") if self.formatter == "activex" else 0
+
+    def body(self, content: bytes) -> bytes:
+        """The body that carries this content."""
+        try:
+            return encode_text(content, *self.named()).body
+        except FormatError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    def named(self) -> Formatting:
+        """These options with a formatter: `raw` where there is none."""
+        return self if self.formatter else self._replace(formatter="raw")
+
+
+def _check_formatting(how: Formatting, body_type: int) -> None:
+    """Refuse options that do not go together, before anything is read or sent."""
+    if how.formatter not in ("", "raw") and body_type:
+        raise typer.BadParameter("--formatter sets the body type: leave --body-type out")
+    try:
+        check_formatter(*how.named(), prefix="--")
+    except FormatError as error:
+        raise typer.BadParameter(str(error)) from None

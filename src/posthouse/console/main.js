@@ -129,6 +129,7 @@ function navigate() {
     if (link.getAttribute("data-page") === page.name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   const main = /** @type {HTMLElement} */ (document.getElementById("main"));
   const trouble = /** @type {HTMLElement} */ (document.getElementById("trouble"));
   fill(main);

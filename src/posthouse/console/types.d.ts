@@ -138,6 +138,13 @@ export interface BinderyParams {
   station?: string | null;
 }
 
+export interface BodyFormatter {
+  formatter: "activex" | "json" | "text" | "xml";
+  type: string;
+  root: string;
+  namespace: string;
+}
+
 export interface BooksJson {
   queue: string;
   accepted: number;
@@ -786,6 +793,27 @@ export interface ListPart {
   name: string;
   guid: string;
   members: Array<string>;
+}
+
+export interface LogLineJson {
+  number: number;
+  time: string;
+  level: string;
+  event: string;
+  text: string;
+}
+
+export interface LogTailJson {
+  lines: Array<LogLineJson>;
+  after: number;
+  left_out: number;
+}
+
+export interface LogTailParams {
+  after?: number;
+  wait_ms?: number;
+  limit?: number;
+  level?: "debug" | "error" | "info" | "warning";
 }
 
 export interface LoginBody {
@@ -1592,6 +1620,7 @@ export interface SendBody {
   body?: string;
   body_text?: string | null;
   body_type?: number;
+  formatter?: BodyFormatter | null;
   priority?: number;
   delivery?: "express" | "recoverable" | "transactional";
   correlation_id?: string;
@@ -2004,6 +2033,7 @@ export interface Routes {
   end_pull: { params: PullParams; body: PullEndBody; result: Done };
   forget_pull: { params: PullParams; body: Nothing; result: Done };
   show_audit: { params: AuditParams; body: Nothing; result: AuditPageJson };
+  tail_log: { params: LogTailParams; body: Nothing; result: LogTailJson };
   list_users: { params: Nothing; body: Nothing; result: UserListJson };
   add_user: { params: Nothing; body: UserCreateBody; result: UserJson };
   show_user: { params: UserParams; body: Nothing; result: UserJson };

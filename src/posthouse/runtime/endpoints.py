@@ -313,6 +313,7 @@ def make_admin(
         busy=lambda: service.desk.busy,
         turns=service.desk,
         audit=audit,
+        log=service.log.recent,
         disk_free=lambda: free_bytes(service.home),
         ask_peers=PeerQuestions(service.home, parse_peers(section.explain_peers)).ask,
     )

@@ -15,11 +15,12 @@ import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TextIO
 
+from posthouse.api.tails import LOG_LEVELS
+from posthouse.protocols.handlers.recent_lines import RecentLines
 from posthouse.runtime.log_repeats import PERIOD, Repeats, stamp
 
-LEVELS: Final = ("debug", "info", "warning", "error")
 VALUE_LENGTH_MAX = 2000
 FILE_MODE = 0o600
 # Controls, invisible and direction-changing characters, lone surrogates, line separators.
@@ -63,8 +64,11 @@ def _escape(character: str) -> str:
 
 def text_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
     """`2026-11-15T12:00:00.000Z info started name=ALPHA`."""
-    words = [f"{text_value(key)}={text_value(value)}" for key, value in details.items()]
-    return " ".join([stamp(moment), level, text_value(name), *words])
+    return " ".join([stamp(moment), level, text_value(name), *_words(details)])
+
+
+def _words(details: dict[str, object]) -> list[str]:
+    return [f"{text_value(key)}={text_value(value)}" for key, value in details.items()]
 
 
 def json_line(moment: datetime, level: str, name: str, details: dict[str, object]) -> str:
@@ -153,11 +157,12 @@ class Log:
         clock: Clock = utc_now,
     ) -> None:
         self.failures = 0
+        self.recent = RecentLines()
         self.later: Callable[[float, Callable[[], None]], object] | None = None
         self._repeats = Repeats(repeats_max)
         self._counting = False  # a line with a count is due, and a timer is set for it
         self._target = target
-        self._least = LEVELS.index(level)
+        self._least = LOG_LEVELS.index(level)
         self._line = json_line if format == "json" else text_line
         self._clock = clock
 
@@ -178,7 +183,7 @@ class Log:
         self._write("error", name, details)
 
     def _write(self, level: str, name: str, details: dict[str, object]) -> None:
-        if LEVELS.index(level) < self._least:
+        if LOG_LEVELS.index(level) < self._least:
             return
         now = self._clock()
         self._write_counts(now)
@@ -203,6 +208,8 @@ class Log:
             self._count_later()
 
     def _put(self, now: datetime, level: str, name: str, details: dict[str, object]) -> None:
+        words = " ".join(_words(details))
+        self.recent.add(stamp(now), level, text_value(name), words)
         try:
             self._target.write(self._line(now, level, name, details))
         except OSError:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from posthouse.api.types import SendBody
+from posthouse.api.sends import SendBody
 from posthouse.client.admin_http import BulkHttp, segment
 from posthouse.client.arrow_read import read
 from posthouse.client.errors import SessionLost

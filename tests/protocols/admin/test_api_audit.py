@@ -20,6 +20,7 @@ from posthouse.runtime.audit_log import AuditLog
 from posthouse.runtime.audit_settings import AuditSettings
 from posthouse.wire.frames import payloads
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
+from tests.protocols.admin.console_visitor import Visitor
 from tests.protocols.admin.session_peer import Peer
 
 AUDIT = "/api/v1/audit"
@@ -277,3 +278,24 @@ def test_a_log_that_cannot_be_written(required: bool, tmp_path: Path) -> None:
         assert (await rig.get(AUDIT)).json["unwritten"] == 0
 
     with_api(tmp_path, work, audit=trail(required=required))
+
+
+def test_what_a_person_does_in_the_console_is_an_act(tmp_path: Path) -> None:
+    """Programs send all day long; a person who sends in the console is an operator."""
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        visitor = Visitor(rig)
+        await visitor.sign_in()
+        await rig.send(label="by a program")
+        sent = await visitor.ask("POST", at() + "/messages", {"label": "by hand", "body": "c2Vj"})
+        refused = await visitor.ask("POST", at() + "/messages", {"priority": 9})
+        assert (sent.status, refused.status) == (201, 400)
+        assert (await visitor.ask("GET", at() + "/messages")).status == 200
+        first, second = [one for one in lines(tmp_path) if one["act"] == "send_message"]
+        assert (first["outcome"], first["object"]["label"]) == ("done", "by hand")
+        assert first["result"] == {"id": sent.json["id"]}
+        assert second["outcome"] == "refused"
+        assert "c2Vj" not in text(tmp_path)
+
+    with_api(tmp_path, work, audit=trail())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.api.types import SendBody
+from posthouse.api.sends import SendBody
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.records import Row
 from posthouse.model.errors import QueueError, RemoteProtocolError

@@ -677,3 +677,61 @@ def damage(folder: Path, text: bytes) -> None:
                     file.write(b"?")
                 return
     raise AssertionError(f"{text!r} is nowhere")
+
+
+XML = '<?xml version="1.0"?>\r\n'
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "body", "body_type"),
+    [
+        ({"formatter": "xml"}, "a & b", f"{XML}<string>a &amp; b</string>", 0),
+        ({"formatter": "xml", "type": "int"}, "42", f"{XML}<int>42</int>", 0),
+        ({"formatter": "activex"}, "grün", "grün", 31),
+        ({"formatter": "json"}, '{"a": 1.50}', '{"a": 1.50}', 0),
+        ({"formatter": "text"}, "grün", "grün", 0),
+    ],
+)
+def test_a_formatter_writes_the_body(
+    tmp_path: Path, how: dict[str, str], text: str, body: str, body_type: int
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        await rig.send(body_text=text, formatter=how)
+        (message,) = (await rig.get(at() + "/messages")).json["messages"]
+        assert (message["body_text"], message["body_type"]) == (body, body_type)
+
+    with_api(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ({"body_text": "x", "formatter": {"formatter": "json"}}, "the body is not JSON"),
+        ({"body_text": "x", "formatter": {"formatter": "xml", "type": "int"}}, "int"),
+        (
+            {"body_text": "1", "formatter": {"formatter": "json", "type": "int"}},
+            "type needs",
+        ),
+        (
+            {"body_text": "1", "formatter": {"formatter": "xml", "namespace": "n"}},
+            "needs root",
+        ),
+        ({"body_text": "[" * 9999, "formatter": {"formatter": "json"}}, "the body is not JSON"),
+        ({"body_text": "x" * 262_145, "formatter": {"formatter": "text"}}, "at most 262144"),
+        ({"body_text": "x", "body_type": 8, "formatter": {"formatter": "text"}}, "sets the body"),
+        ({"body": "eA==", "formatter": {"formatter": "text"}}, "writes a body_text"),
+        ({"body_text": "x", "formatter": {"formatter": "raw"}}, "raw"),
+    ],
+)
+def test_bodies_that_a_formatter_does_not_write(
+    tmp_path: Path, body: dict[str, Any], cause: str
+) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        refused = await rig.post(at() + "/messages", body)
+        assert refused.status in (400, 422)
+        assert cause in refused.json["error"]["cause"]
+        assert await rig.labels() == []
+
+    with_api(tmp_path, work)

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,11 +14,10 @@ from posthouse.model.roles import Role
 from posthouse.protocols.http import console_sessions, passwords, wrong_tokens
 from posthouse.protocols.http.settings import AdminSettings
 from posthouse.security.accounts import ScryptCost, ScryptVerifier, make_verifier
-from tests.protocols.admin.api_rig import ORDERS, ApiRig, Reply, at, with_api
+from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
+from tests.protocols.admin.console_visitor import SESSION, STATUS, Visitor
 from tests.support.loop_server import until
 
-SESSION = "/console/session"
-STATUS = "/api/v1/status"
 CHEAP = ScryptCost(n=1 << 4, r=1, p=1)
 
 
@@ -27,42 +25,6 @@ CHEAP = ScryptCost(n=1 << 4, r=1, p=1)
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that are nobody's cost as little as those of the tests."""
     monkeypatch.setattr(passwords, "NO_PASSWORD", ScryptVerifier(CHEAP, bytes(16), bytes(32)))
-
-
-class Visitor:
-    """A browser with its cookie and its page key, and nothing else."""
-
-    def __init__(self, rig: ApiRig) -> None:
-        self.rig = rig
-        self.host = rig.url.removeprefix("http://")
-        self.cookie = self.page_key = ""
-
-    def headers(self, **more: str | None) -> dict[str, str]:
-        """What the console's own pages send; `more` replaces some of it, or leaves it out."""
-        given: dict[str, str | None] = {
-            "Origin": f"http://{self.host}",
-            "Sec-Fetch-Site": "same-origin",
-            "Cookie": self.cookie or None,
-            "X-Posthouse-Page-Key": self.page_key or None,
-            **{name.replace("_", "-"): value for name, value in more.items()},
-        }
-        return {name: value for name, value in given.items() if value is not None}
-
-    async def sign_in(self, body: Any = None, **more: str | None) -> Reply:
-        body = {"token": self.rig.tokens["administer"]} if body is None else body
-        headers = self.headers(**more)
-        reply = await self.rig.post(SESSION, body, token=None, headers=headers)
-        if reply.status == 200:
-            self.page_key = reply.json["page_key"]
-            self.cookie = reply.headers["Set-Cookie"].partition(";")[0]
-        return reply
-
-    async def ask(self, method: str, path: str, body: Any = None, **more: str | None) -> Reply:
-        headers = self.headers(**more)
-        return await self.rig.ask(method, path, body, token=None, headers=headers)
-
-    async def is_in(self) -> bool:
-        return (await self.ask("GET", STATUS)).status == 200
 
 
 def visit(

@@ -13,12 +13,10 @@ import msgspec
 import typer
 from msgspec import Meta
 
+from posthouse.api.sends import Acknowledgment, Delivery, Journaling
 from posthouse.api.types import (
     BODY_SIZE_MAX,
     U32,
-    Acknowledgment,
-    Delivery,
-    Journaling,
     OptionalName,
     QueueJson,
 )

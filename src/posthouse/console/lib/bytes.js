@@ -5,6 +5,18 @@ export function decoded(text) {
   return Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 }
 
+/** @param {Uint8Array} bytes  @returns {string} base64 */
+export function encoded(bytes) {
+  let text = "";
+  for (let start = 0; start < bytes.length; start += 8192) text += String.fromCharCode(...bytes.subarray(start, start + 8192));
+  return btoa(text);
+}
+
+/** The bytes of a file that a user has chosen, as base64. @param {File} file */
+export async function contentOf(file) {
+  return encoded(new Uint8Array(await file.arrayBuffer()));
+}
+
 /** A new name of 32 hexadecimal digits, for what is to be done once. */
 export function drawn() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");

@@ -1,7 +1,7 @@
 // Parts that most pages have: cards, plain tables, buttons that act and show what went wrong.
 
 import { problem } from "./dialogs.js";
-import { fill, h } from "./dom.js";
+import { cell, fill, h } from "./dom.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 
@@ -31,7 +31,7 @@ export function rows(heads, lines, empty = "There are none.") {
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" },
-    h("table", {}, h("thead", {}, h("tr", {}, heads.map((one, place) => (one ? h("th", { scope: "col", class: kind(place) }, one.replace("#", "")) : h("td", {}))))), h("tbody", {}, lines.map((cells) => h("tr", {}, cells.map((cell, place) => h("td", { class: kind(place) }, cell)))))),
+    h("table", {}, h("thead", {}, h("tr", {}, heads.map((one, place) => (one ? h("th", { scope: "col", class: kind(place) }, one.replace("#", "")) : h("td", {}))))), h("tbody", {}, lines.map((cells) => h("tr", {}, cells.map((one, place) => cell({ class: kind(place) }, one)))))),
   );
 }
 

@@ -38,7 +38,7 @@ export function note(text) {
  * @typedef {object} Field
  * @property {string} name
  * @property {string} label
- * @property {"text" | "number" | "checkbox" | "select" | "textarea" | "password"} [kind]
+ * @property {"text" | "number" | "checkbox" | "select" | "textarea" | "password" | "file"} [kind]
  * @property {string | number | boolean | null} [value]
  * @property {Array<string | [string, string]>} [options]
  * @property {string} [hint]
@@ -86,7 +86,7 @@ export function form(fields) {
         spellcheck: "false",
       });
       if (kind === "checkbox") input.checked = Boolean(field.value);
-      else input.value = field.value === null || field.value === undefined ? "" : String(field.value);
+      else if (kind !== "file") input.value = field.value === null || field.value === undefined ? "" : String(field.value);
     }
     inputs.set(field.name, input);
     const label = h("label", { for: id }, field.label);
@@ -98,6 +98,7 @@ export function form(fields) {
     Object.fromEntries(
       [...inputs].map(([name, input]) => {
         if (input instanceof HTMLInputElement && input.type === "checkbox") return [name, input.checked];
+        if (input instanceof HTMLInputElement && input.type === "file") return [name, input.files?.[0] ?? null];
         if (input instanceof HTMLInputElement && input.type === "number") return [name, input.value === "" ? null : Number(input.value)];
         return [name, input.value];
       }),

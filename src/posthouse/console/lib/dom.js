@@ -32,6 +32,15 @@ export function s(tag, attributes = {}, ...children) {
   return /** @type {any} */ (filled(document.createElementNS(SVG, tag), attributes, children));
 }
 
+const LONG = /\S{29}/; // a word that would make its column too wide
+
+/** A cell of a table. Only cells with very long words break inside of words. @param {Attributes} attributes  @param {...Child} children */
+export function cell(attributes, ...children) {
+  const made = h("td", attributes, ...children);
+  made.classList.toggle("long", LONG.test(made.textContent ?? ""));
+  return made;
+}
+
 /**
  * @param {Element} element
  * @param {Attributes} attributes

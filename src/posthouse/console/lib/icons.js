@@ -18,6 +18,8 @@ const PATHS = {
   query: "M10 17a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM15 15l6 6",
   tail: "M4 5h16M4 10h10M4 15h13M4 20h7",
   operations: "M12 3v4M12 17v4M3 12h4M17 12h4M6 6l3 3M15 15l3 3M18 6l-3 3M9 15l-3 3",
+  log: "M4 5h16v14H4zM7 9l3 3-3 3M12 15h5",
+  store: "M12 4c5 0 8 1.5 8 3s-3 3-8 3-8-1.5-8-3 3-3 8-3zM4 7v10c0 1.5 3 3 8 3s8-1.5 8-3V7M4 12c0 1.5 3 3 8 3s8-1.5 8-3",
   audit: "M6 3h9l4 4v14H6zM9 12h7M9 16h7",
   menu: "M4 7h16M4 12h16M4 17h16",
   theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",

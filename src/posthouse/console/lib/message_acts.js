@@ -66,8 +66,8 @@ async function operate(body, progress) {
  * @param {boolean} [options.danger]
  * @param {string} [options.text]
  */
-function bulk({ title, act, word, on: { queue, chosen, done }, fields = [], danger = false, text }) {
-  const which = chosen.lookup_ids ? many(chosen.lookup_ids.length, "marked message") : chosen.group ? `All messages of the group ${chosen.group}` : chosen.where ? `All messages that match ${chosen.where}` : "All messages";
+function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [], danger = false, text }) {
+  const which = chosen.lookup_ids ? many(chosen.lookup_ids.length, "marked message") : chosen.group ? `All messages of the group ${named ?? chosen.group}` : chosen.where ? `All messages that match ${chosen.where}` : "All messages";
   /** @type {string | null} */
   let looked = null;
   let wanted = "";
@@ -97,7 +97,7 @@ function bulk({ title, act, word, on: { queue, chosen, done }, fields = [], dang
 /** @type {import("./dialogs.js").Field} */
 const TO = { name: "to", label: "To the queue", required: true, hint: "A path name or a format name." };
 
-/** @typedef {{queue: string, chosen: Selection, done: () => void}} Act */
+/** @typedef {{queue: string, chosen: Selection, named?: string, done: () => void}} Act  `named`: what a group is called */
 
 /** @param {Act} on */
 export const move = (on) => bulk({ title: "Move messages", act: "Move", word: "move", on, fields: [TO], text: "They stay the same messages, on this machine." });
@@ -114,6 +114,23 @@ export const resend = (on) =>
 
 /** @param {Act} on */
 export const giveBack = (on) => bulk({ title: "Return to the source", act: "Return", word: "return", on, text: "Each goes back to the queue in which it failed." });
+
+/** @type {Array<[string, string]>} */
+const FORMATTERS = [
+  ["", "as it is"],
+  ["xml", "XmlMessageFormatter: a value, or a class from JSON"],
+  ["activex", "ActiveXMessageFormatter: a value"],
+  ["json", "JSON, checked"],
+  ["text", "text in UTF-8, checked"],
+];
+
+/** @type {import("./dialogs.js").Field[]} */
+const WRITTEN = [
+  { name: "formatter", label: "Body is written", kind: "select", options: FORMATTERS, value: "" },
+  { name: "type", label: "Type of the value", hint: "For a value: string, int, dateTime, guid, ... Empty: string." },
+  { name: "root", label: "Class", hint: "For XML from JSON: the name of the class or list, such as Order or ArrayOfInt." },
+  { name: "namespace", label: "Namespace of the class", hint: "Empty: none." },
+];
 
 /** @type {Array<[string, string]>} */
 const DELIVERY = [
@@ -141,6 +158,7 @@ export function send(queue, like, transactional, done) {
       { name: "queue", label: "To the queue", required: true, value: queue },
       { name: "label", label: "Label", value: like?.label ?? "", length: 249 },
       isText ? { name: "body_text", label: "Body", kind: "textarea", value: like?.body_text ?? "" } : { name: "body", label: "Body in base64", kind: "textarea", value: like?.body ?? "" },
+      ...(isText ? WRITTEN : []),
       { name: "delivery", label: "Delivery", kind: "select", options: DELIVERY, value: transactional ? "transactional" : like?.delivery ?? "recoverable" },
       { name: "priority", label: "Priority", kind: "number", min: 0, max: 7, value: like?.priority ?? 3 },
       { name: "body_type", label: "Body type", kind: "number", min: 0, value: like?.body_type ?? 0, hint: "0: none, 8: Unicode text, 30: ANSI text." },
@@ -150,9 +168,9 @@ export function send(queue, like, transactional, done) {
       { name: "admin_queue", label: "Administration queue", value: like?.admin_queue ?? "" },
     ],
     run: async (values) => {
-      const { queue: to, ...body } = values;
+      const { queue: to, formatter, type, root, namespace, ...body } = values;
       if (wanted !== JSON.stringify(values)) [number, wanted] = [number + 1, JSON.stringify(values)];
-      const message = { ...body, once: { series, number }, ...(like?.extension ? { extension: like.extension } : {}) };
+      const message = { ...body, once: { series, number }, ...(formatter ? { formatter: { formatter, type, root, namespace }, body_type: 0 } : {}), ...(like?.extension ? { extension: like.extension } : {}) };
       const sent = await call("send_message", { queue: to }, /** @type {any} */ (message), { once: true });
       note(`Sent as ${sent.id}.`);
       done();

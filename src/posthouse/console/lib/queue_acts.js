@@ -1,6 +1,6 @@
 // What is done with queues: create, set, grant, purge, pause, delete. Each asks before it acts.
 
-import { call } from "./api.js";
+import { ApiError, call } from "./api.js";
 import { ask, note } from "./dialogs.js";
 import { h } from "./dom.js";
 import { many } from "./format.js";
@@ -20,6 +20,12 @@ const PRIVACY = [
 
 /** @param {Queue | null} queue  @returns {Field[]} */
 function properties(queue) {
+  /** @type {Field[]} */
+  const poison = [
+    { name: "max_aborts", label: "Aborts before a message counts as poison", kind: "number", min: 0, value: queue?.max_aborts ?? 0, hint: "Of transactional queues. 0: never." },
+    { name: "retry_delays_s", label: "Seconds until a message is tried again", value: (queue?.retry_delays_s ?? []).join(", "), hint: "After its first, second, ... abort, with commas between them; the last goes for all that follow. Empty: at once." },
+    { name: "poison_queue", label: "Poison queue", value: queue?.poison_queue ?? "", hint: "Empty: the dead-letter queue." },
+  ];
   return [
     { name: "label", label: "Label", value: queue?.label ?? "", length: 124 },
     { name: "journal", label: "Keep received messages in the journal", kind: "checkbox", value: queue?.journal ?? false },
@@ -28,9 +34,16 @@ function properties(queue) {
     { name: "quota_kib", label: "Quota in KiB", kind: "number", min: 0, value: queue?.quota_kib ?? null, hint: "Empty: no limit." },
     { name: "journal_quota_kib", label: "Quota of the journal in KiB", kind: "number", min: 0, value: queue?.journal_quota_kib ?? null, hint: "Empty: no limit." },
     { name: "base_priority", label: "Base priority", kind: "number", min: -32768, max: 32767, value: queue?.base_priority ?? 0 },
-    { name: "max_aborts", label: "Aborts before a message counts as poison", kind: "number", min: 0, value: queue?.max_aborts ?? 0, hint: "0: never." },
-    { name: "poison_queue", label: "Poison queue", value: queue?.poison_queue ?? "", hint: "Empty: the dead-letter queue." },
+    ...(queue?.transactional === false ? [] : poison),
   ];
+}
+
+/** What the fields state, as the API takes it. @param {import("./dialogs.js").Values} values */
+function given(values) {
+  if (values["retry_delays_s"] === undefined) return values;
+  const delays = String(values["retry_delays_s"]).split(/[\s,;]+/).filter(Boolean).map(Number);
+  if (delays.some((one) => !Number.isInteger(one))) throw new ApiError(0, "", "the times of retries are not whole numbers", "Write seconds with commas between them, such as 1, 10, 60.");
+  return { ...values, retry_delays_s: delays };
 }
 
 /** @param {() => void} done */
@@ -45,7 +58,7 @@ export function createQueue(done) {
     ],
     run: async (values) => {
       const path = /[\\/]/.test(values["path"]) ? values["path"] : `.\\private$\\${values["path"]}`;
-      const made = await call("create_queue", {}, { .../** @type {any} */ (values), path });
+      const made = await call("create_queue", {}, { .../** @type {any} */ (given(values)), path });
       note(`${made.path} is there.`);
       done();
     },
@@ -61,7 +74,7 @@ export function setQueue(queue, done) {
     fields: properties(queue),
     run: async (values) => {
       const before = /** @type {Record<string, unknown>} */ (/** @type {unknown} */ (queue));
-      const changed = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== before[name]));
+      const changed = Object.fromEntries(Object.entries(given(values)).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
       await call("set_queue", { queue: nameOf(queue) }, /** @type {any} */ (changed));
       note("Saved.");
       done();

@@ -70,6 +70,7 @@ export const ROUTES = {
   end_pull: ["POST", "/api/v1/pulls/{id}/end"],
   forget_pull: ["DELETE", "/api/v1/pulls/{id}"],
   show_audit: ["GET", "/api/v1/audit"],
+  tail_log: ["GET", "/api/v1/log"],
   list_users: ["GET", "/api/v1/users"],
   add_user: ["POST", "/api/v1/users"],
   show_user: ["GET", "/api/v1/users/{name}"],

@@ -1,6 +1,6 @@
 // A table that is updated in place: sorted, with columns to choose, rows to mark.
 
-import { fill, h } from "./dom.js";
+import { cell, fill, h } from "./dom.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 
@@ -170,7 +170,7 @@ export class Table {
         fill(
           line,
           this.marked && h("td", { class: "mark" }, h("input", { type: "checkbox", "data-focus": `mark-${key}`, checked: this.marks.has(key), "aria-label": `Mark ${this.naming(row)}`, onchange: (/** @type {any} */ event) => this.mark(key, event.target.checked) })),
-          columns.map((one) => h("td", { class: one.number ? "number" : "", "data-column": one.name }, one.show(row))),
+          columns.map((one) => cell({ class: one.number ? "number" : "", "data-column": one.name }, one.show(row))),
         );
       }
       this.known.set(key, { row: line, shown });

@@ -2,8 +2,9 @@
 
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
+import { card, rows } from "../lib/cards.js";
 import { problem } from "../lib/dialogs.js";
-import { fill, h } from "../lib/dom.js";
+import { fill, h, refresh } from "../lib/dom.js";
 import { failures } from "../lib/failures.js";
 import { count, many, time } from "../lib/format.js";
 import { giveBack } from "../lib/message_acts.js";
@@ -45,7 +46,7 @@ function show({ main, path, query, may, signal, poll }) {
     name: "failures",
     label: "Groups of failed messages",
     key: (row) => row.key,
-    empty: queue ? "No message failed here." : "Choose a queue.",
+    empty: "No message failed here.",
     columns: [
       { name: "count", title: "Messages", number: true, fixed: true, show: (row) => count(row.count), sort: (row) => row.count },
       {
@@ -61,11 +62,13 @@ function show({ main, path, query, may, signal, poll }) {
       { name: "first", title: "First", optional: true, show: (row) => time(row.first_time), sort: (row) => row.first_time },
       { name: "examples", title: "Examples", show: (row) => row.examples.map((one) => [h("a", { class: "example", href: to("messages", [queue, String(one.lookup_id)]), "data-focus": `example ${one.lookup_id}` }, one.lookup_id), " "]) },
       { name: "note", title: "Note", show: (row) => h("input", { "aria-label": `Note on ${row.exception_type ?? row.class}`, maxlength: 200, value: notes()[row.key] ?? "", onchange: (/** @type {any} */ event) => keepNote(row.key, event.target.value.trim()) }) },
-      ...(may("operate") ? [{ name: "acts", title: "Acts", fixed: true, show: (/** @type {Group} */ row) => h("button", { type: "button", "data-focus": `return ${row.key}`, onclick: () => void giveBack({ queue, chosen: { group: row.key }, done: () => void load() }) }, "Return") }] : []),
+      ...(may("operate") ? [{ name: "acts", title: "Acts", fixed: true, show: (/** @type {Group} */ row) => h("button", { type: "button", "data-focus": `return ${row.key}`, onclick: () => void giveBack({ queue, chosen: { group: row.key }, named: row.exception_type ?? row.class, done: () => void load() }) }, "Return") }] : []),
     ],
   });
   const chooser = h("select", { "aria-label": "Queue", id: "queue", "data-filter": "", onchange: () => { location.hash = to("failures", chooser.value ? [chooser.value] : [], { similar: alike.checked ? "yes" : "" }); } });
   const alike = h("input", { type: "checkbox", id: "similar", checked: similar, onchange: () => { location.hash = to("failures", queue ? [queue] : [], { similar: alike.checked ? "yes" : "" }); } });
+
+  const candidates = h("div", {});
 
   async function load() {
     if (!queue) return;
@@ -85,12 +88,14 @@ function show({ main, path, query, may, signal, poll }) {
     h("div", { class: "heading" }, h("h1", {}, "Failures"), shown),
     h("div", { class: "toolbar" }, chooser, h("label", { class: "way", for: "similar" }, alike, "Messages that differ in numbers only are alike"), h("span", { class: "spacer" }), table.chooser()),
     answer,
-    h("section", { class: "card" }, table.element),
+    queue ? h("section", { class: "card" }, table.element) : candidates,
   );
   void load();
   poll(15, async (polled) => {
     const listed = await call("list_queues", { system: true }, null, { polled, signal });
     const some = listed.queues.filter((one) => one.kind.includes("dead") || /error|fail|poison|dead/i.test(one.path) || nameOf(one) === queue);
+    const full = some.filter((one) => one.messages > 0);
+    refresh(candidates, full.map((one) => [nameOf(one), one.messages]), () => card("Queues with failed messages", rows(["Queue", "#Messages"], full.map((one) => [h("a", { href: to("failures", [nameOf(one)]) }, nameOf(one)), count(one.messages)]), "No dead-letter or error queue has a message.")));
     fill(chooser, h("option", { value: "" }, "Choose a queue"), some.map((one) => h("option", { value: nameOf(one), selected: nameOf(one) === queue }, `${nameOf(one)} (${count(one.messages)})`)));
   });
 }

@@ -6,11 +6,13 @@ import { page as failures } from "./failures.js";
 import { page as groups } from "./groups.js";
 import { page as jobs } from "./jobs.js";
 import { page as life } from "./life.js";
+import { page as log } from "./log.js";
 import { page as messages } from "./messages.js";
 import { page as operations } from "./operations.js";
 import { page as overview } from "./overview.js";
 import { page as query } from "./query.js";
 import { page as queues } from "./queues.js";
+import { page as store } from "./store.js";
 import { page as tail } from "./tail.js";
 import { page as transactions } from "./transactions.js";
 import { page as transfer } from "./transfer.js";
@@ -32,5 +34,7 @@ export const PAGES = [
   query,
   directory,
   users,
+  store,
   audit,
+  log,
 ];

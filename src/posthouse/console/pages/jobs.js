@@ -3,12 +3,14 @@
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
 import { acting, actions, button, card, pairs, rows } from "../lib/cards.js";
-import { ask, note } from "../lib/dialogs.js";
+import { decoded, hex } from "../lib/bytes.js";
+import { ask, note, show as showDialog } from "../lib/dialogs.js";
 import { h, refresh } from "../lib/dom.js";
 import { bytes, count, many, time } from "../lib/format.js";
+import { first, held, hold, move, removeJob, stateOf, submit } from "../lib/job_acts.js";
+import { showJob } from "./job.js";
 
 /** @typedef {import("../types.js").JobQueueJson} JobQueue */
-/** @typedef {import("../types.js").JobJson} Job */
 /** @typedef {"no_new_jobs" | "no_new_servers" | "no_service"} Status */
 
 /** @type {import("../lib/page.js").Page} */
@@ -26,7 +28,9 @@ const reference = (queue) => `${queue.type}:${queue.name}`;
 
 /** @param {import("../lib/page.js").Context} context */
 function show(context) {
-  if (context.path[0]) showQueue(context, context.path[0]);
+  const [queue, number] = context.path;
+  if (queue && number) showJob(context, queue, Number(number));
+  else if (queue) showQueue(context, queue);
   else showAll(context);
 }
 
@@ -93,6 +97,7 @@ function showQueue({ main, poll, may, signal }, name) {
     const asked = { polled, signal };
     const [queue, list, history] = await Promise.all([call("show_job_queue", { queue: name }, null, asked), call("list_jobs", { queue: name }, null, asked), call("list_job_history", { queue: name }, null, asked)]);
     refresh(acts, queue.status, () => [
+      may("operate") && button("Submit a job", act(() => submit(name, now)), "submit"),
       may("operate") && button("Status", act(() => setStatus(queue)), "status"),
       may("administer") && button("Delete", act(() => remove(queue)), "delete"),
     ]);
@@ -101,7 +106,8 @@ function showQueue({ main, poll, may, signal }, name) {
         "Job queue",
         pairs([
           ["Status", statusOf(queue)],
-          ["Attached servers", (queue.servers ?? []).map((one) => `${one.name} at station ${one.station}`).join(", ") || "none"],
+          ["Attached servers", (queue.servers ?? []).length ? actions((queue.servers ?? []).map((one) => button(`${one.name} at station ${one.station}`, act(() => record(one)), `server ${one.id} ${one.station}`))) : "none"],
+          ["Listed servers", (queue.listed_servers ?? []).join(", ") || "none"],
           ["Users", (queue.users ?? []).join(", ") || "none"],
           ["Operators", (queue.operators ?? []).join(", ") || "none"],
           ["Submits from", queue.submit_from || "no queue of messages"],
@@ -114,7 +120,7 @@ function showQueue({ main, poll, may, signal }, name) {
         `Jobs: ${count(list.total)}`,
         rows(
           ["#Place", "#Number", "Description", "Owner", "Submitted", "#Bytes", "State", "Serviced by", "Last failure", ""],
-          list.jobs.map((one) => [count(one.position), count(one.number), one.description, one.owner, time(one.entry_time), bytes(one.file_size), stateOf(one), one.server, one.failure, may("operate") && actions(button(held(one) ? "Release" : "Hold", act(() => hold(one)), `hold ${one.number}`), button("First", act(() => first(one)), `first ${one.number}`), button("Remove", act(() => removeJob(one)), `remove ${one.number}`))]),
+          list.jobs.map((one) => [count(one.position), h("a", { href: to("jobs", [name, String(one.number)]) }, count(one.number)), one.description, one.owner, time(one.entry_time), bytes(one.file_size), stateOf(one), one.server, one.failure, may("operate") && actions(button(held(one) ? "Release" : "Hold", act(() => hold(name, one, now)), `hold ${one.number}`), button("First", act(() => first(name, one, now)), `first ${one.number}`), button("Move", act(() => move(name, one, now)), `move ${one.number}`), button("Remove", act(() => removeJob(name, one, now)), `remove ${one.number}`))]),
           "No job waits.",
         ),
         list.next !== null && h("div", { class: "empty" }, `${many(list.total - list.jobs.length, "job")} more`),
@@ -122,6 +128,12 @@ function showQueue({ main, poll, may, signal }, name) {
     );
     refresh(ended, history, () => card("Jobs that have ended", rows(["#Number", "Description", "How", "When"], history.jobs.map((one) => [count(one.number), one.description, one.outcome, time(one.end_time)]), "None has ended.")));
   });
+
+  /** The status record that a server keeps. @param {import("../types.js").AttachedJson} server */
+  async function record(server) {
+    const found = await call("show_server_status", { queue: name, server: server.id, server_station: server.station });
+    showDialog(`Status record of ${server.name}`, h("pre", { class: "mono", id: "server-record" }, hex(decoded(found.record))));
+  }
 
   /** @param {JobQueue} queue */
   function setStatus(queue) {
@@ -151,44 +163,4 @@ function showQueue({ main, poll, may, signal }, name) {
       },
     });
   }
-
-  /** @param {Job} job */
-  async function hold(job) {
-    await call("change_job", { queue: name, number: job.number }, { operator_hold: !held(job), ...(held(job) ? { user_hold: false } : {}) });
-    now();
-  }
-
-  /** @param {Job} job */
-  async function first(job) {
-    await call("place_job", { queue: name, number: job.number }, { position: 1 });
-    now();
-  }
-
-  /** @param {Job} job */
-  function removeJob(job) {
-    return ask({
-      title: "Remove the job",
-      text: h("p", {}, "Job ", String(job.number), " ", h("code", {}, job.description), " goes, with its file."),
-      act: "Remove",
-      danger: true,
-      run: async () => {
-        await call("remove_job", { queue: name, number: job.number });
-        note("Removed.");
-        now();
-      },
-    });
-  }
-}
-
-/** @param {Job} job */
-function held(job) {
-  return job.flags.includes("operator_hold") || job.flags.includes("user_hold");
-}
-
-/** @param {Job} job */
-function stateOf(job) {
-  if (job.server) return job.progress ? `in service, ${job.progress.done} of ${job.progress.total}` : "in service";
-  if (held(job)) return h("span", { class: "badge warn" }, "held");
-  if (job.flags.includes("entry_open")) return "is being written";
-  return job.failure ? h("span", { class: "badge bad" }, "failed, waits") : "waits";
 }

@@ -63,6 +63,7 @@ export function showMessage({ main, may, signal }, queue, lookup_id) {
 /** @param {Message} message */
 function bodyCard(message) {
   if (message.body === null) return card("Body", h("div", { class: "empty" }, `${bytes(message.body_size)}. Your role does not show the content of messages.`));
+  if (!message.body_size && !message.extension) return card("Body", h("div", { class: "empty" }, "The body is empty."));
   const raw = decoded(message.body);
   const found = /** @type {{format?: string, text?: unknown, value?: unknown, headers?: unknown, error?: string} | undefined} */ (message.decoded);
   /** @type {Array<[string, () => Child]>} */

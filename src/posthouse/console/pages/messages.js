@@ -2,7 +2,7 @@
 
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
-import { problem } from "../lib/dialogs.js";
+import { problem, show as showDialog } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
 import { copy, exportMessages, giveBack, importMessages, move, remove, resend, send } from "../lib/message_acts.js";
@@ -94,6 +94,7 @@ function show(context) {
     names,
     filter,
     h("button", { type: "submit", class: "primary" }, "Show"),
+    h("button", { type: "button", id: "filter-help", onclick: () => help(filter) }, "Examples"),
     kept,
     h("button", { type: "button", id: "save", onclick: () => filter.value.trim() && save([filter.value.trim(), ...saved().filter((one) => one !== filter.value.trim())]) }, "Save filter"),
     h("button", { type: "button", id: "forget", onclick: () => save(saved().filter((one) => one !== filter.value.trim())) }, "Forget filter"),
@@ -187,4 +188,28 @@ function show(context) {
     const listed = await call("list_queues", { outgoing: true, system: true }, null, { polled, signal });
     fill(names, listed.queues.map((one) => h("option", { value: nameOf(one) })));
   });
+}
+
+/** @type {Array<[string, string]>} */
+const EXAMPLES = [
+  ['label = "order 4711"', "the label, letter by letter"],
+  ['label ~ "order"', "a part of the label"],
+  ['body_text ~ "needle"', "a part of the body, decoded as it is shown"],
+  ["priority >= 5", "also = != < <= >"],
+  ['arrived_time >= "2026-01-31T12:00:00Z"', "when it came into the queue"],
+  ['class ~ "nack"', "dead letters by reason; the column Class shows the words"],
+  ['sender ~ "alice" and not encrypted', "join by and, or, not and brackets"],
+  ["abort_count > 2", "how often readers gave it back"],
+];
+
+/** What filters look like; one that is pressed goes into the field. @param {HTMLInputElement} filter */
+function help(filter) {
+  const dialog = showDialog(
+    "Examples of filters",
+    h(
+      "table",
+      { class: "plain-table" },
+      h("tbody", {}, EXAMPLES.map(([text, words]) => h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "mono", onclick: () => { filter.value = text; dialog.close(); filter.focus(); } }, text)), h("td", {}, words)))),
+    ),
+  );
 }

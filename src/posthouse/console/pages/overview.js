@@ -3,7 +3,7 @@
 import { to } from "../lib/address.js";
 import { ApiError, call } from "../lib/api.js";
 import { chart } from "../lib/chart.js";
-import { h, refresh } from "../lib/dom.js";
+import { cell, h, refresh } from "../lib/dom.js";
 import { failures } from "../lib/failures.js";
 import { nameOf } from "../lib/queues.js";
 import { age, bytes, count, many, parts, rate } from "../lib/format.js";
@@ -83,8 +83,25 @@ function healthOf(status) {
     "div",
     { class: `notice ${grade}` },
     h("p", { class: "health" }, h("span", { class: `dot ${grade}` }), words),
-    lines.length > 0 && h("ul", {}, lines.map((line) => h("li", {}, ...withCommands(line)))),
+    lines.length > 0 && h("ul", {}, lines.map((line) => h("li", {}, ...withCommands(line), ...whereTo(line)))),
   );
+}
+
+/** @type {Array<[RegExp, string]>} */
+const HELPS = [
+  [/posthouse (failures|deadletters)/, "failures"],
+  [/cannot connect|posthouse online/, "transfer"],
+  [/posthouse group/, "groups"],
+  [/posthouse damage/, "store"],
+  [/posthouse transaction/, "transactions"],
+  [/posthouse job/, "jobs"],
+  [/posthouse directory/, "directory"],
+];
+
+/** The page on which something can be done about a line of the status. @param {string} line */
+function whereTo(line) {
+  const found = HELPS.find(([pattern]) => pattern.test(line));
+  return found ? [" ", h("a", { href: to(found[1]) }, "Show")] : [];
 }
 
 /** Commands stand at the end of a line of the status. @param {string} line */
@@ -142,7 +159,7 @@ function small(heads, rows, empty) {
       "table",
       {},
       h("thead", {}, h("tr", {}, heads.map((one, place) => h("th", { scope: "col", class: kind(place) }, one.replace("#", ""))))),
-      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell, place) => h("td", { class: kind(place) }, cell))))),
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((one, place) => cell({ class: kind(place) }, one))))),
     ),
   );
 }
@@ -223,7 +240,7 @@ function busiest(queues) {
 function claims(status) {
   const rows = status.claims.map((one) => [
     queueLink(one.queue),
-    one.group,
+    h("a", { href: to("groups", [one.queue, one.group]) }, one.group),
     count(one.messages),
     one.leased ? h("span", { class: "badge ok" }, "at work") : h("span", { class: "badge warn" }, "no reader"),
   ]);

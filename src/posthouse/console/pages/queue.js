@@ -2,13 +2,14 @@
 
 import { to } from "../lib/address.js";
 import { ApiError, call } from "../lib/api.js";
-import { acting, button, card, rows } from "../lib/cards.js";
+import { acting, button, card, pairs, rows } from "../lib/cards.js";
 import { fill, h, refresh } from "../lib/dom.js";
 import { age, bytes, count, many, rate, time } from "../lib/format.js";
 import { isPaused } from "../lib/queues.js";
 import { deleteQueue, grant, pauseOrResume, purge, resetSequences, retry, revoke, setQueue } from "../lib/queue_acts.js";
 
 /** @typedef {import("../types.js").QueueJson} Queue */
+/** @typedef {import("../types.js").SequencesJson} Sequences */
 /** @typedef {import("../lib/dom.js").Child} Child */
 
 /**
@@ -22,9 +23,10 @@ export function showQueue({ main, poll, may, signal }, path) {
   const figures = h("section", { "aria-label": "Figures" });
   const { answer, act } = acting();
   const cards = h("div", { class: "grid" });
+  const sequences = h("div", {});
   const access = h("section", { class: "card", "aria-label": "Access" });
   document.title = `${path} · Queues`;
-  fill(main, h("p", {}, h("a", { href: to("queues") }, "Queues")), h("div", { class: "heading" }, title, badges), acts, answer, figures, cards, access);
+  fill(main, h("p", {}, h("a", { href: to("queues") }, "Queues")), h("div", { class: "heading" }, title, badges), acts, answer, figures, cards, sequences, access);
 
   const now = poll(3, async (polled) => {
     const asked = { polled, signal };
@@ -46,12 +48,15 @@ export function showQueue({ main, poll, may, signal }, path) {
       may("administer") && isPlain && button("Delete", act(() => deleteQueue(path, () => { location.hash = to("queues"); })), "delete"),
     ]);
     refresh(figures, [queue.messages, queue.locked, queue.claimed, queue.bytes, queue.oldest_age_s, queue.accepted_per_s, queue.received_per_s, queue.journal_messages, queue.readers, queue.waiting_readers], () => stats(queue));
-    refresh(cards, [queue.label, queue.modified_time, queue.quota_kib, queue.journal_messages, queue.connections, queue.outgoing, queue.incoming, queue.groups, queue.reason], () => [
+    refresh(cards, [queue.label, queue.modified_time, queue.quota_kib, queue.journal_messages, queue.connections, queue.outgoing, queue.groups, queue.reason, queue.retry_waiting], () => [
       about(queue),
       queue.outgoing && sending(queue),
       queue.groups.length > 0 && groups(queue),
-      queue.incoming.length > 0 && card("Sequences that come in", rows(["From", "Address", "#Place", "Last"], queue.incoming.map((one) => [one.source, one.address, count(one.number), time(one.last_time)]))),
     ]);
+    if (queue.transactional || queue.outgoing?.sequence) {
+      const found = await call("show_sequences", { queue: path }, null, asked);
+      refresh(sequences, found, () => sequencesOf(found));
+    }
     if (isPlain || queue.kind === "subqueue") await showAccess(asked);
   });
 
@@ -95,27 +100,30 @@ function stats(queue) {
 /** @param {Queue} queue */
 function about(queue) {
   /** @type {Array<[string, Child]>} */
-  const pairs = [
+  const lines = [
     ["Label", queue.label || "none"],
     ["Format name", h("span", { class: "mono" }, queue.format_name)],
     ["Journal", queue.journal ? "received messages are kept" : "off"],
     ["Only signed messages", queue.authenticated ? "yes" : "no"],
     ["Privacy", queue.privacy],
+    ["Quota of the journal", queue.journal_quota_kib === null ? "none" : bytes(queue.journal_quota_kib * 1024)],
     ["Quota", queue.quota_kib === null ? "none" : bytes(queue.quota_kib * 1024)],
     ["Base priority", queue.base_priority],
+    ["Retries", queue.retry_delays_s.length ? `after ${queue.retry_delays_s.map((one) => age(one)).join(", ")}; ${many(queue.retry_waiting, "message")} waiting` : "at once"],
     ["Poison policy", queue.max_aborts ? `after ${many(queue.max_aborts, "abort")} to ${queue.poison_queue || "the dead-letter queue"}` : "off"],
     ["Created", time(queue.created_time)],
     ["Changed", time(queue.modified_time)],
   ];
-  if (queue.reason) pairs.push(["Directory", queue.reason]);
-  if (queue.multicast) pairs.push(["Multicast address", queue.multicast]);
-  return card("Properties", h("div", { class: "body" }, h("dl", { class: "pairs" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))));
+  if (queue.reason) lines.push(["Directory", queue.reason]);
+  if (queue.multicast) lines.push(["Multicast address", queue.multicast]);
+  return card("Properties", pairs(lines));
 }
 
 /** @param {Queue} queue */
 function sending(queue) {
   const out = /** @type {NonNullable<Queue["outgoing"]>} */ (queue.outgoing);
-  const pairs = [
+  /** @type {Array<[string, Child]>} */
+  const lines = [
     ["Not sent yet", count(out.unsent)],
     ["Not acknowledged", count(out.unacknowledged)],
     ["Delivered", count(out.delivered)],
@@ -125,12 +133,36 @@ function sending(queue) {
     ["Next try", time(out.next_retry_time) || "–"],
   ];
   return [
-    card("Delivery", h("div", { class: "body" }, h("dl", { class: "pairs" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])))),
+    card("Delivery", pairs(lines)),
     card("Connection history", rows(["Time", "What happened", "Next hops"], queue.connections.map((one) => [time(one.time), one.status, one.next_hops.join(", ")]))),
   ];
 }
 
 /** @param {Queue} queue */
 function groups(queue) {
-  return card("Groups", rows(["Group", "Mode", "#Position", "#Lag"], queue.groups.map((one) => [one.name, one.mode, count(one.position), count(one.lag_messages)])));
+  return card("Groups", rows(["Group", "Mode", "#Position", "#Lag"], queue.groups.map((one) => [h("a", { href: to("groups", [one.queue, one.name]) }, one.name), one.mode, count(one.position), count(one.lag_messages)])));
+}
+
+/** A place in a sequence. @param {import("../types.js").SequencePlaceJson | null | undefined} place */
+const placeOf = (place) => (place ? h("span", { class: "mono" }, `${place.sequence} / ${count(place.number)}`) : "none");
+
+/** How far the sequences of transactional messages have come, and what keeps one from going on. @param {Sequences} found */
+function sequencesOf(found) {
+  const { incoming, turned_away: away, conflicts, outgoing } = found;
+  return [
+    outgoing &&
+      card(
+        "Sequence that goes out",
+        pairs([
+          ["Next", placeOf(outgoing.next)],
+          ["Last acknowledged", [placeOf(outgoing.last_acknowledged), outgoing.last_acknowledged_time && ` at ${time(outgoing.last_acknowledged_time)}`]],
+          ["Not acknowledged", [count(outgoing.unacknowledged), outgoing.first_unacknowledged && ", from ", outgoing.first_unacknowledged && placeOf(outgoing.first_unacknowledged)]],
+          ["Acknowledged, not read", count(outgoing.unread)],
+          ["Sent again", outgoing.resend_time ? `${many(outgoing.resends, "time")}, next at ${time(outgoing.resend_time)}` : many(outgoing.resends, "time")],
+        ]),
+      ),
+    incoming.length > 0 && card("Sequences that come in", rows(["From", "Address", "Sequence", "#Place", "#Rejected", "Last"], incoming.map((one) => [one.source, one.address, h("span", { class: "mono" }, one.sequence), count(one.number), one.rejected ? h("span", { class: "badge warn" }, count(one.rejected)) : "0", time(one.last_time)]))),
+    away.length > 0 && card("Turned away: not the next of their sequence", rows(["From", "Address", "Came with", "#Messages", "Since", "Last"], away.map((one) => [one.source, one.address, placeOf(one.place), count(one.messages), time(one.since), time(one.last_time)]))),
+    conflicts.length > 0 && card("Two machines with one name", rows(["Name", "Address", "Other address", "Last"], conflicts.map((one) => [one.source, one.address, one.other, time(one.last_time)]))),
+  ];
 }

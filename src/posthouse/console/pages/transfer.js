@@ -4,8 +4,9 @@ import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
 import { acting, actions, button, card, rows } from "../lib/cards.js";
 import { ask, note } from "../lib/dialogs.js";
-import { h, refresh, s } from "../lib/dom.js";
+import { h, refresh } from "../lib/dom.js";
 import { age, count, many, time } from "../lib/format.js";
+import { routes } from "../lib/picture.js";
 import { isPaused, nameOf } from "../lib/queues.js";
 import { pauseOrResume, retry } from "../lib/queue_acts.js";
 
@@ -13,9 +14,6 @@ import { pauseOrResume, retry } from "../lib/queue_acts.js";
 
 /** @type {import("../lib/page.js").Page} */
 export const page = { name: "transfer", title: "Transfer", role: "look", key: "x", show };
-
-const DRAWN_MAX = 24; // next hops in the picture
-const ROW = 34;
 
 /** @param {import("../lib/page.js").Context} context */
 function show({ main, poll, may, signal }) {
@@ -42,7 +40,7 @@ function show({ main, poll, may, signal }) {
       may("operate") && button(status.online ? "Take offline" : "Bring online", act(() => change(status.online)), "online"),
     ]);
     const hops = hopsOf(outgoing);
-    refresh(picture, [status.name, hops], () => (hops.length ? card("Machines", drawn(status.name, hops)) : null));
+    refresh(picture, [status.name, hops], () => (hops.length ? card("Machines", routes(status.name, hops)) : null));
     refresh(list, outgoing.map((one) => [nameOf(one), one.state, one.outgoing, one.messages, one.oldest_age_s]), () =>
       card(
         "Outgoing queues",
@@ -67,6 +65,7 @@ function show({ main, poll, may, signal }) {
       refresh(peers, trusted, () =>
         card(
           "Peers of transactions",
+          h("div", { class: "body" }, actions(button("Add a peer", act(addPeer), "add-peer"))),
           rows(["Name", "Address", "Since", ""], trusted.peers.map((one) => [one.name, one.url, time(one.created_time), button("Remove", act(() => removePeer(one.name)), `peer ${one.name}`)]), "No other queue manager takes part in transactions of this one."),
         ),
       );
@@ -89,6 +88,26 @@ function show({ main, poll, may, signal }) {
     });
   }
 
+  function addPeer() {
+    return ask({
+      title: "Add a peer",
+      text: "Another queue manager takes part in transactions of this one. Add each of the two at the other, with the same key.",
+      act: "Add",
+      fields: [
+        { name: "name", label: "Name", required: true, length: 64 },
+        { name: "guid", label: "GUID", required: true, hint: "posthouse status on that machine shows it." },
+        { name: "url", label: "Address", required: true, hint: "URL of its admin endpoint." },
+        { name: "key", label: "Key", kind: "password", hint: "The key that the other one has shown. Empty: a new key is made." },
+      ],
+      run: async (values) => {
+        const made = await call("add_peer", {}, { name: values["name"], guid: values["guid"], url: values["url"], key: values["key"] || null });
+        now();
+        if (made.key === null) return undefined;
+        return h("div", { class: "notice ok" }, h("p", {}, "Copy the key now, and give it to the other queue manager. It is not shown again."), h("code", { id: "new-key" }, made.key));
+      },
+    });
+  }
+
   /** @param {string} name */
   function removePeer(name) {
     return ask({
@@ -106,44 +125,38 @@ function show({ main, poll, may, signal }) {
 }
 
 /**
- * The machines that messages go to next, with how many wait and whether that works.
+ * The machines that messages go to next, with how many wait, whether that works, and which machines they are for.
  * @param {Queue[]} queues
+ * @returns {import("../lib/picture.js").Hop[]}
  */
 function hopsOf(queues) {
-  /** @type {Map<string, {name: string, messages: number, failed: boolean}>} */
+  /** @type {Map<string, import("../lib/picture.js").Hop>} */
   const found = new Map();
   for (const queue of queues) {
     const out = queue.outgoing;
     if (!out) continue;
-    for (const name of out.next_hops.length ? out.next_hops : ["not connected"]) {
-      const hop = found.get(name) ?? { name, messages: 0, failed: false };
+    const machine = machineOf(queue);
+    for (const name of out.next_hops.length ? out.next_hops : [machine || "not connected"]) {
+      const hop = found.get(name) ?? { name, messages: 0, failed: false, machines: [] };
       hop.messages += queue.messages;
       hop.failed ||= Boolean(out.last_error);
+      if (machine && !isSame(name, machine) && !hop.machines.includes(machine)) hop.machines.push(machine);
       found.set(name, hop);
     }
   }
-  return [...found.values()].sort((left, right) => right.messages - left.messages).slice(0, DRAWN_MAX);
+  return [...found.values()].sort((left, right) => right.messages - left.messages);
 }
 
-/** @param {string} name  @param {ReturnType<typeof hopsOf>} hops */
-function drawn(name, hops) {
-  const height = Math.max(hops.length * ROW, ROW * 2);
-  const middle = height / 2;
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Picture" },
-    s(
-      "svg",
-      { viewBox: `0 0 640 ${height}`, width: "640", height: String(height), role: "img", "aria-label": `${name} sends to ${hops.map((one) => one.name).join(", ")}` },
-      hops.map((hop, place) => {
-        const y = place * ROW + ROW / 2;
-        return [
-          s("path", { d: `M150 ${middle} C 260 ${middle}, 260 ${y}, 370 ${y}`, fill: "none", stroke: "currentColor", "stroke-width": "1.5", "stroke-dasharray": hop.failed ? "4 4" : null }),
-          s("text", { x: "380", y: String(y + 4), fill: "currentColor", "font-size": "13" }, `${hop.name}: ${many(hop.messages, "message")}${hop.failed ? ", does not connect" : ""}`),
-        ];
-      }),
-      s("rect", { x: "10", y: String(middle - 15), width: "140", height: "30", rx: "6", fill: "none", stroke: "currentColor" }),
-      s("text", { x: "80", y: String(middle + 4), fill: "currentColor", "font-size": "13", "text-anchor": "middle" }, name),
-    ),
-  );
+/** Whether a next hop is the machine itself; hops have the kind of their address in front, and names a port behind. @param {string} hop  @param {string} machine */
+function isSame(hop, machine) {
+  const host = (/** @type {string} */ text) => text.toLowerCase().replace(/^\w+=/, "").replace(/:\d+$/, "");
+  return host(hop) === host(machine);
+}
+
+/** The machine that an outgoing queue is for, as its name has it. @param {Queue} queue */
+function machineOf(queue) {
+  const direct = /^DIRECT=\w+:(?:\/\/)?([^\\/]+)/i.exec(queue.format_name);
+  if (direct) return direct[1] ?? "";
+  const cut = queue.path.indexOf("\\");
+  return cut > 0 ? queue.path.slice(0, cut) : "";
 }

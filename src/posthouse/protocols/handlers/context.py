@@ -22,6 +22,7 @@ from posthouse.protocols.handlers.history_samples import History
 from posthouse.protocols.handlers.lease_table import Leases
 from posthouse.protocols.handlers.query_limits import QUERIES_MAX, QueryCall, QueryLimits
 from posthouse.protocols.handlers.rates import Rates
+from posthouse.protocols.handlers.recent_lines import RecentLines
 from posthouse.protocols.handlers.refusals import Unavailable
 from posthouse.protocols.handlers.request_steps import Outside, Resume
 from posthouse.protocols.handlers.request_trace import RequestTrace
@@ -173,6 +174,7 @@ class Services:
     views: Mapping[Role, ContentView] = field(default_factory=content_views)
     audit: AuditTrail = field(default_factory=NoTrail)
     history: History = field(default_factory=History)
+    log: RecentLines = field(default_factory=RecentLines)
     query: Callable[[QueryCall], Coroutine[Any, Any, object]] | None = None
     queries: QueryLimits = field(default_factory=lambda: QueryLimits(QUERIES_MAX))
     operations: Runs = field(init=False)  # of the API, which sets it

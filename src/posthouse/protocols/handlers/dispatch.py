@@ -14,7 +14,7 @@ from posthouse.api.encoding import encode_json
 from posthouse.api.pulls import OfferBody
 from posthouse.api.route import ARROW, JSON, OCTETS, Route
 from posthouse.api.routes import ROUTES
-from posthouse.api.types import SendBody
+from posthouse.api.sends import SendBody
 from posthouse.model.errors import AccessDenied, QueueError
 from posthouse.model.roles import Role
 from posthouse.model.text import excerpt
@@ -127,6 +127,7 @@ class Api:
         address: str = "",
         token_id: str = "",
         trace: RequestTrace | None = None,
+        in_console: bool = False,
     ) -> Conversation[Any] | None:
         """Runs a request; `done` gets status and JSON, once, perhaps before this returns.
 
@@ -134,13 +135,14 @@ class Api:
         `memory` is for what a search fetches, and may refuse it. A stream goes to `outflow`, and
         `done` is told of its end; a stream that is taken comes from `inflow`. `association` is the
         client session that asks, if one does, `address` where it is, `token_id` what was shown.
-        `trace` is the trace context. An act of an operator is answered when the audit log has it.
+        `trace` is the trace context. An act of an operator is answered when the audit log has it;
+        `in_console` every change is one.
         """
         act: Act | None = None
         try:
             path, _, query = target.partition("?")
             route, handler, values = match(method, path)
-            if route.name in _AUDITED:
+            if route.name in _AUDITED or (in_console and route.method != "GET"):
                 act = Act(caller.name, role.value, token_id, address or "local", route.name, {})
             _check_role(route, role)
             self._check_current(caller)

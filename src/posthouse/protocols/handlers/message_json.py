@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import UNSET
 
-from posthouse.api.types import SendBody
+from posthouse.api.sends import SendBody
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.records import (
     FLAG_AUTHENTICATED,
@@ -14,6 +16,8 @@ from posthouse.engine.ledger.records import (
     FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
 )
+from posthouse.formats import FormatError
+from posthouse.formats.encode import encode_text
 from posthouse.formats.trace_headers import shown_trace
 from posthouse.model.errors import IllegalPropertyValue, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid, parse_guid
@@ -45,6 +49,8 @@ from posthouse.wire.packet.bodies import body_bytes
 from posthouse.wire.packet.message import deserialize
 from posthouse.wire.packet.packet import is_encrypted
 from posthouse.wire.packet.packet_fields import summarize
+
+FORMATTED_MAX: Final = 1 << 18  # characters: a formatter takes a few microseconds for each
 
 
 def message_json(
@@ -167,10 +173,11 @@ def _transaction(read: Read, message: Message) -> TransactionJson | None:
 def message_of(body: SendBody, computer: str) -> Message:
     """The message that a request asks to send; `computer` is the one that `.` means."""
     journal = journal_bits(body.journal)
+    content, body_type = _body(body)
     message = Message(
         label=body.label,
-        body=body.body if body.body_text is None else text_body(body.body_text, body.body_type),
-        body_type=body.body_type,
+        body=content,
+        body_type=body_type,
         priority=body.priority,
         delivery_guarantee=_guarantee(body),
         application_tag=body.app_specific,
@@ -194,6 +201,28 @@ def message_of(body: SendBody, computer: str) -> Message:
         message.time_to_be_received = body.time_to_be_received
     _set_trace(message, body.trace)
     return message
+
+
+def _body(body: SendBody) -> tuple[bytes, int]:
+    """The bytes of the body, and their type."""
+    how, text = body.formatter, body.body_text
+    if how is None:
+        content = body.body if text is None else text_body(text, body.body_type)
+        return content, body.body_type
+    if text is None or body.body_type:
+        raise IllegalPropertyValue(
+            "a formatter writes a body_text, and sets the body type",
+            "Give body_text, and neither body nor body_type.",
+        )
+    if len(text) > FORMATTED_MAX:
+        raise IllegalPropertyValue(
+            f"a formatter takes at most {FORMATTED_MAX} characters here",
+            "Use posthouse send --formatter, or send the body as it is to be.",
+        )
+    try:
+        return encode_text(text.encode(), how.formatter, how.type, how.root, how.namespace)
+    except FormatError as error:
+        raise IllegalPropertyValue(str(error)) from None
 
 
 def _guarantee(body: SendBody) -> DeliveryGuarantee:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UnsetType
 
+from posthouse.api.sends import SendBody, SentJson
 from posthouse.api.types import (
     FindParams,
     MessageListJson,
@@ -19,8 +20,6 @@ from posthouse.api.types import (
     Nothing,
     QueueParams,
     ReceiveBody,
-    SendBody,
-    SentJson,
     ShowMessageParams,
 )
 from posthouse.engine.ledger.effects import Read

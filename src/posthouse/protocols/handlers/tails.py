@@ -1,4 +1,4 @@
-"""Messages as they arrive in a queue, shown without taking any: long polling.
+"""Messages as they arrive in a queue, shown without taking any, and the event log: long polling.
 
 A request waits until there is something new, or until its time is over. Rights are looked at in
 each step, so that a tail ends with them; between two requests nothing is kept.
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from posthouse.api.tails import TailJson, TailParams
+from posthouse.api.tails import LogTailJson, LogTailParams, TailJson, TailParams
 from posthouse.api.types import Nothing
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.manager import QueueManager
@@ -36,6 +36,28 @@ def tail_queue(context: Context, params: TailParams, body: Nothing) -> Steps[Tai
         context.view.require_content("bodies")
     with context.services.tails.running(context.caller):
         return (yield from _Tail(context, params).steps())
+
+
+def tail_log(context: Context, params: LogTailParams, body: Nothing) -> Steps[LogTailJson]:
+    """Shows lines of the event log above `after` as they are written.
+
+    Waits up to `wait_ms` for the first of them. Without `after` it shows the newest lines at once.
+    """
+    context.require_administrator()
+    recent = context.services.log
+    after = params.after
+    if isinstance(after, msgspec.UnsetType) or after > recent.newest:  # it has restarted
+        return LogTailJson(lines=recent.last(params.level, params.limit), after=recent.newest)
+    left_out = max(recent.oldest - after - 1, 0)
+    with context.services.tails.running(context.caller):
+        for left_ms in range(params.wait_ms, -1, -LOOK_MS):
+            seen = recent.newest
+            if lines := recent.after(after, params.level, params.limit):
+                last = lines[-1].number if len(lines) == params.limit else seen
+                return LogTailJson(lines=lines, after=last, left_out=left_out)
+            if left_ms >= LOOK_MS:
+                yield context.services.pause(LOOK_MS / 1000)
+    return LogTailJson(lines=[], after=seen, left_out=left_out)
 
 
 class _Tail:

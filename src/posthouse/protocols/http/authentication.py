@@ -29,12 +29,16 @@ Headers = MultiMapping[str]
 
 
 class ApiIdentity(NamedTuple):
-    """Who asks: the caller, how far they reach, and the token that they showed."""
+    """Who asks: the caller, how far they reach, and the token that they showed.
+
+    `in_console`: with a session of the console, so whatever they change is an operator's act.
+    """
 
     caller: Caller
     role: Role
     token_id: str = ""
     expires_s: int | None = None
+    in_console: bool = False
 
 
 class PasswordLogin(NamedTuple):

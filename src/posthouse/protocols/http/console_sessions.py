@@ -115,7 +115,7 @@ class ConsoleSessions:
             raise Unauthorized("the rights of this session have ended", SIGN_IN)
         if POLLED not in headers:
             session.used_ms = self._now_ms()
-        return identity, session.user
+        return identity._replace(in_console=True), session.user
 
     def end(self, headers: Headers, *, secure: bool) -> None:
         """Signs out whose cookie it is, if there is such a session."""

@@ -394,6 +394,7 @@ class HttpFace:
             address,
             identity.token_id,
             trace,
+            in_console=identity.in_console,
         )
         if conversation is None:
             return await answered

@@ -32,6 +32,7 @@ from posthouse.protocols.handlers.dispatch import Api
 from posthouse.protocols.handlers.history_samples import TICK_S, History
 from posthouse.protocols.handlers.query_limits import QueryLimits
 from posthouse.protocols.handlers.rates import SAMPLE_INTERVAL_MS, Rates
+from posthouse.protocols.handlers.recent_lines import RecentLines
 from posthouse.protocols.handlers.scan_limits import ScanLimits
 from posthouse.protocols.http.answers import Pages
 from posthouse.protocols.http.authentication import (
@@ -100,6 +101,7 @@ class Admin:
         busy: Callable[[], Busy] = lambda: Busy(0.0, 0),
         turns: Turns | None = None,
         audit: AuditTrail | None = None,
+        log: RecentLines | None = None,
         disk_free: Callable[[], int | None] = lambda: None,
         ask_peers: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
@@ -146,6 +148,7 @@ class Admin:
             fault=fault,
             station_lease_ms=qms.station_lease_s * 1000,
             audit=audit or NoTrail(),
+            log=log or RecentLines(),
             history=self.history,
             views=content_views(parse_masks(self.settings.masks)),
         )
