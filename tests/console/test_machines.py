@@ -134,7 +134,7 @@ def test_transfer_shows_where_messages_go(browser: Browser, house: House) -> Non
         manager.queue(far).send(b"x", recoverable=True)
     browser.open("transfer")
     browser.sees("<i>away</i>")
-    browser.one("svg.picture", "127.0.0.1:9")
+    browser.one("svg.picture", "does not connect")
     browser.click("[data-focus=add-peer]")
     for name, value in {"name": "BETA", **PEER}.items():
         browser.write(f"#field-{name}", value)

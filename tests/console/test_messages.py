@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import pytest
@@ -34,6 +35,10 @@ def test_pages_and_filters(browser: Browser, house: House) -> None:
     browser.wait(lambda: len(shown(browser)) == 10)
     browser.click("a.button", "First page")
     browser.wait(lambda: len(shown(browser)) == 50)
+    browser.click("#filter-help")
+    assert browser.faults() == []
+    browser.click("dialog button", 'label ~ "order"')
+    assert browser.script("return document.activeElement.value") == 'label ~ "order"'
     browser.write("#where", 'label ~ "browsed 3" and priority = 1')
     browser.click("#save")
     browser.click("form.toolbar button.primary")
@@ -124,6 +129,19 @@ def test_a_message_is_shown_as_text_bytes_and_properties(browser: Browser, house
     for width in (375, 1920):
         browser.size(width)
         assert browser.overflow() <= 0
+
+
+@pytest.mark.visits("list_messages")
+def test_every_example_of_a_filter_is_a_filter(browser: Browser, house: House) -> None:
+    path = made(house, "examples")
+    browser.open(page("messages", path))
+    browser.click("#filter-help")
+    examples = [one.text for one in browser.all("dialog th button")]
+    assert len(examples) >= 8
+    for where in examples:
+        call(house, "GET", f"{at(path)}/messages?where={quote(where, safe='')}")
+    browser.open("failures")  # with no queue chosen, those with failures are listed
+    browser.one("main h2", "Queues with failed messages")
 
 
 @pytest.mark.visits("send_message")

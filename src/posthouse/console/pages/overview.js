@@ -101,7 +101,7 @@ const HELPS = [
 /** The page on which something can be done about a line of the status. @param {string} line */
 function whereTo(line) {
   const found = HELPS.find(([pattern]) => pattern.test(line));
-  return found ? [" ", h("a", { href: to(found[1]) }, "Show")] : [];
+  return found ? [" ", h("a", { class: "inline", href: to(found[1]) }, "Show")] : [];
 }
 
 /** Commands stand at the end of a line of the status. @param {string} line */
