@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ import posthouse
 if TYPE_CHECKING:
     from tests.console.conftest import House
 
+CONSOLE = Path(__file__).parents[2] / "src" / "posthouse" / "console"
 HOSTILE = """<img src=x onerror="window.hit=1"><script>window.hit=1</script>"'&lt;${7*7}{{7*7}}"""
 
 

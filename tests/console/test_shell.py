@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import posthouse
-from tests.console.test_sources import CONSOLE
+from tests.console.houses import CONSOLE
 from tests.support.browser import Browser
 
 if TYPE_CHECKING:

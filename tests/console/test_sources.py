@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from posthouse.api.routes import ROUTES
+from tests.console.houses import CONSOLE
 from tests.console.not_in_console import NOT_IN_CONSOLE
 from tools import console_types
 
-ROOT = Path(__file__).parents[2]
-CONSOLE = ROOT / "src" / "posthouse" / "console"
 SCRIPTS = sorted(CONSOLE.rglob("*.js"))
 HOW = (
     "--noEmit --allowJs --checkJs --strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes "

@@ -60,6 +60,7 @@ def test_who_starts_it_at_a_terminal_sees_where_it_listens(tmp_path: Path) -> No
     assert lines[0].startswith("ALPHA is ready: ")
     shown = dict(line.split(maxsplit=1) for line in lines[1:])
     assert shown["home"] == f"{tmp_path}\n"
+    assert shown["log"] == f"{tmp_path / 'logs' / 'posthouse.log'}\n"
     assert shown["admin"].startswith("127.0.0.1:")
 
 

@@ -112,6 +112,7 @@ def _welcome(ready: dict[str, object]) -> None:
     assert isinstance(endpoints, dict)
     with suppress(OSError):
         say(f"{ready['name']} is ready: a Posthouse {ready['version']} queue manager.")
-        print_pairs({"home": str(ready["home"]), **endpoints})
+        log = ready["log"] or "standard error"
+        print_pairs({"home": str(ready["home"]), "log": str(log), **endpoints})
         say("Ctrl-C stops it.")
         sys.stdout.flush()

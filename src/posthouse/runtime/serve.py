@@ -423,6 +423,7 @@ class Server:
             "name": name,
             "guid": guid,
             "home": str(self.home.path),
+            "log": str(self.home.path / self.settings.log.file) if self.settings.log.file else "",
             "version": self.options.version,
             "endpoints": self.endpoints,
         }

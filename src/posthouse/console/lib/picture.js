@@ -33,7 +33,7 @@ function line(x1, y1, x2, y2, broken) {
 }
 
 /**
- * This machine, the machines that messages go to next, and those behind them.
+ * This machine, the machines that messages go to next, and those after them.
  * @param {string} name
  * @param {Hop[]} hops
  */

@@ -147,7 +147,7 @@ function hopsOf(queues) {
   return [...found.values()].sort((left, right) => right.messages - left.messages);
 }
 
-/** Whether a next hop is the machine itself; hops have the kind of their address in front, and names a port behind. @param {string} hop  @param {string} machine */
+/** Whether a next hop is the machine itself; hops have the kind of their address in front, and names a port at the end. @param {string} hop  @param {string} machine */
 function isSame(hop, machine) {
   const host = (/** @type {string} */ text) => text.toLowerCase().replace(/^\w+=/, "").replace(/:\d+$/, "");
   return host(hop) === host(machine);

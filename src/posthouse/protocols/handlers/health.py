@@ -53,7 +53,10 @@ class HealthSummary(NamedTuple):
             lines.append(f"{counted(dead, 'dead letter')}: {places}. {command}")
         for far in self.unreachable:
             waiting = counted(far.messages, "message")
-            lines.append(f"{far.queue} cannot connect ({waiting} waiting): {far.reason}")
+            lines.append(
+                f"{far.queue} cannot connect ({waiting} waiting): {far.reason}. "
+                f"posthouse queue show '{far.queue}'"
+            )
         lines += map(_late_line, self.waiting)
         lines += map(_failed_line, self.failed_jobs)
         for one in self.claims:
