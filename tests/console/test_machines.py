@@ -171,8 +171,8 @@ def test_transfer_shows_where_messages_go(browser: Browser, house: House) -> Non
 )  # fmt: skip
 def test_the_directory_is_shown_and_asked_for_a_route(browser: Browser, house: House) -> None:
     document = {
-        "sites": [{"name": "Berlin"}, {"name": "Rome"}],
-        "links": [{"sites": ["Berlin", "Rome"], "cost": 7}],
+        "sites": [{"name": "Berlin"}, {"name": "Rome"}, {"name": "Oslo"}],
+        "links": [{"sites": ["Berlin", "Rome"], "cost": 7}, {"sites": ["Rome", "Oslo"]}],
         "queues": [{"path": "BETA\\bills", "guid": BILLS, "label": "<b>bills</b>"}],
         "machines": [
             {"name": "BETA", "guid": PEER["guid"], "sites": ["Berlin"]},
@@ -189,10 +189,11 @@ def test_the_directory_is_shown_and_asked_for_a_route(browser: Browser, house: H
     browser.click("dialog button.primary", "Look")
     browser.one("#changes", "machine BETA: created")
     assert "BETA" not in json.dumps(call(house, "GET", "/directory"))  # a dry run
-    browser.click("dialog button.primary", "Change 6 objects")
+    browser.click("dialog button.primary", "Change 8 objects")
     browser.wait(lambda: not browser.all("dialog"))
     browser.sees("BETA")
     browser.one("svg.picture", "cost 7")
+    browser.one("svg.picture", "cost 1")  # which the document leaves out
     assert browser.faults() == []
     browser.click("[data-focus=refresh]")
     browser.sees("It is read again.")

@@ -71,11 +71,12 @@ export function routes(name, hops) {
 export function sites(names, links) {
   const shown = names.slice(0, DRAWN_MAX);
   const radius = Math.max(70, shown.length * 22);
-  const [width, height] = [2 * radius + 220, 2 * radius + 60];
+  const reach = radius + 60; // boxes are wide: two beside each other need room
+  const [width, height] = [2 * reach + 220, 2 * radius + 60];
   const places = new Map(
     shown.map((name, place) => {
       const angle = (2 * Math.PI * place) / shown.length - Math.PI / 2;
-      return [name.toLowerCase(), { x: width / 2 + radius * Math.cos(angle), y: height / 2 + radius * Math.sin(angle) }];
+      return [name.toLowerCase(), { x: width / 2 + reach * Math.cos(angle), y: height / 2 + radius * Math.sin(angle) }];
     }),
   );
   const edges = links.flatMap((one) => {

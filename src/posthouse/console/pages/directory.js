@@ -20,13 +20,14 @@ const SHOWN = 500;
 function show({ main, poll, may, signal }) {
   const { answer, act } = acting();
   const state = h("div", {});
-  const lists = h("div", {});
+  const lists = h("div", { class: "stack" });
   main.append(h("div", { class: "heading" }, h("h1", {}, "Directory"), button("Find queues", act(find), "find"), button("Where a queue is", act(place), "place"), button("Find a route", act(route), "route"), may("administer") && button("Change it", act(change), "import"), may("administer") && button("Enter a user", act(enterUser), "enter-user"), may("operate") && button("Read it again", act(again), "refresh")), answer, state, lists);
   const now = poll(15, async (polled) => {
     const asked = { polled, signal };
     const [status, document] = await Promise.all([call("show_status", {}, null, asked), call("show_directory", {}, null, asked)]);
     // The document leaves out what is empty.
-    const { machines = [], sites = [], links = [], queues = [], users = [] } = document;
+    const { machines = [], sites = [], queues = [], users = [] } = document;
+    const links = (document.links ?? []).map((one) => ({ ...one, cost: one.cost ?? 1 }));
     const directory = status.directory;
     refresh(state, directory, () =>
       card(

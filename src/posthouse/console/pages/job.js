@@ -12,7 +12,7 @@ import { first, held, hold, move, removeJob, stateOf } from "../lib/job_acts.js"
 export function showJob({ main, poll, may, signal }, queue, number) {
   const { answer, act } = acting();
   const acts = h("div", { class: "toolbar" });
-  const about = h("div", {});
+  const about = h("div", { class: "stack" });
   const back = () => { location.hash = to("jobs", [queue]); };
   document.title = `Job ${number} · ${queue}`;
   main.append(h("p", {}, h("a", { href: to("jobs", [queue]) }, queue)), h("div", { class: "heading" }, h("h1", {}, `Job ${number}`)), acts, answer, about);

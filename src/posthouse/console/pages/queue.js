@@ -23,7 +23,7 @@ export function showQueue({ main, poll, may, signal }, path) {
   const figures = h("section", { "aria-label": "Figures" });
   const { answer, act } = acting();
   const cards = h("div", { class: "grid" });
-  const sequences = h("div", {});
+  const sequences = h("div", { class: "stack" });
   const access = h("section", { class: "card", "aria-label": "Access" });
   document.title = `${path} · Queues`;
   fill(main, h("p", {}, h("a", { href: to("queues") }, "Queues")), h("div", { class: "heading" }, title, badges), acts, answer, figures, cards, sequences, access);
