@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from posthouse.model.errors import InvalidParameter, QueueNotFound
-from posthouse.spark import table
+from posthouse.spark import register_views, table
 from posthouse.spark.failures import cause_of
 from tests.process.spark_office import SparkOffice, path_of
 
@@ -97,6 +97,20 @@ def test_a_table_is_not_sent_to_every_task_of_a_join(
     joined = found.join(found.select("id"), "id")
     assert "BroadcastExchange" not in plan_of(joined)
     assert joined.count() == 8
+
+
+def test_views_of_all_queues_are_read_by_the_source(
+    office: SparkOffice, queue: MakeQueue, spark: SparkSession
+) -> None:
+    name = queue()
+    views = register_views(spark, "seen", url=office.url, token_file=office.token_file)
+    office.send(name, numbered(2))
+    try:
+        assert f"seen_{name}" in views
+        assert spark.table(f"seen_{name}").count() == 2  # planned at its first query
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
 
 
 def test_what_is_wrong_is_one_error_of_ours_before_any_task(
