@@ -278,5 +278,5 @@ def test_what_cannot_be_moved_stays_and_is_reported(
     words = ("pipeline", "conform", str(file), "--queue", name, "--quarantine", other)
     code, _, err = run(office, capsys, *words)
     assert (code, office.count(name), office.count(other)) == (1, 1, 0)
-    assert "1 messages could not be moved" in err
+    assert "Could not move 1 message" in err
     assert "transactional" in err

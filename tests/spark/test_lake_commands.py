@@ -34,7 +34,7 @@ def test_erasing_changes_nothing_in_a_dry_run_and_is_proved_then(
     lake: LakeFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(lake, *WHERE, "--dry-run") == main.DONE
-    assert "2 messages would be erased" in capsys.readouterr().out
+    assert "Would erase 2 messages" in capsys.readouterr().out
     assert ids_in(lake) == [1, 2, 3]
     capsys.readouterr()
     assert run(lake, *WHERE, "--yes", "--json") == main.DONE
