@@ -474,7 +474,7 @@ def test_changes_are_told_field_by_field(
         assert "1 to 256 characters" in said(capsys, "site", "add", name, code=2)
     sites = "".join(f"[[sites]]\nname = 'Site {number}'\n" for number in range(1002))
     (tmp_path / "many.toml").write_text(sites)
-    assert "2 more; --json" in said(capsys, "import", str(tmp_path / "many.toml"), "--dry-run")
+    assert "2 more; add --json" in said(capsys, "import", str(tmp_path / "many.toml"), "--dry-run")
 
 
 def test_no_way_is_drawn_too(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
