@@ -125,6 +125,10 @@ class Request(BaseHTTPRequestHandler):
             for name in names
             if name > after and not ("delimiter" in self.query and "/" in name[len(prefix) :])
         )
+        if "delimiter" in self.query:
+            inner = (name[len(prefix) :].partition("/") for name in names if name > after)
+            for folder in sorted({prefix + first for first, slash, _ in inner if slash}):
+                rows += f"<CommonPrefixes><Prefix>{escape(folder)}/</Prefix></CommonPrefixes>"
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
 
     def do_POST(self) -> None:
