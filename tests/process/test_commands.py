@@ -307,7 +307,7 @@ def test_a_person_at_a_terminal_is_asked(server: Serving) -> None:
     os.write(ours, b"n\n")
     said = read_all(ours)
     assert process.wait(30) == 1
-    assert b"messages? [y/N]" in said
+    assert b"1 message? [y/N]" in said
     assert b"Nothing was changed." in said
     assert quietly("peek", asked) == 0
 
