@@ -96,7 +96,7 @@ WRONG: dict[str, Answer] = {
     "is not part of a distinguished name": unreadable,
     "busy": lambda request: found(request, done(request, 51)),
     "insufficientAccessRights": lambda request: found(request, done(request, 50)),
-    "a listing came to no end": lambda request: found(
+    "a listing did not end within": lambda request: found(
         request, done(request, 0, b"", cookie(b"more"))
     ),
     "an answer has more than 16 MiB": flood,

@@ -39,7 +39,7 @@ def test_only_jobs_that_a_command_was_run_for_leave_the_queue(tmp_path: Path) ->
 
             unknown = job_server(serving.home, "nosuchcmd")
             assert unknown.returncode == 2
-            assert "the command nosuchcmd is not there" in unknown.stderr
+            assert "the command nosuchcmd was not found" in unknown.stderr
             assert "Write its whole path" in unknown.stderr
             assert len(list(queue)) == 3
 

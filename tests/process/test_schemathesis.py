@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.protocols.http import wrong_tokens
+from posthouse.protocols.http.background_work import paused
 from posthouse.protocols.http.query_runs import QueryRuns
 from tests.conftest import Dose
 from tests.protocols.admin.api_rig import AUDIT, ORDERS, ApiRig, with_api
@@ -72,6 +73,7 @@ def test_schemathesis_finds_nothing(
             await rig.send(AUDIT, label=label, delivery="transactional")
         await rig.user("bob")
         rig.admin.services.query = QueryRuns(rig.admin, None).run
+        rig.admin.services.pause = lambda seconds: paused(seconds / 1_000)  # as the hasty clock
         document = tmp_path / "openapi.json"
         document.write_text((await rig.get("/api/v1/openapi.json")).text)
         settings = tmp_path / "schemathesis.toml"

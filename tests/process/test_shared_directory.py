@@ -75,7 +75,7 @@ def test_a_change_in_one_shows_in_the_others_and_outlives_the_file(
 
     path.unlink()
     gamma.restart()
-    wait_until(lambda: "is not there" in gamma.qm.status().directory.reason, gamma.qm.status)
+    wait_until(lambda: "does not exist" in gamma.qm.status().directory.reason, gamma.qm.status)
     path.write_text(good)
     for office in offices:
         wait_until(partial(is_online, office), office.qm.status)

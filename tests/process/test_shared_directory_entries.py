@@ -141,10 +141,10 @@ def test_a_queue_that_a_group_reads_stays_until_that_ends(house: House) -> None:
 def test_nothing_changes_while_the_file_is_away(house: House) -> None:
     assert house.edit(f"{house.whole}\n{own('kept')}") == ""
     house.path.unlink()
-    with pytest.raises(NoDs, match="is not there"):  # it is asked, and cannot be
+    with pytest.raises(NoDs, match="does not exist"):  # it is asked, and cannot be
         house.change(sites=[{"name": "Paris"}])
-    assert "is not there" in house.refreshed()
-    with pytest.raises(NoDs, match="is not there"):  # it is not even asked
+    assert "does not exist" in house.refreshed()
+    with pytest.raises(NoDs, match="does not exist"):  # it is not even asked
         house.change(sites=[{"name": "Paris"}])
     kept = house.qm.queue(r"ALPHA\kept")
     with pytest.raises(NoDs):

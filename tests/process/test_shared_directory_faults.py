@@ -83,7 +83,7 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda path: path.open("wb").truncate((64 << 20) + 1), "more than 64 MiB"),
     (be_a_folder, "cannot be read"),
     (be_a_pipe, "is not a file"),
-    (lambda path: path.unlink(), "is not there"),
+    (lambda path: path.unlink(), "does not exist"),
 ]
 
 
@@ -245,7 +245,7 @@ def test_without_the_file_questions_are_answered_from_what_is_here(shared: Share
     ours = shared.qm.create_queue(r"ALPHA\ours")
     text = shared.path.read_text()
     shared.path.unlink()
-    assert "is not there" in shared.refreshed()
+    assert "does not exist" in shared.refreshed()
     ours.send(b"x")
     assert shared.qm.queue(ours.properties().guid_name).receive(0).body == b"x"
     shared.qm.queue(f"PUBLIC={far}").send(b"x")

@@ -68,8 +68,8 @@ def test_a_start_without_the_file_is_offline_and_goes_on_when_it_is_there(tmp_pa
     assert not rig.refresh()
     state = rig.manager.directory.state()
     assert not state.online
-    assert "is not there" in state.reason
-    with pytest.raises(NoDs, match="is not there"):
+    assert "does not exist" in state.reason
+    with pytest.raises(NoDs, match="does not exist"):
         create(rig, "ALPHA\\orders")
     file_of(path)
     assert rig.refresh()
@@ -267,7 +267,7 @@ def test_a_file_that_is_gone_can_be_written_anew_from_what_is_known(
     assert [site.name for site in document.sites] == ["North"]
     assert [machine.name for machine in document.machines] == ["ALPHA"]
     other = Document(sites=[SitePart(name="South")])
-    with pytest.raises(NoDs, match="is not there"):
+    with pytest.raises(NoDs, match="does not exist"):
         rig.run(lambda m: m.directory.take_in(other, prune=False, dry_run=False))
 
 

@@ -170,7 +170,7 @@ def test_a_queue_that_we_have_not_heard_of_may_be_there_all_the_same(rig: Sharin
     assert rig.manager.directory.connectors.refusal(name, transactional=False) == NORMAL
     rig.authority.path.unlink()
     assert not rig.refresh()
-    with pytest.raises(NoDs, match="is not there"):
+    with pytest.raises(NoDs, match="does not exist"):
         rig.open(str(name), SEND)
 
 
