@@ -19,7 +19,9 @@ class SignInBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class SessionJson(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A session of the console. `page_key` is in the answer to the sign-in and nowhere else.
 
-    `name` is the queue manager's; `idle_s` is how long the session lasts without an act.
+    `name` is the queue manager's; `administrator` is whether the session sees all of it, which a
+    token that is limited to some queues does not; `idle_s` is how long the session lasts
+    without an act.
     """
 
     name: str

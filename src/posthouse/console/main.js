@@ -151,7 +151,7 @@ function navigate() {
           seconds,
           work,
           signal,
-          (error, next) => fill(place, problem(error), h("p", { class: "hint" }, `Asked again in ${Math.round(next / 1000)} s.`)),
+          (error, next) => fill(place, problem(error), next !== null && h("p", { class: "hint" }, `Asked again in ${Math.round(next / 1000)} s.`)),
           () => fill(place),
         );
         const before = refreshNow;

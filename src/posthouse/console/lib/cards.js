@@ -40,6 +40,11 @@ export function pairs(pairs) {
   return h("div", { class: "body" }, h("dl", { class: "pairs" }, pairs.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
 }
 
+/** Says what the user may not see. @param {string} what */
+export function unseen(what) {
+  return h("p", { class: "muted unseen" }, `You see what you may look at. Only administrators see ${what}.`);
+}
+
 /** A place for what went wrong, and how an act gets there. */
 export function acting() {
   const answer = h("div", {});

@@ -2,7 +2,7 @@
 
 import { ApiError, call } from "../lib/api.js";
 import { contentOf } from "../lib/bytes.js";
-import { acting, actions, button, card, pairs, rows } from "../lib/cards.js";
+import { acting, actions, button, card, pairs, rows, unseen } from "../lib/cards.js";
 import { ask, note } from "../lib/dialogs.js";
 import { h, refresh } from "../lib/dom.js";
 import { count, many, time } from "../lib/format.js";
@@ -17,17 +17,14 @@ const SHOWN = 500;
 /** @typedef {import("../types.js").DirectoryChangeJson} Changes */
 
 /** @param {import("../lib/page.js").Context} context */
-function show({ main, poll, may, signal }) {
+function show({ main, poll, may, session: { administrator }, signal }) {
   const { answer, act } = acting();
   const state = h("div", {});
   const lists = h("div", { class: "stack" });
-  main.append(h("div", { class: "heading" }, h("h1", {}, "Directory"), button("Find queues", act(find), "find"), button("Where a queue is", act(place), "place"), button("Find a route", act(route), "route"), may("administer") && button("Change it", act(change), "import"), may("administer") && button("Enter a user", act(enterUser), "enter-user"), may("operate") && button("Read it again", act(again), "refresh")), answer, state, lists);
+  main.append(h("div", { class: "heading" }, h("h1", {}, "Directory"), button("Find queues", act(find), "find"), button("Where a queue is", act(place), "place"), administrator && button("Find a route", act(route), "route"), may("administer") && button("Change it", act(change), "import"), may("administer") && button("Enter a user", act(enterUser), "enter-user"), may("operate") && administrator && button("Read it again", act(again), "refresh")), answer, administrator ? "" : unseen("the lists of the directory"), state, lists);
   const now = poll(15, async (polled) => {
     const asked = { polled, signal };
-    const [status, document] = await Promise.all([call("show_status", {}, null, asked), call("show_directory", {}, null, asked)]);
-    // The document leaves out what is empty.
-    const { machines = [], sites = [], queues = [], users = [] } = document;
-    const links = (document.links ?? []).map((one) => ({ ...one, cost: one.cost ?? 1 }));
+    const [status, document] = await Promise.all([call("show_status", {}, null, asked), administrator ? call("show_directory", {}, null, asked) : null]);
     const directory = status.directory;
     refresh(state, directory, () =>
       card(
@@ -41,6 +38,10 @@ function show({ main, poll, may, signal }) {
         ]),
       ),
     );
+    if (!document) return;
+    // The document leaves out what is empty.
+    const { machines = [], sites = [], queues = [], users = [] } = document;
+    const links = (document.links ?? []).map((one) => ({ ...one, cost: one.cost ?? 1 }));
     refresh(lists, document, () => [
       card(
         `Machines: ${count(machines.length)}`,

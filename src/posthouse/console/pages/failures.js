@@ -36,7 +36,7 @@ function keepNote(key, text) {
 }
 
 /** @param {import("../lib/page.js").Context} context */
-function show({ main, path, query, may, signal, poll }) {
+function show({ main, path, query, may, session, signal, poll }) {
   const queue = path[0] ?? "";
   const similar = query.get("similar") === "yes";
   const answer = h("div", {});
@@ -95,7 +95,7 @@ function show({ main, path, query, may, signal, poll }) {
     const listed = await call("list_queues", { system: true }, null, { polled, signal });
     const some = listed.queues.filter((one) => one.kind.includes("dead") || /error|fail|poison|dead/i.test(one.path) || nameOf(one) === queue);
     const full = some.filter((one) => one.messages > 0);
-    refresh(candidates, full.map((one) => [nameOf(one), one.messages]), () => card("Queues with failed messages", rows(["Queue", "#Messages"], full.map((one) => [h("a", { href: to("failures", [nameOf(one)]) }, nameOf(one)), count(one.messages)]), "No dead-letter or error queue has a message.")));
+    refresh(candidates, full.map((one) => [nameOf(one), one.messages]), () => card("Queues with failed messages", rows(["Queue", "#Messages"], full.map((one) => [h("a", { href: to("failures", [nameOf(one)]) }, nameOf(one)), count(one.messages)]), session.administrator ? "No dead-letter or error queue has a message." : "No dead-letter or error queue that you may look at has a message.")));
     fill(chooser, h("option", { value: "" }, "Choose a queue"), some.map((one) => h("option", { value: nameOf(one), selected: nameOf(one) === queue }, `${nameOf(one)} (${count(one.messages)})`)));
   });
 }

@@ -20,7 +20,7 @@ function show(context) {
 }
 
 /** @param {import("../lib/page.js").Context} context */
-function showAll({ main, poll, may, signal }) {
+function showAll({ main, poll, may, session: { administrator }, signal }) {
   const { answer, act } = acting();
   const list = h("div", {});
   const stages = h("div", {});
@@ -45,7 +45,7 @@ function showAll({ main, poll, may, signal }) {
             time(one.last_time),
             may("operate") && buttons(one, act, now),
           ]),
-          "No group reads a queue. Streams of Spark make groups, and so does posthouse group.",
+          `No group reads a queue${administrator ? "" : " that you may look at"}. Streams of Spark make groups, and so does posthouse group.`,
         ),
       ),
     );
@@ -55,7 +55,7 @@ function showAll({ main, poll, may, signal }) {
         rows(
           ["Query", "#Batch", "#Partition", "#Messages", "#Bytes", "Since", "Until", ""],
           waiting.stages.map((one) => [one.query, count(one.batch), count(one.partition), count(one.messages), bytes(one.bytes), time(one.created_time), time(one.expires_time), may("operate") && button("Discard", act(() => discard(one.query, one.batch)), `discard ${one.query} ${one.batch} ${one.partition}`)]),
-          "No batch waits.",
+          administrator ? "No batch waits." : "No batch of yours waits.",
         ),
         waiting.left_out > 0 && h("div", { class: "empty" }, `${many(waiting.left_out, "batch")} more`),
       ),

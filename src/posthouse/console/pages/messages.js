@@ -30,7 +30,7 @@ function saved() {
 
 /** @param {import("../lib/page.js").Context} context */
 function show(context) {
-  const { main, path, query, signal, may } = context;
+  const { main, path, query, session, signal, may } = context;
   const [queue = "", message = ""] = path;
   if (message) {
     showMessage(context, queue, Number(message));
@@ -185,7 +185,7 @@ function show(context) {
   );
   void load();
   context.poll(30, async (polled) => {
-    const listed = await call("list_queues", { outgoing: true, system: true }, null, { polled, signal });
+    const listed = await call("list_queues", { outgoing: session.administrator, system: true }, null, { polled, signal });
     fill(names, listed.queues.map((one) => h("option", { value: nameOf(one) })));
   });
 }

@@ -2,6 +2,7 @@
 
 import { to } from "../lib/address.js";
 import { ApiError, call } from "../lib/api.js";
+import { unseen } from "../lib/cards.js";
 import { chart } from "../lib/chart.js";
 import { cell, h, refresh } from "../lib/dom.js";
 import { failures } from "../lib/failures.js";
@@ -19,7 +20,7 @@ export const page = { name: "overview", title: "Overview", role: "look", key: "o
 const QUEUES_SHOWN = 8;
 
 /** @param {import("../lib/page.js").Context} context */
-function show({ main, may, poll, signal }) {
+function show({ main, may, poll, session: { administrator }, signal }) {
   const health = h("section", { "aria-label": "Health", id: "health" });
   const figures = h("section", { "aria-label": "Figures" });
   const cards = h("div", { class: "grid" });
@@ -30,31 +31,33 @@ function show({ main, may, poll, signal }) {
   const charts = h("section", { class: "card", "aria-label": "Charts" }, h("header", {}, h("h2", {}, "Over time"), choice), drawn);
   /** @type {Reason[]} */
   let reasons = [];
+  /** @type {Set<string>} */
+  const closed = new Set();
   /** @type {JobQueue[]} */
   let jobQueues = [];
-  main.append(h("div", { class: "heading" }, h("h1", {}, "Overview")), health, figures, charts, cards);
+  main.append(h("div", { class: "heading" }, h("h1", {}, "Overview")), health, administrator ? "" : unseen("all queues, the outgoing ones, transactions, refused requests and the charts"), figures, administrator ? charts : "", cards);
   /** @type {{status: Status, queues: Queue[]} | null} */
   let seenLast = null;
   const drawCards = () => {
     if (!seenLast) return;
     const { status, queues } = seenLast;
     refresh(cards, [reasons, jobQueues, status, queues.map((one) => [nameOf(one), one.messages, one.oldest_age_s, one.accepted_per_s, one.received_per_s])], () => [
-      deadLetters(status, reasons),
-      outgoing(status, queues),
-      busiest(queues),
-      claims(status),
+      deadLetters(status, reasons, administrator),
+      administrator && outgoing(status, queues),
+      busiest(queues, administrator),
+      claims(status, administrator),
       jobQueues.length > 0 && jobs(jobQueues),
       machine(status),
-      refusals(status),
+      administrator && refusals(status),
     ]);
   };
-  const draw = poll(10, async (polled) => {
+  const draw = administrator ? poll(10, async (polled) => {
     const history = await call("show_history", { span }, null, { polled, signal });
     refresh(drawn, history, () => chartsOf(history));
-  });
+  }) : () => {};
   poll(60, async (polled) => {
     const status = await call("show_status", {}, null, { polled, signal });
-    if (may("read")) reasons = await reasonsOf(status, { polled, signal });
+    if (may("read")) reasons = await reasonsOf(status, closed, { polled, signal });
     jobQueues = await jobQueuesOf({ polled, signal });
     drawCards();
   });
@@ -62,10 +65,10 @@ function show({ main, may, poll, signal }) {
     const asked = { polled, signal };
     const [status, listed] = await Promise.all([
       call("show_status", {}, null, asked),
-      call("list_queues", { outgoing: true, system: true }, null, asked),
+      call("list_queues", { outgoing: administrator, system: true }, null, asked),
     ]);
     const queues = listed.queues;
-    refresh(health, [status.problems, status.ready, status.not_ready, status.throttled, status.online], () => healthOf(status));
+    refresh(health, [status.problems, status.ready, status.not_ready, status.throttled, status.online], () => healthOf(status, administrator));
     const seen = figuresOf(status, queues);
     refresh(figures, seen, () => stats(seen));
     seenLast = { status, queues };
@@ -73,12 +76,12 @@ function show({ main, may, poll, signal }) {
   });
 }
 
-/** @param {Status} status */
-function healthOf(status) {
+/** @param {Status} status  @param {boolean} whole  whether the user sees everything */
+function healthOf(status, whole) {
   const lines = [...status.not_ready.filter((why) => !status.problems.some((line) => line.includes(why))), ...status.problems];
   if (!status.online) lines.push("it is offline: nothing is sent to or taken from other queue managers. posthouse online");
   const grade = !status.ready ? "bad" : lines.length ? "warn" : "ok";
-  const words = !status.ready ? "It takes no messages." : lines.length ? `${many(lines.length, "thing")} to look at.` : "All is well.";
+  const words = !status.ready ? "It takes no messages." : lines.length ? `${many(lines.length, "thing")} to look at.` : whole ? "All is well." : "All is well with what you see.";
   return h(
     "div",
     { class: `notice ${grade}` },
@@ -170,14 +173,21 @@ const queueLink = (path) => h("a", { href: to("queues", [path]) }, parts(path).n
 /**
  * Why messages are dead letters, of the first messages of each queue.
  * @param {Status} status
+ * @param {Set<string>} closed  queues that the user may not read; they are asked once
  * @param {{polled: boolean, signal: AbortSignal}} asked
  * @returns {Promise<Reason[]>}
  */
-async function reasonsOf(status, asked) {
+async function reasonsOf(status, closed, asked) {
   /** @type {Map<string, Reason>} */
   const found = new Map();
   for (const { name: queue } of status.dead_letters.slice(0, QUEUES_SHOWN)) {
-    for (const group of (await failures(queue, {}, asked, 1)).groups) {
+    if (closed.has(queue)) continue;
+    const { groups } = await failures(queue, {}, asked, 1).catch((error) => {
+      if (!(error instanceof ApiError) || error.status !== 403) throw error;
+      closed.add(queue);
+      return { groups: [] };
+    });
+    for (const group of groups) {
       const reason = group.exception_type ?? group.class;
       const one = found.get(`${queue} ${reason}`) ?? { queue, reason, count: 0 };
       one.count += group.count;
@@ -203,14 +213,15 @@ function chartsOf(history) {
 /**
  * @param {Status} status
  * @param {Reason[]} reasons
+ * @param {boolean} whole
  */
-function deadLetters(status, reasons) {
+function deadLetters(status, reasons, whole) {
   const known = new Set(reasons.map((one) => one.queue));
   const rows = [
     ...reasons.map((one) => [h("a", { href: to("failures", [one.queue]) }, parts(one.queue).name), one.reason, count(one.count)]),
     ...status.dead_letters.filter((one) => !known.has(one.name)).map((one) => [queueLink(one.name), "", count(one.count)]),
   ];
-  return card("Dead letters by reason", small(["Queue", "Reason", "#Messages"], rows, "There are none."));
+  return card("Dead letters by reason", small(["Queue", "Reason", "#Messages"], rows, whole ? "There are none." : "There are none in queues that you may look at."));
 }
 
 /**
@@ -226,25 +237,25 @@ function outgoing(status, queues) {
   );
 }
 
-/** @param {Queue[]} queues */
-function busiest(queues) {
+/** @param {Queue[]} queues  @param {boolean} whole */
+function busiest(queues, whole) {
   const rows = queues
     .filter((one) => one.messages > 0 && one.kind !== "outgoing")
     .sort((left, right) => right.messages - left.messages)
     .slice(0, QUEUES_SHOWN)
     .map((one) => [queueLink(nameOf(one)), count(one.messages), age(one.oldest_age_s), rate(one.accepted_per_s), rate(one.received_per_s)]);
-  return card("Fullest queues", small(["Queue", "#Messages", "#Oldest", "#In/s", "#Out/s"], rows, "All queues are empty."), h("a", { href: to("queues") }, "All queues"));
+  return card("Fullest queues", small(["Queue", "#Messages", "#Oldest", "#In/s", "#Out/s"], rows, whole ? "All queues are empty." : "All queues that you may look at are empty."), h("a", { href: to("queues") }, "All queues"));
 }
 
-/** @param {Status} status */
-function claims(status) {
+/** @param {Status} status  @param {boolean} whole */
+function claims(status, whole) {
   const rows = status.claims.map((one) => [
     queueLink(one.queue),
     h("a", { href: to("groups", [one.queue, one.group]) }, one.group),
     count(one.messages),
     one.leased ? h("span", { class: "badge ok" }, "at work") : h("span", { class: "badge warn" }, "no reader"),
   ]);
-  return card("Claims of groups", small(["Queue", "Group", "#Messages", "Reader"], rows, "No messages are claimed."));
+  return card("Claims of groups", small(["Queue", "Group", "#Messages", "Reader"], rows, whole ? "No messages are claimed." : "No messages are claimed in queues that you may look at."));
 }
 
 /**

@@ -24,6 +24,7 @@ export function showQueue({ main, poll, may, signal }, path) {
   const { answer, act } = acting();
   const cards = h("div", { class: "grid" });
   const sequences = h("div", { class: "stack" });
+  let closed = false; // whether the user may not see the access list
   const access = h("section", { class: "card", "aria-label": "Access" });
   document.title = `${path} · Queues`;
   fill(main, h("p", {}, h("a", { href: to("queues") }, "Queues")), h("div", { class: "heading" }, title, badges), acts, answer, figures, cards, sequences, access);
@@ -62,6 +63,7 @@ export function showQueue({ main, poll, may, signal }, path) {
 
   /** @param {{polled: boolean, signal: AbortSignal}} asked */
   async function showAccess(asked) {
+    if (closed && asked.polled) return;
     try {
       const list = await call("show_access", { queue: path }, null, asked);
       refresh(access, list, () => [
@@ -78,6 +80,7 @@ export function showQueue({ main, poll, may, signal }, path) {
       ]);
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 403) throw error;
+      closed = true;
       refresh(access, error.reason, () => h("div", { class: "empty" }, error.reason));
     }
   }

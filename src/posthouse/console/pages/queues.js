@@ -2,6 +2,7 @@
 
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
+import { unseen } from "../lib/cards.js";
 import { h } from "../lib/dom.js";
 import { createQueue } from "../lib/queue_acts.js";
 import { age, bytes, count, rate } from "../lib/format.js";
@@ -20,7 +21,7 @@ const quiet = (value, text) => (value ? text(value) : h("span", { class: "muted"
 
 /** @param {import("../lib/page.js").Context} context */
 function show(context) {
-  const { main, path, poll, query, signal, may } = context;
+  const { main, path, poll, query, session: { administrator }, signal, may } = context;
   if (path[0]) {
     showQueue(context, path[0]);
     return;
@@ -62,13 +63,14 @@ function show(context) {
   main.append(
     h("div", { class: "heading" }, h("h1", {}, "Queues"), shown, may("administer") && h("button", { type: "button", class: "primary", id: "create", onclick: () => void createQueue(() => now()) }, "Create a queue")),
     h("div", { class: "toolbar" }, filter, h("label", { class: "way", for: "system" }, system, "System queues and journals"), table.chooser()),
+    administrator ? "" : unseen("all queues, and the outgoing ones"),
     h("section", { class: "card" }, table.element),
   );
   const now = poll(3, async (polled) => {
     /** @type {Queue[]} */
     const found = [];
     for (let after = 0; ; ) {
-      const listed = await call("list_queues", { outgoing: true, system: system.checked, after }, null, { polled, signal });
+      const listed = await call("list_queues", { outgoing: administrator, system: system.checked, after }, null, { polled, signal });
       found.push(...listed.queues);
       if (listed.next === null) break;
       after = listed.next;

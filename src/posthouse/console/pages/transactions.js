@@ -1,7 +1,7 @@
 // Transactions: those that are open or in doubt, and how an operator ends one in doubt.
 
 import { call } from "../lib/api.js";
-import { acting, actions, button, rows } from "../lib/cards.js";
+import { acting, actions, button, rows, unseen } from "../lib/cards.js";
 import { ask, note } from "../lib/dialogs.js";
 import { h, refresh } from "../lib/dom.js";
 import { age, bytes, count, time } from "../lib/format.js";
@@ -10,7 +10,7 @@ import { age, bytes, count, time } from "../lib/format.js";
 export const page = { name: "transactions", title: "Transactions", role: "look", key: "t", show };
 
 /** @param {import("../lib/page.js").Context} context */
-function show({ main, poll, may, signal }) {
+function show({ main, poll, may, session, signal }) {
   const { answer, act } = acting();
   const list = h("section", { class: "card", "aria-label": "Transactions" });
   main.append(
@@ -19,6 +19,10 @@ function show({ main, poll, may, signal }) {
     answer,
     list,
   );
+  if (!session.administrator) {
+    list.replaceWith(unseen("transactions"));
+    return;
+  }
   const now = poll(3, async (polled) => {
     const { transactions } = await call("list_transactions", {}, null, { polled, signal });
     refresh(list, transactions, () =>

@@ -2,7 +2,7 @@
 
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
-import { acting, actions, button, card, rows } from "../lib/cards.js";
+import { acting, actions, button, card, rows, unseen } from "../lib/cards.js";
 import { ask, note } from "../lib/dialogs.js";
 import { h, refresh } from "../lib/dom.js";
 import { age, count, many, time } from "../lib/format.js";
@@ -16,16 +16,20 @@ import { pauseOrResume, retry } from "../lib/queue_acts.js";
 export const page = { name: "transfer", title: "Transfer", role: "look", key: "x", show };
 
 /** @param {import("../lib/page.js").Context} context */
-function show({ main, poll, may, signal }) {
+function show({ main, poll, may, session: { administrator }, signal }) {
   const { answer, act } = acting();
   const line = h("div", { class: "toolbar" });
   const picture = h("div", {});
   const list = h("div", {});
   const peers = h("div", {});
-  main.append(h("div", { class: "heading" }, h("h1", {}, "Transfer")), line, answer, picture, list, peers);
+  main.append(h("div", { class: "heading" }, h("h1", {}, "Transfer")), line, administrator ? "" : unseen("outgoing queues"), answer, picture, list, peers);
   const now = poll(3, async (polled) => {
     const asked = { polled, signal };
     const status = await call("show_status", {}, null, asked);
+    if (!administrator) {
+      refresh(line, status.online, () => online(status.online));
+      return;
+    }
     /** @type {Queue[]} */
     const outgoing = [];
     for (let after = 0; ; ) {
@@ -35,7 +39,7 @@ function show({ main, poll, may, signal }) {
       after = page.next;
     }
     refresh(line, [status.online, outgoing.length], () => [
-      h("span", { class: `badge ${status.online ? "ok" : "warn"}` }, status.online ? "online" : "offline"),
+      online(status.online),
       `${many(outgoing.length, "outgoing queue")}`,
       may("operate") && button(status.online ? "Take offline" : "Bring online", act(() => change(status.online)), "online"),
     ]);
@@ -123,6 +127,9 @@ function show({ main, poll, may, signal }) {
     });
   }
 }
+
+/** @param {boolean} is */
+const online = (is) => h("span", { class: `badge ${is ? "ok" : "warn"}` }, is ? "online" : "offline");
 
 /**
  * The machines that messages go to next, with how many wait, whether that works, and which machines they are for.

@@ -107,7 +107,7 @@ class Console:
             version=self._version,
             user=user,
             role=identity.role.value,
-            administrator=identity.caller.is_administrator,
+            administrator=identity.caller.is_administrator and identity.caller.scopes is None,
             idle_s=self.sessions.idle_s,
             page_key=page_key,
         )
