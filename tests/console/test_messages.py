@@ -234,6 +234,22 @@ def test_acts_on_many_show_first_what_they_would_do(browser: Browser, house: Hou
     assert labels(house, path) == ["many 4", "many 5"]
 
 
+def test_a_bare_name_is_a_private_queue(browser: Browser, house: House) -> None:
+    path, other = made(house, "bare"), made(house, "bare-target")
+    send(house, path, label="by its name")
+    browser.open(page("messages"))
+    browser.write("#queue", "bare")
+    browser.click("form button.primary", "Show")
+    browser.wait(lambda: shown(browser) == ["by its name"])
+    browser.click("button", "Move")
+    browser.write("#field-to", "bare-target")
+    browser.click("dialog button[type=submit]")
+    browser.click("dialog button[type=submit]", "Move: 1")
+    browser.one("dialog .notice.ok", "1 message done.")
+    browser.click("dialog button", "Close")
+    assert labels(house, other) == ["by its name"]
+
+
 @pytest.mark.visits("begin_operation")
 def test_failed_messages_return_to_their_source(browser: Browser, house: House) -> None:
     path = made(house, "source")

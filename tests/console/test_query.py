@@ -34,6 +34,8 @@ def test_a_statement_is_shown_as_rows_and_bars(browser: Browser, house: House) -
         assert browser.overflow() <= 0
     browser.click("#tables")
     browser.wait(lambda: "asked" in [one.text for one in browser.all("#answer td")])
+    statement = browser.script("return document.querySelector('#statement').value")
+    assert statement.startswith("SELECT label")  # it is kept
     browser.expected = ("/sql",)
     browser.write("#statement", "SELECT * FROM read_text('/etc/passwd')")
     browser.click("#run")

@@ -50,6 +50,17 @@ export function note(text) {
 
 /** @typedef {Record<string, any>} Values */
 
+/** @param {Field} field  @param {string} text */
+function wholeNumber({ label, min = -Infinity, max = Infinity }, text) {
+  if (!text) return null;
+  const value = Number(text);
+  if (!/^-?\d+$/.test(text) || value < min || value > max) {
+    const bounds = Number.isFinite(max) ? ` from ${min} to ${max}` : Number.isFinite(min) ? `, ${min} or more` : "";
+    throw new ApiError(0, "", `${label}: ${text} does not fit`, `Write a whole number${bounds}, without a unit.`);
+  }
+  return value;
+}
+
 /**
  * The fields of a form, and how to read them.
  * @param {Field[]} fields
@@ -78,9 +89,8 @@ export function form(fields) {
     } else {
       input = h("input", {
         ...shared,
-        type: kind,
-        min: field.min,
-        max: field.max,
+        type: kind === "number" ? "text" : kind, // fields of type number drop letters without a word
+        inputmode: kind === "number" ? "numeric" : null,
         maxlength: field.length,
         autocomplete: kind === "password" ? "new-password" : "off",
         spellcheck: "false",
@@ -99,8 +109,8 @@ export function form(fields) {
       [...inputs].map(([name, input]) => {
         if (input instanceof HTMLInputElement && input.type === "checkbox") return [name, input.checked];
         if (input instanceof HTMLInputElement && input.type === "file") return [name, input.files?.[0] ?? null];
-        if (input instanceof HTMLInputElement && input.type === "number") return [name, input.value === "" ? null : Number(input.value)];
-        return [name, input.value];
+        const field = fields.find((one) => one.name === name);
+        return [name, field?.kind === "number" ? wholeNumber(field, input.value.trim()) : input.value];
       }),
     );
   return { rows, read, inputs };

@@ -5,6 +5,7 @@ import { decoded, download, drawn } from "./bytes.js";
 import { ask, note, problem } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, many } from "./format.js";
+import { named as queueNamed } from "./queues.js";
 
 /** @typedef {import("../types.js").MessageJson} Message */
 /** @typedef {import("../types.js").OperationJson} Operation */
@@ -80,7 +81,7 @@ function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [
     fields,
     run: async (values, progress) => {
       const asked = JSON.stringify(values);
-      const body = { act: word, queue, ...chosen, to: values["to"] || null };
+      const body = { act: word, queue, ...chosen, to: queueNamed(values["to"] ?? "") || null };
       if (wanted !== asked) [wanted, keys] = [asked, { dry: drawn(), real: drawn() }];
       if (looked !== asked) {
         const found = await operate({ ...body, key: keys.dry, dry_run: true }, progress);
@@ -95,7 +96,7 @@ function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [
 }
 
 /** @type {import("./dialogs.js").Field} */
-const TO = { name: "to", label: "To the queue", required: true, hint: "A path name or a format name." };
+const TO = { name: "to", label: "To the queue", required: true, hint: "orders (private), a path name or a format name." };
 
 /** @typedef {{queue: string, chosen: Selection, named?: string, done: () => void}} Act  `named`: what a group is called */
 
@@ -171,7 +172,7 @@ export function send(queue, like, transactional, done) {
       const { queue: to, formatter, type, root, namespace, ...body } = values;
       if (wanted !== JSON.stringify(values)) [number, wanted] = [number + 1, JSON.stringify(values)];
       const message = { ...body, once: { series, number }, ...(formatter ? { formatter: { formatter, type, root, namespace }, body_type: 0 } : {}), ...(like?.extension ? { extension: like.extension } : {}) };
-      const sent = await call("send_message", { queue: to }, /** @type {any} */ (message), { once: true });
+      const sent = await call("send_message", { queue: queueNamed(to) }, /** @type {any} */ (message), { once: true });
       note(`Sent as ${sent.id}.`);
       done();
     },

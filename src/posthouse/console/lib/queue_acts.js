@@ -4,7 +4,7 @@ import { ApiError, call } from "./api.js";
 import { ask, note } from "./dialogs.js";
 import { h } from "./dom.js";
 import { many } from "./format.js";
-import { isPaused, nameOf } from "./queues.js";
+import { isPaused, nameOf, named } from "./queues.js";
 
 /** @typedef {import("../types.js").QueueJson} Queue */
 /** @typedef {import("./dialogs.js").Field} Field */
@@ -24,7 +24,7 @@ function properties(queue) {
   const poison = [
     { name: "max_aborts", label: "Aborts before a message counts as poison", kind: "number", min: 0, value: queue?.max_aborts ?? 0, hint: "Of transactional queues. 0: never." },
     { name: "retry_delays_s", label: "Seconds until a message is tried again", value: (queue?.retry_delays_s ?? []).join(", "), hint: "After its first, second, ... abort, with commas between them; the last goes for all that follow. Empty: at once." },
-    { name: "poison_queue", label: "Poison queue", value: queue?.poison_queue ?? "", hint: "Empty: the dead-letter queue." },
+    { name: "poison_queue", label: "Poison queue", value: queue?.poison_queue ?? "", hint: "A subqueue such as ;failed, or a transactional queue here. Empty: the subqueue ;poison." },
   ];
   return [
     { name: "label", label: "Label", value: queue?.label ?? "", length: 124 },
@@ -57,7 +57,7 @@ export function createQueue(done) {
       ...properties(null),
     ],
     run: async (values) => {
-      const path = /[\\/]/.test(values["path"]) ? values["path"] : `.\\private$\\${values["path"]}`;
+      const path = named(values["path"]);
       const made = await call("create_queue", {}, { .../** @type {any} */ (given(values)), path });
       note(`${made.path} is there.`);
       done();

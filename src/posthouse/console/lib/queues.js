@@ -10,6 +10,12 @@ import { parts } from "./format.js";
 /** What a queue is called: outgoing queues have no path. @param {Queue} queue */
 export const nameOf = (queue) => queue.path || queue.format_name;
 
+/** The queue that a written name means: a bare name is a private queue. @param {string} text */
+export function named(text) {
+  const name = text.trim();
+  return !name || /[\\/=]/.test(name) ? name : `.\\private$\\${name}`;
+}
+
 /** Whether an operator has paused an outgoing queue. @param {Queue} queue */
 export const isPaused = (queue) => queue.state === "on_hold";
 

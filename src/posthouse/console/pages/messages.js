@@ -6,7 +6,7 @@ import { problem, show as showDialog } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
 import { copy, exportMessages, giveBack, importMessages, move, remove, resend, send } from "../lib/message_acts.js";
-import { nameOf } from "../lib/queues.js";
+import { nameOf, named } from "../lib/queues.js";
 import { Table } from "../lib/table.js";
 import { showMessage } from "./message.js";
 
@@ -83,7 +83,7 @@ function show(context) {
   };
   drawSaved();
   const apply = () => {
-    const target = to("messages", chooser.value.trim() ? [chooser.value.trim()] : [], { where: filter.value.trim() });
+    const target = to("messages", chooser.value.trim() ? [named(chooser.value)] : [], { where: filter.value.trim() });
     if (target === location.hash) void load();
     else location.hash = target;
   };

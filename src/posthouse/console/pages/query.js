@@ -59,7 +59,7 @@ function show({ main, query, signal }) {
       "form",
       { class: "card query", onsubmit: submit, onkeydown: (/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" && event.ctrlKey) submit(event); } },
       statement,
-      h("div", { class: "toolbar" }, run, rows, h("button", { type: "button", id: "tables", onclick: () => { statement.value = "SHOW TABLES"; void ask("SHOW TABLES"); } }, "Tables"), h("span", { class: "muted" }, "Ctrl+Enter runs it. It reads what you may read, and changes nothing.")),
+      h("div", { class: "toolbar" }, run, rows, h("button", { type: "button", id: "tables", onclick: () => void ask("SHOW TABLES") }, "Tables"), h("span", { class: "muted" }, "Ctrl+Enter runs it. It reads what you may read, and changes nothing.")),
     ),
     answer,
   );

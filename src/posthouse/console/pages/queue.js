@@ -113,7 +113,7 @@ function about(queue) {
     ["Quota", queue.quota_kib === null ? "none" : bytes(queue.quota_kib * 1024)],
     ["Base priority", queue.base_priority],
     ["Retries", queue.retry_delays_s.length ? `after ${queue.retry_delays_s.map((one) => age(one)).join(", ")}; ${many(queue.retry_waiting, "message")} waiting` : "at once"],
-    ["Poison policy", queue.max_aborts ? `after ${many(queue.max_aborts, "abort")} to ${queue.poison_queue || "the dead-letter queue"}` : "off"],
+    ["Poison policy", queue.max_aborts ? `after ${many(queue.max_aborts, "abort")} to ${queue.poison_queue || "the subqueue ;poison"}` : "off"],
     ["Created", time(queue.created_time)],
     ["Changed", time(queue.modified_time)],
   ];

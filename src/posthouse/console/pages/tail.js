@@ -5,7 +5,7 @@ import { call } from "../lib/api.js";
 import { problem } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
-import { nameOf } from "../lib/queues.js";
+import { nameOf, named } from "../lib/queues.js";
 import { Table } from "../lib/table.js";
 
 /** @typedef {import("../types.js").MessageJson} Message */
@@ -80,7 +80,7 @@ function show(context) {
   };
   main.append(
     h("div", { class: "heading" }, h("h1", {}, queue ? `Live tail of ${queue}` : "Live tail"), progress, pause),
-    h("form", { class: "toolbar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); location.hash = to("tail", chooser.value.trim() ? [chooser.value.trim()] : []); } }, chooser, names, h("button", { type: "submit", class: "primary" }, "Show")),
+    h("form", { class: "toolbar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); location.hash = to("tail", chooser.value.trim() ? [named(chooser.value)] : []); } }, chooser, names, h("button", { type: "submit", class: "primary" }, "Show")),
     answer,
     h("section", { class: "card" }, table.element),
   );
