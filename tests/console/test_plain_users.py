@@ -99,7 +99,12 @@ def test_what_is_refused_is_not_asked_again(browser: Browser, house: House, queu
     asked_routes(browser.driver)
     browser.script("dispatchEvent(new Event('online')); fetch('/api/v1/status')")
     asked: set[str] = set()
-    browser.wait(lambda: asked.update(asked_routes(browser.driver)) or "show_status" in asked)
+
+    def is_asked() -> bool:
+        asked.update(asked_routes(browser.driver))
+        return "show_status" in asked
+
+    browser.wait(is_asked)
     assert asked == {"show_status"}  # by the test itself
     browser.keys("r")
     browser.wait(lambda: "show_queue" in asked_routes(browser.driver))
