@@ -2,7 +2,7 @@
 
 Writes `types.d.ts` and `lib/routes.js` of `src/posthouse/console` from the types that the server
 itself checks requests and writes answers with, so that `tsc` finds where the console and the API
-have moved apart.
+have moved apart; and `lib/words.js` with the names of acts and the meanings of message classes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, inspect
 
+from posthouse.api.audit_names import ACT_NAMES
 from posthouse.api.console import SessionJson, SignInBody
 from posthouse.api.routes import ROUTES
 from posthouse.api.types import ErrorJson
+from posthouse.model.message_classes import MESSAGE_CLASSES
 
 FOLDER: Final = Path(__file__).parent.parent / "src" / "posthouse" / "console"
 HEAD: Final = (
@@ -37,7 +39,28 @@ _PLAIN: Final[dict[Any, str]] = {
 
 def printed() -> dict[Path, str]:
     """The files, as they are to be."""
-    return {FOLDER / "types.d.ts": _types(), FOLDER / "lib" / "routes.js": _table()}
+    return {
+        FOLDER / "types.d.ts": _types(),
+        FOLDER / "lib" / "routes.js": _table(),
+        FOLDER / "lib" / "words.js": _words(),
+    }
+
+
+def _words() -> str:
+    """What codes are called where people read them."""
+    meanings = {one.word: one.meaning for one in MESSAGE_CLASSES}
+    return (
+        f"{HEAD}\n{_dictionary('ACTS', 'acts of the audit log', ACT_NAMES)}"
+        f"\n{_dictionary('CLASSES', 'classes of messages', meanings)}"
+    )
+
+
+def _dictionary(name: str, about: str, words: dict[str, str]) -> str:
+    lines = "".join(f"  [{_quoted(code)}, {_quoted(text)}],\n" for code, text in words.items())
+    return (
+        f"/** The {about}, in words. @type {{Map<string, string>}} */\n"
+        f"export const {name} = new Map([\n{lines}]);\n"
+    )
 
 
 def _table() -> str:

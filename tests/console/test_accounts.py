@@ -134,9 +134,10 @@ def test_the_audit_log_shows_who_did_what(browser: Browser, house: House) -> Non
     browser.open("audit")
     browser.sees("audited-1")
     browser.sees("<b>x</b>")
+    browser.one("td span[title=create_queue]", "Create a queue")
     browser.write("input[aria-label=Act]", "delete_user")
     browser.wait(lambda: "audited-1" not in browser.text)
-    browser.write("input[aria-label=Act]", "create_queue")
+    browser.write("input[aria-label=Act]", "create a queue")
     browser.sees("audited-2")
 
 
@@ -212,6 +213,7 @@ def test_what_a_group_has_written_is_settled(browser: Browser, house: House) -> 
     browser.click("dialog button", "Cancel")
     end = {"mode": "consume", "owner": "x", "epoch": epoch, "end": True}
     call(house, "POST", f"{group}/lease", end)
+    browser.one("dd", "none; the last was <img")
     browser.click("button", "Settle")
     browser.confirm()
     browser.sees("2 messages received.")

@@ -55,11 +55,11 @@ def test_an_operation_is_begun_once(browser: Browser, house: House, path: str) -
     browser.click("dialog button.primary")
     browser.one("dialog .notice.ok", "3 messages would be taken.")
     lose(browser, method, path)
-    browser.click("dialog button.primary", "Copy: 3")
+    browser.click("dialog button.primary", "Copy 3 messages")
     browser.wait(lambda: lost(browser) == 1)
     if method == "POST":
         browser.one("dialog .notice.bad", "not done twice")
-        browser.click("dialog button.primary", "Copy: 3")
+        browser.click("dialog button.primary", "Copy 3 messages")
     browser.one("dialog .notice.ok", "3 messages done.")
     assert labels(house, other) == ["0", "1", "2"]
     assert len(call(house, "GET", "/operations")["operations"]) == before + 1

@@ -150,6 +150,7 @@ def test_transfer_shows_where_messages_go(browser: Browser, house: House) -> Non
     )
     browser.click("button", "Pause")
     browser.one(".badge.warn", "paused")
+    assert "Connect now" not in browser.one_text("main")
     browser.click("button", "Resume")
     browser.wait(lambda: not browser.all(".badge.warn"))
     browser.click("[data-focus=online]")

@@ -213,21 +213,26 @@ def test_acts_on_many_show_first_what_they_would_do(browser: Browser, house: Hou
     browser.one("dialog .notice")
     browser.write("#field-to", other)
     browser.click("dialog button.primary")
-    browser.one("dialog .notice.ok", "2 messages would be taken.")
+    browser.one("dialog .notice.ok", "Preview: 2 messages would be taken. Nothing has changed yet.")
     assert labels(house, other) == []
-    browser.click("dialog button.primary", "Move: 2")
+    browser.write("#field-to", f"{other} ")  # another value needs another preview
+    browser.click("dialog button.primary", "Preview")
+    browser.one("dialog .notice.ok", "2 messages would be taken.")
+    browser.click("dialog button.primary", "Move 2 messages")
     browser.one("dialog .notice.ok", "2 messages done.")
     browser.click("dialog button", "Close")
     assert labels(house, other) == ["many 0", "many 1"]
     for act, number, target in (("Copy", 2, other), ("Send again", 2, other), ("Delete", 3, "")):
         browser.open(page("messages", path, where=f'label = "many {number}"'))
         browser.wait(lambda number=number: shown(browser) == [f"many {number}"])  # type: ignore[misc]
-        browser.click("button", act)
+        assert not browser.one("main .toolbar button", act).is_enabled()  # nothing is marked
+        browser.click("#all")
+        browser.click("main .toolbar button", f"{act} all that match")
         if target:
             browser.write("#field-to", target)
         browser.click("dialog form .buttons button:last-child")
         browser.one("dialog .notice.ok", "1 message would be taken.")
-        browser.click("dialog form .buttons button:last-child", f"{act}: 1")
+        browser.click("dialog form .buttons button:last-child", f"{act} 1 message")
         browser.one("dialog .notice.ok", "1 message done.")
         browser.click("dialog button", "Close")
     assert labels(house, other) == ["many 0", "many 1", "many 2", "many 2"]
@@ -241,10 +246,13 @@ def test_a_bare_name_is_a_private_queue(browser: Browser, house: House) -> None:
     browser.write("#queue", "bare")
     browser.click("form button.primary", "Show")
     browser.wait(lambda: shown(browser) == ["by its name"])
-    browser.click("button", "Move")
+    assert not browser.one("main button", "Move").is_enabled()
+    browser.one("label[for=all]", "All 1 messages")
+    browser.click("#all")
+    browser.click("button", "Move all 1")
     browser.write("#field-to", "bare-target")
     browser.click("dialog button[type=submit]")
-    browser.click("dialog button[type=submit]", "Move: 1")
+    browser.click("dialog button[type=submit]", "Move 1 message")
     browser.one("dialog .notice.ok", "1 message done.")
     browser.click("dialog button", "Close")
     assert labels(house, other) == ["by its name"]
@@ -259,7 +267,9 @@ def test_failed_messages_return_to_their_source(browser: Browser, house: House) 
     browser.open(page("messages", dead, where='label = "to return"'))
     browser.wait(lambda: shown(browser) == ["to return"])
     browser.one("td .badge.bad", "nack-queue-purged")
-    browser.click("button", "Return to source")
+    browser.one("td .hint", "its queue was purged")
+    browser.click("td.mark input")
+    browser.click("button", "Return to source 1")
     browser.click("dialog button.primary")
     browser.one("dialog .notice.ok", "1 message would be taken.")
     browser.click("dialog button.primary")

@@ -34,10 +34,11 @@ def test_an_operation_is_stopped_goes_on_and_is_forgotten(browser: Browser, hous
     with posthouse.connect(house.home) as manager:
         manager.queue(path).send_many([b"x"] * MANY)
     browser.open(page("messages", path))
-    browser.click("button", "Move")
+    browser.click("#all")
+    browser.click("button", f"Move all {MANY:,}")
     browser.write("#field-to", other)
     browser.click("dialog button.primary")
-    browser.click("dialog button.primary", f"Move: {MANY:,}")
+    browser.click("dialog button.primary", f"Move {MANY:,} messages")
     browser.click("dialog .answer button", "Stop")
     browser.one("dialog .notice.warn", "It was stopped. Under Operations it goes on.")
     browser.click("dialog button", "Close")
@@ -57,10 +58,10 @@ def test_failures_are_grouped_and_returned(browser: Browser, house: House) -> No
     browser.open(page("failures"))
     browser.wait(lambda: DEAD in browser.one_text("#queue"))
     browser.write("#queue", DEAD)
-    browser.one("td strong", "nack-queue-purged")
+    browser.one("td .badge", "nack-queue-purged")
     browser.write("td input", "ask the shop <b>")
     browser.driver.refresh()
-    browser.one("td strong", "nack-queue-purged")
+    browser.one("td .badge", "nack-queue-purged")
     assert browser.one("td input").get_attribute("value") == "ask the shop <b>"
     assert browser.faults() == []
     browser.click("td[data-column=acts] button", "Return")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from posthouse.api.routes import ROUTES
+from posthouse.model.message_classes import MESSAGE_CLASSES
 from tests.console.houses import CONSOLE
 from tests.console.not_in_console import NOT_IN_CONSOLE
 from tools import console_types
@@ -87,6 +88,17 @@ def test_every_script_is_part_of_a_page() -> None:
         name for text in texts for name in re.findall(r"""["'][./\w]*?(\w+\.js)["']""", text)
     }
     assert {script.name for script in SCRIPTS} == (imported - {"types.js"}) | {"main.js"}
+
+
+def test_every_class_of_messages_stands_with_its_meaning() -> None:
+    words = (CONSOLE / "lib" / "words.js").read_text()
+    for one in MESSAGE_CLASSES:
+        assert one.meaning
+        assert f'["{one.word}", "{one.meaning}"]' in words
+    pages = {path.name: path.read_text() for path in (CONSOLE / "pages").glob("*.js")}
+    bare = re.compile(r"(?<!classOf\()\b(?:row|message|group)\.class\b(?! === )")
+    found = {name: len(bare.findall(text)) for name, text in pages.items() if bare.search(text)}
+    assert found == {"failures.js": 3, "overview.js": 1}  # to sort and to name; as a key
 
 
 def test_every_page_has_a_name_and_a_key_of_its_own() -> None:

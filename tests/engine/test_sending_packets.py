@@ -21,6 +21,7 @@ from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.model.errors import (
     ComputerDoesNotSupportEncryption,
+    MachineQuotaExceeded,
     QueueError,
     QueueQuotaExceeded,
     RemoteProtocolError,
@@ -144,6 +145,28 @@ def test_a_packet_that_cannot_be_encrypted_is_refused_at_once(
     with rig.refused(ComputerDoesNotSupportEncryption.code, "whose key"):
         rig.run(lambda m: m.messages.send_packets(outgoing, packets))
     assert len(rig.run(lambda m: m.messages.send_packets(outgoing, [clear] * 2))) == 2
+    assert outgoing.target().state.count == 2
+
+
+@pytest.mark.parametrize("asks", [{}, {"acknowledgements_requested": ACK_FULL_RECEIVE}])
+def test_a_quota_counts_all_messages_of_a_batch_for_another_machine(asks: dict[str, Any]) -> None:
+    """Also where each is given an administration queue that can be answered, one by one."""
+    rig, far = Rig(machine_quota_kib=4), r"DIRECT=OS:BETA\private$\orders"
+    rig.create("admin")
+    admin = r"DIRECT=OS:ALPHA\private$\admin"
+    packets = [
+        packet_of(
+            body=bytes(1000),
+            destination_queue_format_name=far,
+            administration_queue_format_name=admin,
+            **asks,
+        )
+    ] * 10
+    outgoing = rig.open(far)
+    with rig.refused(MachineQuotaExceeded.code, "4 KiB"):
+        rig.run(lambda m: m.messages.send_packets(outgoing, packets))
+    assert outgoing.target().state.count == 0
+    rig.run(lambda m: m.messages.send_packets(outgoing, packets[:2]))
     assert outgoing.target().state.count == 2
 
 

@@ -92,10 +92,11 @@ def test_one_that_breaks_does_not_stop_the_clocks_of_the_others() -> None:
     timers.arm(other)
     with pytest.raises(ZeroDivisionError):
         run(timers, [broken, other], 10)
-    assert timers.next_deadline_ms() == 10  # the other has not had its tick
+    assert other.ticked == [10]
+    assert timers.next_deadline_ms() == 20
     with pytest.raises(ZeroDivisionError):
-        run(timers, [broken, other], 20)
-    assert other.ticked == [20]
+        run(timers, [broken, other], 30)
+    assert other.ticked == [10, 30]
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=6))
@@ -107,3 +108,22 @@ def test_nobody_is_ever_told_late(plans: list[list[int]]) -> None:
     for now_ms in range(51):
         run(timers, owners, now_ms)
         assert all(at > now_ms for owner in owners for at in owner.times)
+
+
+class Stuck(Owner):
+    """Breaks before it has done anything, so that it is due again and again."""
+
+    def tick(self) -> None:
+        raise ZeroDivisionError
+
+
+def test_one_that_stays_due_and_breaks_holds_up_no_others() -> None:
+    timers = Timers(lambda at: None)
+    stuck, other = Stuck(timers, 10), Owner(timers, 11, 30)
+    timers.arm(stuck)
+    timers.arm(other)
+    for now in (20, 40):
+        with pytest.raises(ZeroDivisionError):
+            run(timers, [stuck, other], now)
+    assert other.ticked == [20, 40]
+    assert timers.next_deadline_ms() == 10

@@ -15,7 +15,7 @@ from posthouse.api.audit import AuditParams
 from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.runtime import audit_log
 from posthouse.runtime.audit_file import UNWRITTEN_MAX
-from posthouse.runtime.audit_log import ALIKE_MAX, AuditLog
+from posthouse.runtime.audit_log import ALIKE_MAX, SIGN_INS_ALIKE_MAX, SIGN_INS_MAX, AuditLog
 from posthouse.runtime.audit_settings import AuditSettings
 
 ACT = Act("alice", "operate", "0" * 16, "127.0.0.1", "purge_queue", {"queue": "x" * 300})
@@ -111,7 +111,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from posthouse.protocols.handlers.audit_trail import Act
-from posthouse.runtime.audit_log import ALIKE_MAX, AuditLog
+from posthouse.runtime.audit_log import ALIKE_MAX, SIGN_INS_ALIKE_MAX, SIGN_INS_MAX, AuditLog
 from posthouse.runtime.audit_settings import AuditSettings
 log = AuditLog(Path(sys.argv[1]), AuditSettings(), lambda call: call())
 def answered():
@@ -191,14 +191,42 @@ def test_refusals_that_are_alike_are_counted(tmp_path: Path) -> None:
 
 
 def test_kinds_of_refusals_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_log, "KINDS_MAX", 3)
+    monkeypatch.setattr(audit_log, "REFUSALS_MAX", ALIKE_MAX + 2)
     log = opened(tmp_path, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
     refuse(log, ALIKE_MAX + 7)
     for number in range(10):
         refuse(log, 1, act=f"rpc_{number}")
-    assert len(log._refusals) == 3
+    assert len(log._refusals._kinds) == 4
+    log.close()
     attempts = _entries(tmp_path / "audit-attempts.log")
-    assert [one["result"] for one in attempts if one["result"]] == [{"more": 7}]
+    assert [one["result"]["more"] for one in attempts if one["result"]] == [7, 8]
+    assert attempts[-1]["user"] == ""
+
+
+def test_refused_sign_ins_are_bounded_and_push_out_nothing(tmp_path: Path) -> None:
+    moment = [datetime(2026, 1, 1, tzinfo=UTC)]
+    log = opened(tmp_path, now=lambda: moment[0])
+    fill(log, 1)
+    refuse(log, 1)
+    for number in range(200):  # one address with many names, then many addresses
+        log.sign_in_refused("http", f"name {number}", "192.0.2.1", "wrong token")
+    for number in range(200):
+        log.sign_in_refused("rpc", "root", f"198.51.100.{number}", "wrong password")
+    moment[0] += timedelta(minutes=1)
+    fill(log, 1)
+    assert len(_entries(tmp_path / "audit.log")) == 2
+    assert len(_entries(tmp_path / "audit-attempts.log")) == 1
+    found = _entries(tmp_path / "audit-sign-ins.log")
+    first = found[0]
+    assert (first["act"], first["outcome"], first["user"]) == ("sign_in", "refused", "name 0")
+    assert (first["address"], first["object"]) == ("192.0.2.1", {"door": "http"})
+    lines = [one for one in found if not one["result"]]
+    assert len(lines) == SIGN_INS_MAX
+    assert sum(one["address"] == "192.0.2.1" for one in lines) == SIGN_INS_ALIKE_MAX
+    assert len(lines) + sum(one["result"]["more"] for one in found if one["result"]) == 400
+    assert len(found) == SIGN_INS_MAX + 2
+    assert log.page(AuditParams(limit=1000), lambda entry: True).entries[-3].act == "sign_in"
+    log.close()
 
 
 def test_names_that_are_not_utf_8_are_escaped(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from posthouse.client.errors import ServerUnreachable
 from posthouse.model.errors import InvalidParameter, QueueError, QueueNotFound, SharingViolation
-from posthouse.spark.lakes.archive_commit import Naming
+from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches, SharedTally
 from posthouse.spark.lakes.archiving import Archive, Archived, archive
 from posthouse.spark.lakes.disk import locked
 from posthouse.spark.lakes.erasure import erase
@@ -143,6 +143,57 @@ def test_following_goes_on_until_it_is_told_to_stop(
     assert (done.messages, done.stopped) == (2, True)
     assert bodies(spark, folder) == [b"first", b"second"]
     assert office.count(name) == 0
+
+
+class SlowSpark:
+    """A query that is asked several times before the batch of the lake is in its commit log."""
+
+    isActive = True
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.commit, self.asked = checkpoint / "commits" / "4", 0
+        self.committed_at_stop: list[bool] = []
+        self.commit.parent.mkdir(parents=True)
+
+    def awaitTermination(self, _: float) -> bool:
+        self.asked += 1
+        if self.asked == 4:
+            self.commit.touch()
+        return False
+
+    def stop(self) -> None:
+        self.committed_at_stop.append(self.commit.exists())
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_stop_waits_until_spark_has_committed_what_the_lake_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: bool
+) -> None:
+    """A stop between the two left messages in the queue that the lake has."""
+    checkpoint, stop = tmp_path / "checkpoint", threading.Event()
+    naming = Naming(str(tmp_path), None, checkpoint, None)
+    running = Archive(naming, checkpoint, Meter(lambda _: stop.set(), 0), stop)
+    monkeypatch.setattr(Naming, "add", lambda *_: Added())
+    query: Any = SlowSpark(checkpoint)
+    if remote:
+        SharedTally(checkpoint).begin()
+        RemoteBatches(naming, checkpoint)(None, 4)
+        stop.set()
+    else:
+        running._batch(Mock(), 4)
+    running._follow(query, remote)
+    assert query.committed_at_stop == [True, True]
+
+
+def test_a_stop_waits_for_no_batch_of_a_query_that_has_ended(tmp_path: Path) -> None:
+    stop, query = threading.Event(), Mock(isActive=False)
+    query.awaitTermination.return_value = False
+    naming = Naming(str(tmp_path), None, tmp_path, None)
+    running = Archive(naming, tmp_path, Meter(None, 0), stop)
+    running._named = 4
+    stop.set()
+    running._follow(query, False)
+    assert query.awaitTermination.call_count == 1
 
 
 def test_what_is_wrong_is_said_before_a_lake_is_made(

@@ -92,8 +92,8 @@ def test_a_server_has_to_see_what_the_command_has_written(tmp_path: Path) -> Non
 def test_the_tally_counts_batches(tmp_path: Path) -> None:
     tally = SharedTally(tmp_path / "checkpoint")
     run = tally.begin()
-    tally.add(Added())
-    assert tally.read() == Tally(run, batches=1)
+    tally.add(Added(), 7)
+    assert tally.read() == Tally(run, batches=1, last=7)
 
 
 def test_packages_of_other_sparks_are_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:

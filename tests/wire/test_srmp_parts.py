@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 from email.message import Message as EmailMessage
 from email.parser import BytesParser
@@ -12,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.model.errors import MalformedPacket
-from posthouse.wire.srmp.mime_parts import PARTS_MAX, Parts, read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import (
+    FRAME_SIZE_MAX,
+    PARTS_MAX,
+    Parts,
+    PartsReader,
+    read_parts,
+    write_parts,
+)
 from tests.wire.srmp import EXAMPLES, GUID, GUID_TEXT, example
 
 ENVELOPE = b"<se:Envelope/>"
@@ -242,3 +250,73 @@ def test_any_content_type_gives_parts_or_the_proper_error(kind: str, payload: by
     for text in (kind, f"multipart/related; boundary={kind}", f"multipart/related; {kind}"):
         with suppress(MalformedPacket):
             read_parts(text, payload)
+
+
+# -- payloads of one sender, one after the other
+
+
+def outcome(read: Callable[[str, bytes], Parts], kind: str, payload: bytes) -> Parts | str:
+    try:
+        return read(kind, payload)
+    except MalformedPacket as error:
+        return str(error)
+
+
+def primed(payload: bytes) -> PartsReader:
+    reader = PartsReader()
+    reader.read(KIND, payload)
+    return reader
+
+
+FRAMED = joined(XML_PART, part(b"0123456789"))
+
+
+def test_a_payload_with_the_same_frame_is_cut_in_the_same_places() -> None:
+    other = joined(XML_PART.replace(ENVELOPE, b"<se:Envelope>?"), part(b"abcdefghij"))
+    assert primed(FRAMED).read(KIND, other) == read_parts(KIND, other)
+
+
+@pytest.mark.parametrize("new", [b"0", b"1", b"-", b"\r", b"x"])
+def test_any_other_byte_in_the_frame_is_read_as_if_it_came_first(new: bytes) -> None:
+    for at in range(len(FRAMED)):
+        for payload in (FRAMED[:at] + new + FRAMED[at + 1 :], FRAMED[:at] + new + FRAMED[at:]):
+            found = outcome(primed(FRAMED).read, KIND, payload)
+            assert found == outcome(read_parts, KIND, payload), at
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        FRAMED[:-1],
+        FRAMED + b"\r\n",
+        joined(XML_PART),
+        joined(XML_PART, part(b"0123456789", "extension")),
+        joined(XML_PART, part(b"0123456789"), part(b"0123456789", "extension")),
+        joined(XML_PART, part(b"0123456789"), crlf=b"\r\n"),
+    ],
+)
+def test_another_frame_is_read_as_if_it_came_first(payload: bytes) -> None:
+    assert outcome(primed(FRAMED).read, KIND, payload) == outcome(read_parts, KIND, payload)
+
+
+def test_a_part_without_a_length_is_never_remembered() -> None:
+    """Where it ends depends on what is in it."""
+    headless = b"Content-Type: text/xml\r\n\r\n"
+    first = joined(XML_PART, headless + b"0123456789", crlf=b"\r\n")
+    inner = b"ab\r\n" + DELIMITER + b"--"
+    longer = joined(XML_PART, headless + b"0" * len(inner), crlf=b"\r\n")
+    second = joined(XML_PART, headless + inner, crlf=b"\r\n")
+    for one in (first, longer):
+        found = outcome(primed(one).read, KIND, second)
+        assert found == outcome(read_parts, KIND, second)
+
+
+def test_another_content_type_is_another_payload() -> None:
+    found = outcome(primed(FRAMED).read, KIND.replace("5", "6"), FRAMED)
+    assert found == outcome(read_parts, KIND.replace("5", "6"), FRAMED)
+    assert "delimiter" in str(found)
+
+
+def test_a_long_frame_is_not_kept() -> None:
+    reader = primed(joined(XML_PART, b"X-A: " + b"a" * FRAME_SIZE_MAX + b"\r\n" + part(b"1")))
+    assert reader._frame is None

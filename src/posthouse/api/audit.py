@@ -52,6 +52,8 @@ ORDINARY: Final = frozenset(
     }
 )
 """Routes that change something and are the work of applications, not acts of operators."""
+SIGN_IN: Final = "sign_in"
+"""The act of someone who comes in, by the console or not: refused ones of every door."""
 Text = Annotated[str, Meta(max_length=256)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
@@ -71,7 +73,7 @@ class AuditEntryJson(Json):
     address: str
     act: str
     object: dict[str, Any]
-    outcome: str  # begun, done, refused
+    outcome: str  # begun, done, refused, failed; of an operation its state
     error: str = ""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
 

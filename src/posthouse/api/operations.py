@@ -76,6 +76,13 @@ class OperationJson(Json):
     sample: list[int] = msgspec.field(default_factory=list)
 
 
+class ForgottenJson(Json):
+    """An operation is no longer in the list."""
+
+    dry_run: bool
+    done: bool = True
+
+
 class OperationListJson(Json):
     """Operations, the newest first."""
 

@@ -212,7 +212,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET", _OPERATION, LOOK, "show_operation", to.OperationJson, _OP),
     route("POST", _OPERATION + "/stop", OPERATE, "stop_operation", to.OperationJson, _OP),
     route("POST", _OPERATION + "/resume", OPERATE, "resume_operation", to.OperationJson, _OP),
-    route("DELETE", _OPERATION, OPERATE, "forget_operation", t.Done, _OP),
+    route("DELETE", _OPERATION, OPERATE, "forget_operation", to.ForgottenJson, _OP),
     route(
         "GET",
         _QUEUE + "/failures",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from posthouse.api.audit import AuditEntryJson, AuditPageJson
+from posthouse.api.audit_names import act_name
 from posthouse.cli.command import talking
 from posthouse.cli.connection import Query, Remote, path_of
 from posthouse.cli.durations import seconds
@@ -41,7 +42,7 @@ def audit(
     ] = None,
     act: Annotated[
         str | None,
-        typer.Option("--act", metavar="TEXT", help="Only acts whose name contains this."),
+        typer.Option("--act", metavar="TEXT", help="Only acts whose name or code contains this."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most the last N acts.")
@@ -125,4 +126,4 @@ def _row(entry: AuditEntryJson) -> tuple[str, ...]:
     on = " ".join(f"{name}={value}" for name, value in entry.object.items())
     result = " ".join(f"{name}={value}" for name, value in entry.result.items())
     outcome = " ".join(part for part in (entry.outcome, entry.error or result) if part)
-    return entry.time, entry.user, entry.address, entry.act, on, outcome
+    return entry.time, entry.user, entry.address, act_name(entry.act), on, outcome

@@ -11,12 +11,12 @@ import typer
 
 from posthouse.api.operations import (
     Act,
+    ForgottenJson,
     OperationBody,
     OperationJson,
     OperationKey,
     OperationListJson,
 )
-from posthouse.api.types import Done
 from posthouse.cli.command import DryRun, Yes, confirm, group, talking
 from posthouse.cli.connection import Remote, path_of
 from posthouse.cli.exit_codes import REFUSED
@@ -227,7 +227,7 @@ def delete(remote: Remote, number: Number, dry_run: DryRun = False, yes: Yes = F
         _tell(remote, _ask(remote, number))
         return
     confirm(lambda: f"Forget the operation {number}?", yes)
-    done = remote.ask(Done, "DELETE", path_of("operations", str(number)))
+    done = remote.ask(ForgottenJson, "DELETE", path_of("operations", str(number)))
     if remote.json:
         print_json(done)
     else:

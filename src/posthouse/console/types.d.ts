@@ -468,6 +468,11 @@ export interface FinishBody {
   result?: string;
 }
 
+export interface ForgottenJson {
+  dry_run: boolean;
+  done: boolean;
+}
+
 export interface GrantBody {
   who: string;
   rights: Array<"change-permissions" | "delete" | "full" | "get-permissions" | "get-properties" | "journal" | "peek" | "properties" | "purge" | "receive" | "send" | "set-properties" | "take-ownership">;
@@ -2003,7 +2008,7 @@ export interface Routes {
   show_operation: { params: OperationParams; body: Nothing; result: OperationJson };
   stop_operation: { params: OperationParams; body: Nothing; result: OperationJson };
   resume_operation: { params: OperationParams; body: Nothing; result: OperationJson };
-  forget_operation: { params: OperationParams; body: Nothing; result: Done };
+  forget_operation: { params: OperationParams; body: Nothing; result: ForgottenJson };
   list_failures: { params: FailuresParams; body: Nothing; result: FailuresJson };
   find_messages: { params: FindParams; body: Nothing; result: MessagePageJson };
   explain_message: { params: ExplainParams; body: Nothing; result: LifeJson };

@@ -54,16 +54,23 @@ class Timers:
             del self._owners[number]
 
     def run(self, now_ms: int) -> None:
-        """Ticks everybody whose time has come, each once."""
+        """Ticks everybody whose time has come, each once.
+
+        One that breaks does not stop the clocks of the others, though it stays due and comes first
+        again. What it raised is raised when all have been ticked.
+        """
         self._woken_at_ms = None
-        due = self._take_due(now_ms)
-        try:
-            for owner in due:
+        due, failure = self._take_due(now_ms), None
+        for owner in due:
+            try:
                 owner.tick()
-        finally:  # one that breaks does not stop the clocks of the others
-            for owner in due:
-                self.arm(owner)
-            self._arm_clock()
+            except Exception as error:
+                failure = failure or error
+        for owner in due:
+            self.arm(owner)
+        self._arm_clock()
+        if failure is not None:
+            raise failure
 
     def _take_due(self, now_ms: int) -> list[Ticking]:
         due: list[Ticking] = []

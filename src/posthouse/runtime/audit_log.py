@@ -3,7 +3,8 @@
 Files and not the store: entries are never rewritten by a compaction, a home that is put back from
 a copy does not take them back, and any tool reads them. One thread writes what has gathered and
 syncs once for all of it. Acts that were done have a file; attempts, which anyone with a token can
-make, have another one, so that no number of them pushes out an act.
+make, have another one, and refused sign-ins, which strangers can make, a third: no number of either
+pushes out an act, nor do strangers push out an attempt.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from heapq import merge
@@ -23,15 +23,19 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UnsetType
 
-from posthouse.api.audit import AuditEntryJson, AuditPageJson, AuditParams
+from posthouse.api.audit import SIGN_IN, AuditEntryJson, AuditPageJson, AuditParams
+from posthouse.engine.accounts.logins import network_of
 from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.runtime.audit_file import AuditFile, Tell
+from posthouse.runtime.audit_repeats import Repeats
 from posthouse.runtime.audit_settings import AuditSettings
 
 SCANNED_MAX: Final = 20_000  # entries that one page looks at
 ATTEMPT_FILES: Final = 1  # old files of attempts that are kept
 ALIKE_MAX: Final = 20  # refusals of a user, an act and a reason in a minute; more are counted
-KINDS_MAX: Final = 1_000  # of refusals that are counted at a time
+REFUSALS_MAX: Final = 2_000  # of all users in a minute
+SIGN_INS_ALIKE_MAX: Final = 5  # refused sign-ins of an address in a minute; more are counted
+SIGN_INS_MAX: Final = 30  # of all addresses in a minute
 MINUTE_S: Final = 60
 ATTEMPTS: Final = ("begun", "refused")  # outcomes of which nothing was done so far
 _encode: Final = msgspec.json.Encoder().encode
@@ -45,17 +49,6 @@ class _Line(NamedTuple):
     file: AuditFile
     data: bytes
     then: Then
-
-
-@dataclass
-class _Alike:
-    """Refusals of one user, act and reason in one minute."""
-
-    minute: int
-    act: Act
-    error: str
-    written: int = 0
-    more: int = 0
 
 
 class AuditLog:
@@ -78,12 +71,15 @@ class AuditLog:
         self._lock = threading.Lock()
         self._waiting: deque[_Line] = deque()
         self._writing = False
-        self._refusals: dict[tuple[str, str, str], _Alike] = {}
+        self._refusals = Repeats(ALIKE_MAX, REFUSALS_MAX)
+        self._strangers = Repeats(SIGN_INS_ALIKE_MAX, SIGN_INS_MAX)
         self._thread = ThreadPoolExecutor(1, "audit")
         attempts = path.with_name(f"{path.stem}-attempts{path.suffix}")
+        sign_ins = path.with_name(f"{path.stem}-sign-ins{path.suffix}")
         self._acts = AuditFile(path, settings, settings.files_kept, tell, now)
         self._attempts = AuditFile(attempts, settings, ATTEMPT_FILES, tell, now)
-        self._files = (self._acts, self._attempts)
+        self._sign_ins = AuditFile(sign_ins, settings, ATTEMPT_FILES, tell, now)
+        self._files = (self._acts, self._attempts, self._sign_ins)
         self._seq = max(file.last_seq for file in self._files)
 
     @property
@@ -109,51 +105,52 @@ class AuditLog:
 
         Of refusals that are alike, those after the first of a minute are only counted.
         """
-        self._tell_repeats(self._minute())
-        if outcome == "refused" and self._is_repeated(act, error):
+        minute = self._minute()
+        self._write_counted(minute)
+        kind = act.user, act.act, error.partition(":")[0]
+        if outcome == "refused" and self._refusals.is_counted(kind, act, error, minute):
             then()
             return
         self._add(act, outcome, error, result, lambda failure: then())
 
+    def sign_in_refused(self, door: str, user: str, address: str, cause: str) -> None:
+        """Writes that someone was not let in; of many in a minute only the first ones.
+
+        They count by address alone: strangers call themselves what they like.
+        """
+        minute = self._minute()
+        self._write_counted(minute)
+        act = Act(user, "", "", address, SIGN_IN, {"door": door})
+        kind = (network_of(address),)
+        if not self._strangers.is_counted(kind, act._replace(user=""), cause, minute):
+            self._add(act, "refused", cause, {}, _ignored, self._sign_ins)
+
     def settle(self) -> None:
         """Writes how many refusals were only counted so far."""
-        self._tell_repeats(self._minute() + 1)
+        self._write_counted(self._minute() + 1)
 
     def _minute(self) -> int:
         return int(self._now().timestamp()) // MINUTE_S
 
-    def _is_repeated(self, act: Act, error: str) -> bool:
-        kind, minute = (act.user, act.act, error.partition(":")[0]), self._minute()
-        alike = self._refusals.get(kind)
-        if alike is None or alike.minute != minute:
-            if len(self._refusals) >= KINDS_MAX:
-                self._tell_repeat(self._refusals.pop(next(iter(self._refusals))))
-            alike = self._refusals[kind] = _Alike(minute, act._replace(object={}), error)
-        if alike.written < ALIKE_MAX:
-            alike.written += 1
-            return False
-        alike.more += 1
-        return True
+    def _write_counted(self, before: int) -> None:
+        """Writes what was counted in the minutes before one."""
+        for repeats, file in (self._refusals, self._attempts), (self._strangers, self._sign_ins):
+            for one, more in repeats.ended(before, self._minute()):
+                self._add(one.act, "refused", one.error, {"more": more}, _ignored, file)
 
-    def _tell_repeats(self, before: int) -> None:
-        """Writes what was counted in the minutes before one, and begins to count again."""
-        first = next(iter(self._refusals.values()), None)
-        if first is not None and first.minute < before:  # all of them are of one minute
-            for alike in self._refusals.values():
-                self._tell_repeat(alike)
-            if first.minute < self._minute():
-                self._refusals.clear()
-
-    def _tell_repeat(self, alike: _Alike) -> None:
-        more, alike.more = alike.more, 0
-        if more:
-            self._add(alike.act, "refused", alike.error, {"more": more}, lambda failure: None)
-
-    def _add(self, act: Act, outcome: str, error: str, result: dict[str, Any], then: Then) -> None:
+    def _add(
+        self,
+        act: Act,
+        outcome: str,
+        error: str,
+        result: dict[str, Any],
+        then: Then,
+        file: AuditFile | None = None,
+    ) -> None:
         self._seq += 1
         time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         entry = AuditEntryJson(self._seq, time, *act, outcome=outcome, error=error, result=result)
-        file = self._attempts if outcome in ATTEMPTS else self._acts
+        file = file or (self._attempts if outcome in ATTEMPTS else self._acts)
         with self._lock:
             self._waiting.append(_Line(file, _encoded(entry), then))
             if self._writing:
@@ -199,11 +196,15 @@ class AuditLog:
         return AuditPageJson(found, None, self.unwritten)
 
     def _entries(self, params: AuditParams) -> Iterator[AuditEntryJson]:
-        """Of both files, in the order of their numbers."""
+        """Of all files, in the order of their numbers."""
         if not isinstance(after := params.after, UnsetType):
             return merge(*(file.forward(after) for file in self._files), key=lambda one: one.seq)
         before = None if isinstance(params.before, UnsetType) else params.before
         return merge(*(file.backward(before) for file in self._files), key=lambda one: -one.seq)
+
+
+def _ignored(failure: OSError | None) -> None:
+    """No one waits for the entry."""
 
 
 def _answer(lines: list[_Line], failures: dict[int, OSError | None]) -> None:

@@ -18,8 +18,8 @@ class AuditSettings(Section, frozen=True):
         size(
             64 * KIB,
             64 * MIB,
-            "Size at which the file is renamed to `.1`. Older files move up. The file of "
-            "attempts has the same bound, and one old file.",
+            "Size at which the file is renamed to `.1`. Older files move up. The files of "
+            "attempts and of refused sign-ins have the same bound, and one old file each.",
         ),
     ] = 8 * MIB
     files_kept: Annotated[int, within(1, 1000, "Number of old files that are kept.")] = 10

@@ -137,7 +137,7 @@ def remote_read_node(service: Service, audit: AuditTrail | None = None) -> Remot
         kerberos=kerberos_service(service),
         domain=_domain_logins(service),
     )
-    node.remote.logins.told = _login_writer(service, "rpc")
+    node.remote.logins.told = _login_writer(service, audit, "rpc")
     if node.domain is not None:
         service.desk.manager.machine.ask_for_domain_trouble(node.domain.look_at_trouble)
     acted = node.remote.acted = _remote_acts(audit or NoTrail())
@@ -249,9 +249,14 @@ def _mapper_misser(service: Service) -> Callable[[str, OSError], None]:
     return tell
 
 
-def _login_writer(service: Service, door: str) -> Callable[[str, str, str], None]:
+def _login_writer(
+    service: Service, audit: AuditTrail | None, door: str
+) -> Callable[[str, str, str], None]:
+    trail = audit or NoTrail()
+
     def write(user: str, address: str, cause: str) -> None:
         service.log.warning("login_refused", door=door, user=user, address=address, cause=cause)
+        trail.sign_in_refused(door, user, address, cause)
 
     return write
 
@@ -298,7 +303,7 @@ def make_admin(
         backup=_backup_of(service),
         fault=_fault_writer(service),
         healthy=lambda: service.desk.failure is None,
-        login_refused=_login_writer(service, "http"),
+        login_refused=_login_writer(service, audit, "http"),
         session_limits=SessionLimits(frame_size_max=section.body_size_max),
         memory=service.memory,
         binary=None if node is None else node.protocol.figures,

@@ -56,6 +56,11 @@ def committed_offsets(path: str) -> list[StreamOffset]:
     return found
 
 
+def is_committed(checkpoint: Path, batch: int) -> bool:
+    """Whether Spark is done with a batch; with a negative number, for no batch, it is."""
+    return batch < 0 or (checkpoint / "commits" / str(batch)).exists()
+
+
 def planned_offsets(path: str, batch: int) -> list[StreamOffset]:
     """The offsets of this source's streams at the end of a batch that is planned."""
     files, root = _file_system(path)

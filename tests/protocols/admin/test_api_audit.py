@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from posthouse.api.audit import ORDINARY
+from posthouse.api.audit_names import ACT_NAMES
 from posthouse.api.routes import ROUTES
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.protocols.handlers.audit import object_of
+from posthouse.protocols.management.protocol import ACTIONS
 from posthouse.runtime.audit_log import AuditLog
 from posthouse.runtime.audit_settings import AuditSettings
 from posthouse.wire.frames import payloads
@@ -278,6 +280,38 @@ def test_a_log_that_cannot_be_written(required: bool, tmp_path: Path) -> None:
         assert (await rig.get(AUDIT)).json["unwritten"] == 0
 
     with_api(tmp_path, work, audit=trail(required=required))
+
+
+def test_dry_runs_leave_no_entry_whatever_is_done_with_them(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.post("/api/v1/queues", {"path": ORDERS})
+        body = {"act": "delete", "queue": ORDERS}
+        for dry_run in (True, False):
+            begun = await rig.post("/api/v1/operations", {**body, "dry_run": dry_run})
+            place = f"/api/v1/operations/{begun.json['id']}"
+            while (await rig.get(place)).json["state"] == "running":
+                pass
+            gone = await rig.ask("DELETE", place)
+            assert gone.json == {"dry_run": dry_run, "done": True}
+        acts = [entry["act"] for entry in lines(tmp_path)]
+        assert acts == ["create_queue", "begin_operation", "operation_ended", "forget_operation"]
+
+    with_api(tmp_path, work, audit=trail())
+
+
+def test_every_act_has_a_name_in_plain_english(tmp_path: Path) -> None:
+    codes = {route.name for route in ROUTES if route.method != "GET"}
+    codes |= {"rpc_purge", "rpc_unknown", *(f"rpc_{name.lower()}" for name in ACTIONS)}
+    assert set(ACT_NAMES) == codes | {"sign_in", "operation_ended"}
+    assert not [name for name in ACT_NAMES.values() if "_" in name]
+    assert len(set(ACT_NAMES.values())) == len(ACT_NAMES)
+
+    async def work(rig: ApiRig) -> None:
+        await rig.post("/api/v1/queues", {"path": ORDERS})
+        found = (await rig.get(f"{AUDIT}?act=create%20a%20queue")).json["entries"]
+        assert [entry["act"] for entry in found] == ["create_queue"]
+
+    with_api(tmp_path, work, audit=trail())
 
 
 def test_what_a_person_does_in_the_console_is_an_act(tmp_path: Path) -> None:

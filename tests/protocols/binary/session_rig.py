@@ -27,7 +27,8 @@ from tests.engine.rig import START_UTC, PaperStore, Rig
 from tests.engine.settings import engine_settings
 from tests.protocols.admin.session_rig import TurnDesk
 
-SETTINGS = BinarySettings(ack_quiet_ms=0)  # the timers of the document, and no other
+# The timers of the document, and no other; the window that it recommends and Windows has.
+SETTINGS = BinarySettings(ack_quiet_ms=0, window=64)
 PEER_GUID = bytes(range(1, 17))
 OTHER_GUID = bytes(range(17, 33))
 ADDRESS = "192.0.2.7"

@@ -83,6 +83,18 @@ def test_half_a_window_is_acknowledged_at_once(end: End) -> None:
     assert end.acks() == [SessionHeader(65, 0, 0, 0, 0, 64)]
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [(256, 64), (64, 256)])
+def test_the_smaller_window_decides_when_an_acknowledgment_is_due(ours: int, theirs: int) -> None:
+    """By 3.1.7.1 a sender stops at its own window: it would wait for a timer at half of ours."""
+    end = End(settings=replace(SETTINGS, window=ours))
+    end.machine.create("orders")
+    end.open(window=theirs)
+    end.receive(*express(*range(1, 32)))
+    assert not end.sent()
+    end.receive(*express(32))
+    assert end.acks() == [SessionHeader(32, 0, 0, 0, 0, ours)]
+
+
 @pytest.mark.spec("MS-MQQB 3.1.2.5/3")
 def test_with_a_window_of_one_every_message_is_acknowledged_at_once() -> None:
     end = End(settings=replace(SETTINGS, window=1))
@@ -167,7 +179,7 @@ def test_without_new_messages_the_timer_sends_nothing_and_runs_on(end: End) -> N
 
 
 def test_a_sender_that_pauses_hears_soon_what_is_safe() -> None:
-    end = End(settings=BinarySettings(ack_quiet_ms=10))
+    end = End(settings=replace(SETTINGS, ack_quiet_ms=10))
     end.machine.create("orders")
     end.open()
     end.receive(*express(1))

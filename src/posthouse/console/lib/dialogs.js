@@ -125,7 +125,7 @@ export function form(fields) {
  * @param {string} options.act  what the button says
  * @param {boolean} [options.danger]
  * @param {boolean} [options.wide]
- * @param {(values: Values, progress: (shown: Child) => void) => Promise<Child | {again: string, shown: Child} | void>} options.run
+ * @param {(values: Values, progress: (shown: Child) => void) => Promise<Child | {again: string, shown: Child, danger?: boolean} | void>} options.run
  *   What it returns is shown, and the dialog stays open; with `again` the button has that text, and
  *   runs it once more.
  * @returns {Promise<boolean>}  whether it was done
@@ -137,12 +137,17 @@ export function ask({ title, text, fields = [], act, danger = false, wide = fals
     const go = h("button", { type: "submit", class: danger ? "danger" : "primary" }, act);
     const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
     let done = false;
+    const begin = () => {
+      go.textContent = act;
+      go.className = danger ? "danger" : "primary";
+    };
     const dialog = h(
       "dialog",
       { class: wide ? "wide" : "", "aria-labelledby": "dialog-title", onclose: () => { dialog.remove(); resolve(done); } },
       h(
         "form",
         {
+          oninput: () => { if (!done) begin(); }, // what was counted was for other values
           onsubmit: async (/** @type {Event} */ event) => {
             event.preventDefault();
             go.disabled = true;
@@ -152,6 +157,7 @@ export function ask({ title, text, fields = [], act, danger = false, wide = fals
               if (shown && typeof shown === "object" && "again" in shown) {
                 fill(answer, shown.shown);
                 go.textContent = shown.again;
+                go.className = shown.danger ? "danger" : "primary";
                 return;
               }
               done = true;

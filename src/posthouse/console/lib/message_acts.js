@@ -17,7 +17,7 @@ const IMPORT_MAX = 64 << 20; // bytes
 
 /** @param {Operation} result */
 function outcome(result) {
-  const lines = result.dry_run ? [`${many(result.matched, "message")} would be taken.`] : [`${many(result.done, "message")} done.`];
+  const lines = result.dry_run ? [`Preview: ${many(result.matched, "message")} would be taken. Nothing has changed yet.`] : [`${many(result.done, "message")} done.`];
   if (result.state === "stopped" || result.state === "interrupted") lines.push(`It was ${result.state}. Under Operations it goes on.`);
   if (result.gone) lines.push(`${many(result.gone, "message")} taken by others meanwhile.`);
   if (result.refused) lines.push(`${many(result.refused, "message")} refused${result.dry_run ? " as it stands" : ""}.`);
@@ -75,9 +75,8 @@ function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [
   let keys = { dry: "", real: "" };
   return ask({
     title,
-    text: [h("p", {}, which, " of ", h("code", {}, queue)), text && h("p", { class: "hint" }, text)],
-    act,
-    danger,
+    text: [h("p", {}, which, " of ", h("code", {}, queue)), text && h("p", { class: "hint" }, text), h("p", { class: "hint" }, "The preview counts them and changes nothing. You confirm after it.")],
+    act: "Preview",
     fields,
     run: async (values, progress) => {
       const asked = JSON.stringify(values);
@@ -85,8 +84,9 @@ function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [
       if (wanted !== asked) [wanted, keys] = [asked, { dry: drawn(), real: drawn() }];
       if (looked !== asked) {
         const found = await operate({ ...body, key: keys.dry, dry_run: true }, progress);
+        if (!found.matched) return { again: "Preview again", shown: outcome(found) };
         looked = asked;
-        return { again: `${act}: ${count(found.matched)}`, shown: outcome(found) };
+        return { again: `${act} ${many(found.matched, "message")}`, shown: outcome(found), danger };
       }
       const result = await operate({ ...body, key: keys.real }, progress);
       done();

@@ -145,11 +145,10 @@ export async function deleteQueue(path, done) {
     fields: [{ name: "name", label: "Name of the queue", required: true }],
     run: async (values) => {
       const own = path.slice(path.lastIndexOf("\\") + 1);
-      if (![path, own].includes(values["name"].trim())) return h("p", { class: "notice warn", role: "alert" }, "That is another name. Nothing was deleted.");
+      if (![path, own].includes(values["name"].trim())) throw new ApiError(0, "", "that is another name; nothing was deleted", "Write the name of this queue.");
       await call("delete_queue", { queue: path });
       note(`${path} is deleted.`);
       done();
-      return undefined;
     },
   });
 }

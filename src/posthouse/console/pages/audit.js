@@ -4,6 +4,7 @@ import { call } from "../lib/api.js";
 import { rows } from "../lib/cards.js";
 import { fill, h } from "../lib/dom.js";
 import { count, time } from "../lib/format.js";
+import { ACTS } from "../lib/words.js";
 
 /** @typedef {import("../types.js").AuditEntryJson} Entry */
 
@@ -15,7 +16,7 @@ const PAGE = 100;
 /** @param {import("../lib/page.js").Context} context */
 function show({ main, poll, signal }) {
   const user = h("input", { type: "search", "aria-label": "User", placeholder: "User", "data-filter": "" });
-  const act = h("input", { type: "search", "aria-label": "Act", placeholder: "Act, such as purge_queue" });
+  const act = h("input", { type: "search", "aria-label": "Act", placeholder: "Act, such as purge" });
   const list = h("section", { class: "card", "aria-label": "Audit log" });
   const older = h("button", { type: "button", hidden: true, onclick: () => void more() }, "Show older ones");
   const lost = h("div", {});
@@ -32,7 +33,7 @@ function show({ main, poll, signal }) {
       list,
       rows(
         ["Time", "User", "Role", "From", "Act", "On", "Outcome"],
-        entries.map((one) => [time(one.time), one.user, one.role, one.address, one.act, words(one.object), h("span", { class: `badge ${one.outcome === "done" ? "ok" : "warn"}` }, one.outcome, one.error && `: ${one.error}`)]),
+        entries.map((one) => [time(one.time), one.user, one.role, one.address, h("span", { title: one.act }, ACTS.get(one.act) ?? one.act), words(one.object), h("span", { class: `badge ${one.outcome === "done" ? "ok" : "warn"}` }, one.outcome, one.error && `: ${one.error}`)]),
         "No act is in the log.",
       ),
     );

@@ -3,6 +3,7 @@
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
 import { card, rows } from "../lib/cards.js";
+import { classOf } from "../lib/classes.js";
 import { problem } from "../lib/dialogs.js";
 import { fill, h, refresh } from "../lib/dom.js";
 import { failures } from "../lib/failures.js";
@@ -53,7 +54,7 @@ function show({ main, path, query, may, session, signal, poll }) {
         name: "reason",
         title: "What went wrong",
         fixed: true,
-        show: (row) => [h("strong", {}, row.exception_type ?? row.class), row.exception_message && h("p", {}, row.exception_message), row.frame && h("p", { class: "mono muted" }, row.frame)],
+        show: (row) => [row.exception_type ? h("strong", {}, row.exception_type) : classOf(row.class), row.exception_message && h("p", {}, row.exception_message), row.frame && h("p", { class: "mono muted" }, row.frame)],
         sort: (row) => row.exception_type ?? row.class,
       },
       { name: "type", title: "Type of message", show: (row) => row.message_type ?? "", sort: (row) => row.message_type },

@@ -19,6 +19,12 @@ function show(context) {
   else showAll(context);
 }
 
+/** Who reads for a group, or did last. @param {Group} group */
+function readerOf(group) {
+  if (group.leased) return group.owner || "at work";
+  return group.owner ? `none; the last was ${group.owner}` : "none";
+}
+
 /** @param {import("../lib/page.js").Context} context */
 function showAll({ main, poll, may, session: { administrator }, signal }) {
   const { answer, act } = acting();
@@ -41,7 +47,7 @@ function showAll({ main, poll, may, session: { administrator }, signal }) {
             count(one.position),
             one.lag_messages ? `${count(one.lag_messages)} (${bytes(one.lag_bytes)})` : "0",
             one.claimed_messages ? h("span", { class: `badge ${one.leased ? "quiet" : "warn"}` }, many(one.claimed_messages, "message")) : "",
-            one.leased ? one.owner || "at work" : "none",
+            readerOf(one),
             time(one.last_time),
             may("operate") && buttons(one, act, now),
           ]),
@@ -126,7 +132,7 @@ function showGroup({ main, poll, may, signal }, queue, name) {
           ["Lag", group.lag_messages ? `${many(group.lag_messages, "message")}, ${bytes(group.lag_bytes)}` : "none"],
           ["Claimed", group.claimed_messages ? `${many(group.claimed_messages, "message")}, above ${count(group.claim_after)} up to ${count(group.claimed)}` : "nothing"],
           ["Stream", group.stream ? h("span", { class: "mono" }, group.stream) : "none"],
-          ["Reader", group.leased ? `${group.owner || "at work"}, for another ${Math.ceil(group.lease_left_ms / 1000)} s` : "none"],
+          ["Reader", group.leased ? `${readerOf(group)}, for another ${Math.ceil(group.lease_left_ms / 1000)} s` : readerOf(group)],
           ["Epoch", count(group.epoch)],
         ]),
       ),

@@ -3,6 +3,7 @@
 import { to } from "../lib/address.js";
 import { ApiError, call } from "../lib/api.js";
 import { decoded, hex } from "../lib/bytes.js";
+import { classOf } from "../lib/classes.js";
 import { problem } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
@@ -133,7 +134,7 @@ function properties(message) {
   const pairs = [
     ["Label", message.label],
     ["Identifier", h("span", { class: "mono" }, message.id)],
-    ["Class", message.class],
+    ["Class", classOf(message.class)],
     ["Sent", time(message.sent_time)],
     ["Arrived", time(message.arrived_time)],
     ["Delivery", message.delivery],

@@ -2,6 +2,7 @@
 
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
+import { classOf } from "../lib/classes.js";
 import { problem, show as showDialog } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
@@ -51,12 +52,12 @@ function show(context) {
     key: (row) => `${row.queue} ${row.lookup_id}`,
     naming: (row) => `message ${row.lookup_id}`,
     empty: queue || where ? "No message fits." : "Choose a queue, or write a filter to look through all of them.",
-    ...(queue ? { marked: (/** @type {Set<string>} */ keys) => { marked.textContent = keys.size ? `${count(keys.size)} marked` : ""; } } : {}),
+    ...(queue ? { marked: (/** @type {Set<string>} */ keys) => { marked.textContent = keys.size ? `${count(keys.size)} marked` : ""; choose(); } } : {}),
     columns: [
       { name: "id", title: "Lookup id", number: true, fixed: true, show: (row) => h("a", { href: to("messages", [row.queue, String(row.lookup_id)]), "data-focus": `message ${row.lookup_id}` }, row.lookup_id) },
       { name: "queue", title: "Queue", optional: Boolean(queue), show: (row) => row.queue },
       { name: "label", title: "Label", show: (row) => row.label || h("span", { class: "muted" }, "none") },
-      { name: "class", title: "Class", show: (row) => (row.class === "normal" ? "" : h("span", { class: `badge ${row.class.startsWith("nack") ? "bad" : "quiet"}` }, row.class)) },
+      { name: "class", title: "Class", show: (row) => (row.class === "normal" ? "" : classOf(row.class)) },
       { name: "arrived", title: "Arrived", show: (row) => time(row.arrived_time) },
       { name: "size", title: "Body", number: true, show: (row) => bytes(row.body_size) },
       { name: "priority", title: "Priority", number: true, show: (row) => row.priority },
@@ -115,23 +116,47 @@ function show(context) {
     const ids = [...table.marks].map((key) => Number(key.slice(key.lastIndexOf(" ") + 1)));
     return ids.length ? { lookup_ids: ids } : where ? { where } : {};
   };
+  // Nothing marked means nothing, until the user has chosen all of them.
+  let total = "";
+  const all = h("input", { type: "checkbox", id: "all", onchange: () => choose() });
+  /** @type {Array<[HTMLButtonElement, string]>} */
+  const onMany = [];
+  const allText = h("label", { for: "all" });
+  function choose() {
+    const marks = table.marks.size;
+    allText.textContent = where ? "All that match the filter" : total ? `All ${total} messages` : "All messages";
+    all.disabled = marks > 0;
+    const which = marks ? count(marks) : where ? "all that match" : `all ${total}`.trim();
+    for (const [one, text] of onMany) {
+      one.disabled = !marks && !all.checked;
+      one.textContent = one.disabled ? text : `${text} ${which}`;
+    }
+  }
   const done = () => {
+    all.checked = false;
     table.unmark();
     void load();
   };
   const isTransactional = async () => (await call("show_queue", { queue }, null, { signal })).transactional;
   const button = (/** @type {string} */ text, /** @type {() => unknown} */ work) => h("button", { type: "button", onclick: guarded(work) }, text);
+  const manyButton = (/** @type {string} */ text, /** @type {() => unknown} */ work) => {
+    const one = button(text, work);
+    onMany.push([one, text]);
+    return one;
+  };
   const acts = queue && [
     may("operate") && button("Send", async () => send(queue, null, await isTransactional(), done)),
-    may("operate") && button("Move", () => move({ queue, chosen: chosen(), done })),
-    may("operate") && button("Copy", () => copy({ queue, chosen: chosen(), done })),
-    may("operate") && button("Send again", () => resend({ queue, chosen: chosen(), done })),
-    may("operate") && button("Return to source", () => giveBack({ queue, chosen: chosen(), done })),
-    may("operate") && button("Delete", () => remove({ queue, chosen: chosen(), done })),
+    may("operate") && manyButton("Move", () => move({ queue, chosen: chosen(), done })),
+    may("operate") && manyButton("Copy", () => copy({ queue, chosen: chosen(), done })),
+    may("operate") && manyButton("Send again", () => resend({ queue, chosen: chosen(), done })),
+    may("operate") && manyButton("Return to source", () => giveBack({ queue, chosen: chosen(), done })),
+    may("operate") && manyButton("Delete", () => remove({ queue, chosen: chosen(), done })),
     may("read") && button("Export", () => exportMessages(queue, chosen(), (text) => { progress.textContent = text; }, signal)),
     may("operate") && button("Import", async () => importMessages(queue, await isTransactional(), done)),
+    may("operate") && h("span", { class: "field check" }, all, allText),
     marked,
   ];
+  choose();
 
   // -- the page of messages
 
@@ -152,7 +177,9 @@ function show(context) {
     stop.hidden = false;
     stop.onclick = () => mine.abort();
     try {
-      const total = queue && where && !after ? (await call("show_queue", { queue }, null, asked)).messages : 0;
+      const held = queue ? (await call("show_queue", { queue }, null, asked)).messages : 0;
+      total = queue ? count(held) : "";
+      choose();
       do {
         const ask = { limit: PAGE - found.length, bodies: false, ...(place ? { after: place } : {}) };
         const some = queue ? await call("list_messages", { queue, ...ask, ...(where ? { where } : {}) }, null, asked) : where ? await call("find_messages", { where, ...ask }, null, asked) : { messages: [], next: null, scanned: 0 };
@@ -160,7 +187,7 @@ function show(context) {
         scanned += some.scanned;
         place = some.next ?? "";
         table.update(found);
-        progress.textContent = `${count(found.length)} shown, ${count(scanned)}${total && where ? ` of ${count(total)}` : ""} looked at`;
+        progress.textContent = `${count(found.length)} shown, ${count(scanned)}${held && where && !after ? ` of ${count(held)}` : ""} looked at`;
       } while (place && found.length < PAGE);
     } catch (error) {
       if (signal.aborted) return;

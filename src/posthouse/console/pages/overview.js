@@ -4,6 +4,7 @@ import { to } from "../lib/address.js";
 import { ApiError, call } from "../lib/api.js";
 import { unseen } from "../lib/cards.js";
 import { chart } from "../lib/chart.js";
+import { classOf } from "../lib/classes.js";
 import { cell, h, refresh } from "../lib/dom.js";
 import { failures } from "../lib/failures.js";
 import { nameOf } from "../lib/queues.js";
@@ -12,7 +13,7 @@ import { age, bytes, count, many, parts, rate } from "../lib/format.js";
 /** @typedef {import("../types.js").StatusJson} Status */
 /** @typedef {import("../types.js").QueueJson} Queue */
 /** @typedef {import("../types.js").JobQueueJson} JobQueue */
-/** @typedef {{queue: string, reason: string, count: number}} Reason */
+/** @typedef {{queue: string, reason: string, isClass: boolean, count: number}} Reason */
 
 /** @type {import("../lib/page.js").Page} */
 export const page = { name: "overview", title: "Overview", role: "look", key: "o", show };
@@ -189,7 +190,7 @@ async function reasonsOf(status, closed, asked) {
     });
     for (const group of groups) {
       const reason = group.exception_type ?? group.class;
-      const one = found.get(`${queue} ${reason}`) ?? { queue, reason, count: 0 };
+      const one = found.get(`${queue} ${reason}`) ?? { queue, reason, isClass: !group.exception_type, count: 0 };
       one.count += group.count;
       found.set(`${queue} ${reason}`, one);
     }
@@ -218,7 +219,7 @@ function chartsOf(history) {
 function deadLetters(status, reasons, whole) {
   const known = new Set(reasons.map((one) => one.queue));
   const rows = [
-    ...reasons.map((one) => [h("a", { href: to("failures", [one.queue]) }, parts(one.queue).name), one.reason, count(one.count)]),
+    ...reasons.map((one) => [h("a", { href: to("failures", [one.queue]) }, parts(one.queue).name), one.isClass ? classOf(one.reason) : one.reason, count(one.count)]),
     ...status.dead_letters.filter((one) => !known.has(one.name)).map((one) => [queueLink(one.name), "", count(one.count)]),
   ];
   return card("Dead letters by reason", small(["Queue", "Reason", "#Messages"], rows, whole ? "There are none." : "There are none in queues that you may look at."));

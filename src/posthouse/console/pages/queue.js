@@ -43,7 +43,7 @@ export function showQueue({ main, poll, may, signal }, path) {
       h("a", { class: "button", href: to("messages", [path]) }, "Messages"),
       may("operate") && button("Purge", act(() => purge(path, now)), "purge"),
       may("operate") && outgoing && button(isPaused(queue) ? "Resume" : "Pause", act(() => pauseOrResume(queue, now)), "pause"),
-      may("operate") && outgoing && button("Connect now", act(() => retry(path, now)), "retry"),
+      may("operate") && outgoing && !isPaused(queue) && button("Connect now", act(() => retry(path, now)), "retry"),
       may("administer") && (isPlain || queue.kind === "subqueue") && button("Properties", act(async () => setQueue(await call("show_queue", { queue: path }), now)), "set"),
       may("administer") && (queue.outgoing?.sequence || (isPlain && queue.transactional)) && button("Reset sequences", act(() => resetSequences(path, now)), "reset"),
       may("administer") && isPlain && button("Delete", act(() => deleteQueue(path, () => { location.hash = to("queues"); })), "delete"),

@@ -2,6 +2,7 @@
 
 import { to } from "../lib/address.js";
 import { call } from "../lib/api.js";
+import { classOf } from "../lib/classes.js";
 import { problem } from "../lib/dialogs.js";
 import { fill, h } from "../lib/dom.js";
 import { bytes, count, time } from "../lib/format.js";
@@ -41,7 +42,7 @@ function show(context) {
       { name: "id", title: "Lookup id", number: true, fixed: true, show: (row) => h("a", { href: to("messages", [row.queue, String(row.lookup_id)]) }, row.lookup_id) },
       { name: "arrived", title: "Arrived", show: (row) => time(row.arrived_time) },
       { name: "label", title: "Label", show: (row) => row.label || h("span", { class: "muted" }, "none") },
-      { name: "class", title: "Class", show: (row) => (row.class === "normal" ? "" : row.class) },
+      { name: "class", title: "Class", show: (row) => (row.class === "normal" ? "" : classOf(row.class)) },
       { name: "size", title: "Body", number: true, show: (row) => bytes(row.body_size) },
       { name: "priority", title: "Priority", number: true, show: (row) => row.priority },
       { name: "sender", title: "Sender", optional: true, show: (row) => row.sender },

@@ -58,7 +58,7 @@ function show({ main, poll, may, session: { administrator }, signal }) {
             age(one.oldest_age_s),
             time(one.outgoing?.next_retry_time),
             one.outgoing?.last_error ?? "",
-            may("operate") && actions(button(isPaused(one) ? "Resume" : "Pause", act(() => pauseOrResume(one, now)), `pause ${nameOf(one)}`), button("Connect now", act(() => retry(nameOf(one), now)), `retry ${nameOf(one)}`)),
+            may("operate") && actions(button(isPaused(one) ? "Resume" : "Pause", act(() => pauseOrResume(one, now)), `pause ${nameOf(one)}`), !isPaused(one) && button("Connect now", act(() => retry(nameOf(one), now)), `retry ${nameOf(one)}`)),
           ]),
           "Nothing is sent to other machines.",
         ),

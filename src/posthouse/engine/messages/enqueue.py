@@ -299,10 +299,11 @@ class Sending:
         self, queue: Queue, batches: list[Batch], caller: Caller, in_transaction: bool
     ) -> list[tuple[Batch, int]]:
         """The batches of one call and their flags, addressed and signed."""
-        core, room = self.core, Room() if len(batches) > 1 else None
+        core, leaves = self.core, queue.outgoing is not None
+        room = Room() if leaves or len(batches) > 1 else None  # a batch that leaves may be split
         admitted: list[tuple[Batch, int]] = []
         for whole in batches:
-            goes = queue.outgoing is not None or whole.head.user_flags & OVER_HTTP
+            goes = leaves or whole.head.user_flags & OVER_HTTP
             for part in addressed(core.guid, self._registry, queue, whole) if goes else (whole,):
                 batch, flags, seen = part, 0, part.head
                 if seen.security_at:

@@ -397,10 +397,13 @@ class BinarySession:
             self._transport.resume()
 
     def _is_ack_due(self) -> bool:
-        """State-machines 4.3: half a window, or all bits that the flags have."""
-        received = self.received
+        """State-machines 4.3: half a window, or all bits that the flags have.
+
+        A peer may stop at its own window as well as at ours, so the smaller one counts.
+        """
+        received, window = self.received, min(self._settings.window, self.terms.peer_window)
         return (
-            received.unacknowledged >= max(self._settings.window // 2, 1)
+            received.unacknowledged >= max(window // 2, 1)
             or received.recoverable_unacknowledged >= ACK_BITS
         )
 

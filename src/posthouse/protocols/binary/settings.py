@@ -56,10 +56,10 @@ class BinarySettings(ArrivalSettings, frozen=True):
             "until their machine calls again.",
         ),
     ] = 16
-    # WindowSize, note 36
+    # WindowSize, notes 36 and 50, decision 28
     window: Annotated[
         int, within(1, 65_535, "Number of messages that a peer may send before an acknowledgment.")
-    ] = 64
+    ] = 256
     send_batch: Annotated[
         int, size(4 * KIB, GIB, "Size of the messages read from the store at once for one session.")
     ] = 4 * MIB

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UnsetType
 
 from posthouse.api.audit import ORDINARY, AuditEntryJson, AuditPageJson, AuditParams
+from posthouse.api.audit_names import act_name
 from posthouse.api.route import Route
 from posthouse.api.types import Nothing
 from posthouse.model.errors import InvalidParameter, QueueError
@@ -159,9 +160,9 @@ def begin_act(
         start()
 
 
-def is_dry_run(params: msgspec.Struct, body: object) -> bool:
-    """Whether a call changes nothing."""
-    return any(getattr(part, "dry_run", False) is True for part in (params, body))
+def is_dry_run(*parts: object) -> bool:
+    """Whether a call changes nothing, by its parameters, its body or its answer."""
+    return any(getattr(part, "dry_run", False) is True for part in parts)
 
 
 def _bounded(value: object) -> Any:
@@ -198,7 +199,7 @@ def _matcher(params: AuditParams) -> Callable[[AuditEntryJson], bool]:
         return (
             entry.time >= since
             and (user is None or user_key(entry.user) == user)
-            and (act is None or act in entry.act)
+            and (act is None or act in entry.act or act in act_name(entry.act).casefold())
         )
 
     return matches

@@ -34,6 +34,9 @@ class AuditTrail(Protocol):
     ) -> None:
         """Writes what came of it; `then` is called when that is durable or cannot be."""
 
+    def sign_in_refused(self, door: str, user: str, address: str, cause: str) -> None:
+        """Writes that someone was not let in."""
+
     def settle(self) -> None:
         """Writes what was only counted so far."""
 
@@ -55,6 +58,9 @@ class NoTrail:
     ) -> None:
         """Writes nothing."""
         then()
+
+    def sign_in_refused(self, door: str, user: str, address: str, cause: str) -> None:
+        """Writes nothing."""
 
     def settle(self) -> None:
         """Counts nothing."""

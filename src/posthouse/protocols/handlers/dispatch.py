@@ -202,8 +202,11 @@ class Api:
     def _end_act(
         self, act: Act | None, value: Any, error: Exception | None, then: Callable[[], None]
     ) -> None:
-        """Answers once the audit log has what came of an act."""
-        if act is None:
+        """Answers once the audit log has what came of an act.
+
+        What is done with a dry run (stopped, removed from the list) changes nothing either.
+        """
+        if act is None or (is_dry_run(value) and not self.services.audit.required):
             then()
             return
         outcome, why = outcome_of(error)

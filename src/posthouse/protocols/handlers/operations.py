@@ -7,12 +7,13 @@ from hashlib import sha256
 import msgspec
 
 from posthouse.api.operations import (
+    ForgottenJson,
     OperationBody,
     OperationJson,
     OperationListJson,
     OperationParams,
 )
-from posthouse.api.types import Done, Nothing
+from posthouse.api.types import Nothing
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.operations.operations import Operation
 from posthouse.model.errors import InvalidParameter, QueueError
@@ -186,10 +187,10 @@ def resume_operation(
 
 def forget_operation(
     manager: QueueManager, context: Context, params: OperationParams, body: Nothing
-) -> Done:
+) -> ForgottenJson:
     """Forgets an operation that does not run; what it did stays done."""
     operation = _find(manager, context, params.operation)
     if operation.state == "running":
         raise OperationState(f"the operation {params.operation} is running", "Stop it first.")
     manager.operations.forget(operation)
-    return Done()
+    return ForgottenJson(operation.definition.dry_run)

@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import StreamReader, web
 from multidict import CIMultiDict
 
+from posthouse.api.audit import SIGN_IN
 from posthouse.api.route import ARROW
 from posthouse.model.errors import QueueError, without_frames
 from posthouse.model.trace_context import TRACEPARENT, TRACESTATE
@@ -225,7 +226,7 @@ class HttpFace:
             identity = await self._passwords.identify(login, request.remote or "")
         self._identified(request)
         answer = console.signed_in(identity, headers, secure=secure)
-        await self._written_down("sign_in", identity, request.remote or "")
+        await self._written_down(SIGN_IN, identity, request.remote or "")
         return answer
 
     async def _written_down(self, act: str, identity: ApiIdentity, address: str) -> None:

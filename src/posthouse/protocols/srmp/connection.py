@@ -23,7 +23,7 @@ from posthouse.protocols.srmp.http_writer import CONTINUE, response
 from posthouse.protocols.srmp.network import SrmpTransport
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.mime_parts import check_receipt, read_parts
+from posthouse.wire.srmp.mime_parts import PartsReader, check_receipt
 
 PATH = "/msmq/"
 _new = tuple.__new__  # one for each request: half the time of a call of its class
@@ -102,6 +102,7 @@ class SrmpConnection:
         self._host = host
         self._now = now
         self._reader = RequestReader(settings)
+        self._parts = PartsReader()
         self._slots: deque[ResponseSlot] = deque()
         self._peer = host.peer_at(address)
         self._is_proxy = host_key(address) in settings.reverse_proxies
@@ -182,7 +183,7 @@ class SrmpConnection:
     def _read(self, slot: ResponseSlot, head: RequestHead, body: bytes) -> None:
         """Message Deserialization (3.1.5.1.1), as far as it needs no queue."""
         try:
-            parts = read_parts(head.content_type, body)
+            parts = self._parts.read(head.content_type, body)
             message = read_envelope(parts.envelope)
             check_receipt(message, parts)
         except RemoteProtocolError as fault:

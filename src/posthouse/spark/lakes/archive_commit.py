@@ -25,6 +25,7 @@ from posthouse.spark.lakes.source import file_of
 from posthouse.spark.table_files import new_file
 
 TEND_EVERY: Final = 64  # batches
+NO_BATCH: Final = -1
 
 
 class Naming:
@@ -78,6 +79,7 @@ class Tally(msgspec.Struct):
     batches: int = 0
     files: int = 0
     bytes: int = 0
+    last: int = NO_BATCH  # the number of the last of them
 
 
 class SharedTally:
@@ -96,13 +98,14 @@ class SharedTally:
         """As it is now."""
         return msgspec.json.decode(self.path.read_bytes(), type=Tally)
 
-    def add(self, added: Added) -> None:
+    def add(self, added: Added, number: int) -> None:
         """One more batch."""
         now = self.read()
         now.messages += added.rows
         now.batches += 1
         now.files += len(added.files)
         now.bytes += added.bytes
+        now.last = number
         self._write(now)
 
     def end(self) -> None:
@@ -137,4 +140,4 @@ class RemoteBatches:
         self._checkpoint = checkpoint
 
     def __call__(self, rows: Any, number: int) -> None:
-        SharedTally(self._checkpoint).add(self._naming.add(rows, number))
+        SharedTally(self._checkpoint).add(self._naming.add(rows, number), number)

@@ -21,9 +21,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from posthouse.client.arrow_read import LookupIdentity, PlannedQueue, QueuePlan
 from posthouse.model.errors import InvalidParameter
+from posthouse.spark.checkpoints import is_committed
 from posthouse.spark.endpoint import Endpoint, http_now
 from posthouse.spark.failures import SparkFailed, cause_of
-from posthouse.spark.lakes.archive_commit import Naming, RemoteBatches, SharedTally, Tally
+from posthouse.spark.lakes.archive_commit import NO_BATCH, Naming, RemoteBatches, SharedTally, Tally
 from posthouse.spark.lakes.disk import Disk, locked
 from posthouse.spark.lakes.files import FilesGone, LakeFiles
 from posthouse.spark.lakes.source import FORMAT, LAKE, RUN, STORAGE, ArchiveSource
@@ -42,6 +43,7 @@ BYTES_MAX: Final = 256 << 20
 EVERY_S: Final = 5.0
 EARLIEST: Final = -2
 LOOK_S: Final = 1
+COMMIT_LOOK_S: Final = 0.05
 STARTS_MAX: Final = 3
 
 
@@ -146,6 +148,7 @@ class Archive:
         self._in_batch = threading.Lock()
         self._failure: Exception | None = None
         self._stopped = False
+        self._named = NO_BATCH  # the last batch of this stream that the lake has
         self._files = 0
         self._bytes = 0
 
@@ -171,7 +174,7 @@ class Archive:
                 return
 
     def _stream(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
-        self._failure = None
+        self._failure, self._named = None, NO_BATCH
         remote = is_connect(spark)
         if remote:
             options = {**options, RUN: self._tally.begin()}
@@ -201,11 +204,22 @@ class Archive:
                     self._stopped = True
                     break
             with self._in_batch:  # a batch that has begun is finished
+                seen = self._note(seen) if remote else seen
+                self._wait_for_commit(query)
                 query.stop()
         finally:
             query.stop()
             if remote:
                 self._note(seen)
+
+    def _wait_for_commit(self, query: StreamingQuery) -> None:
+        """Waits until Spark has the last batch of the lake in its commit log.
+
+        Only what is there is received from a queue that is consumed: a stream that is stopped
+        earlier leaves messages in the queue that the lake has.
+        """
+        while query.isActive and not is_committed(self._checkpoint, self._named):
+            query.awaitTermination(COMMIT_LOOK_S)  # type: ignore[arg-type]  # takes fractions
 
     def _note(self, seen: Tally) -> Tally:
         """What the server has written since it was asked last."""
@@ -214,6 +228,7 @@ class Archive:
             self._files += now.files - seen.files
             self._bytes += now.bytes - seen.bytes
             self._meter.add(now.messages - seen.messages, now.batches - seen.batches)
+            self._named = now.last
         return now
 
     def _batch(self, files: DataFrame, number: int) -> None:
@@ -223,6 +238,7 @@ class Archive:
                 self._files += len(added.files)
                 self._bytes += added.bytes
                 self._meter.add(added.rows)  # who watches may fail, which is our failure then
+                self._named = number
         except Exception as error:
             self._failure = cause_of(error) if isinstance(error, PySparkException) else error
             raise

@@ -28,6 +28,7 @@ CONTENT_TYPE_LENGTH_MAX: Final = 1024
 _CACHED: Final = 1024
 _CACHED_LENGTH_MAX: Final = 512
 BOUNDARIES_TRIED: Final = 8
+FRAME_SIZE_MAX: Final = 1024  # of what a connection remembers
 
 _PARAMETER: Final = re.compile(
     r'\s*;\s*([!#$%&\'*+\-.^_`|~0-9A-Za-z]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]+)', re.ASCII
@@ -102,6 +103,74 @@ def read_parts(content_type: str, payload: bytes) -> Parts:
             body.content_type,
             payload,
         ),
+    )
+
+
+class _Frame(NamedTuple):
+    """What stands around envelope and body of a payload, and where they lie."""
+
+    content_type: str
+    front: bytes
+    envelope_end: int
+    middle: bytes
+    body_at: int
+    body_end: int
+    back: bytes
+    body_id: str
+    body_content_type: str
+
+
+class PartsReader:
+    """Reads the payloads of one sender, which often repeats all but envelope and body.
+
+    Where both parts state their length, the bytes around them alone decide how a payload is cut.
+    So a payload with exactly the bytes of the last one there is cut in the same places.
+    """
+
+    __slots__ = ("_frame",)
+
+    def __init__(self) -> None:
+        self._frame: _Frame | None = None
+
+    def read(self, content_type: str, payload: bytes) -> Parts:
+        """See `read_parts`."""
+        frame = self._frame
+        if frame is not None and frame.content_type == content_type:
+            _, front, envelope_end, middle, body_at, body_end, back, body_id, kind = frame
+            if (
+                payload[body_end:] == back
+                and payload.startswith(front)
+                and payload.startswith(middle, envelope_end)
+            ):
+                envelope, body = payload[len(front) : envelope_end], payload[body_at:body_end]
+                return _new(Parts, (envelope, body, b"", body_at, body_id, "", kind, payload))
+        parts = read_parts(content_type, payload)
+        self._frame = _frame_of(content_type, payload)
+        return parts
+
+
+def _frame_of(content_type: str, payload: bytes) -> _Frame | None:
+    """The frame of a payload that was read; None where nothing is remembered."""
+    boundary = _boundary_of(content_type)
+    if boundary is None:
+        return None
+    parts = _split(payload, boundary)
+    if len(parts) != 2 or any(head.size is None for _, _, head in parts):
+        return None
+    (start, stop, _), (body_at, body_end, head) = parts
+    around = start + body_at - stop + len(payload) - body_end
+    if head.content_id.startswith(EXTENSION) or around > FRAME_SIZE_MAX:
+        return None
+    return _Frame(
+        content_type,
+        payload[:start],
+        stop,
+        payload[stop:body_at],
+        body_at,
+        body_end,
+        payload[body_end:],
+        head.content_id,
+        head.content_type,
     )
 
 

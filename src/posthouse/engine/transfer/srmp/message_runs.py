@@ -73,8 +73,12 @@ class SrmpBatch(ReceivedBatch):
 
     def has(self, source: bytes, ordinal: int, digest: bytes) -> bool:
         """Whether the message came in this very batch, from any host."""
-        notes = [kind for kinds in self.hosts.values() for kind in kinds]
-        return any(is_noted(one, source, ordinal, digest) for one in notes)
+        for recoverable, express in self.hosts.values():
+            if is_noted(recoverable, source, ordinal, digest):
+                return True
+            if is_noted(express, source, ordinal, digest):
+                return True
+        return False
 
     def is_open(self, queue: Queue) -> bool:
         """Whether anybody may send to a queue."""
