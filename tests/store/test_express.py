@@ -124,6 +124,73 @@ def test_a_full_disk_keeps_express_messages_in_memory() -> None:
     rig.check_packets()
 
 
+def test_a_full_disk_leaves_no_empty_files_of_express_messages() -> None:
+    disk = SimDisk()
+    rig = opened(disk)
+    for _ in range(40):
+        rig.send_express()
+    rig.flush()
+    disk.fail_at(1, "write", times=20, error=errno.ENOSPC)
+    for _ in range(10):
+        rig.tidy()
+    assert express_files(disk) == []
+    for _ in range(20):
+        rig.tidy()
+    assert express_files(disk)[0] == "00000001.express"
+    rig.check_packets()
+
+
+def sparse(disk: SimDisk) -> tuple[Rig, list[int]]:
+    """A store that would gather express messages in its next step, and those."""
+    rig = opened(disk)
+    for _ in range(60):
+        rig.send_express()
+        rig.flush()
+        rig.tidy()
+    store = rig.store
+    assert isinstance(store, LogStore)
+    inside = store._express.places.numbers(1)
+    for number in inside[1:]:
+        rig.drop(number)
+    rig.flush()
+    assert len(store._express.segments) > 1
+    return rig, inside[:1]
+
+
+def test_a_disk_that_is_full_while_express_messages_are_gathered_keeps_them_whole() -> None:
+    disk = SimDisk()
+    rig, kept = sparse(disk)
+    disk.fail_at(1, "write", error=errno.ENOSPC)
+    store = rig.store
+    assert isinstance(store, LogStore)
+    store.tidy()
+    assert store._express.parts(kept[0]) is not None, "back in memory"
+    ((sender, packet),) = store.read_many(kept)
+    assert packet == packet_of(kept[0])
+    assert sender == store.read_sender(kept[0])
+    rig.check_packets()
+
+
+def test_a_damaged_express_message_stops_nothing_but_its_own_reader() -> None:
+    disk = SimDisk()
+    rig, kept = sparse(disk)
+    store = rig.store
+    assert isinstance(store, LogStore)
+    place = store._express.places.get(kept[0])
+    assert place is not None
+    disk.flip_bit("00000001.express", place.offset + place.size - 1, 1)
+    for _ in range(10):
+        rig.tidy()
+    with pytest.raises(StoreDamaged):
+        store.read(kept[0])
+    for number, row in rig.state.table.items():
+        assert number in kept or store.read(number) == packet_of(number, row.size)
+    rig.drop(kept[0])
+    rig.flush()
+    rig.tidy()
+    assert "00000001.express" not in express_files(disk)
+
+
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/13")
 def test_spilled_express_messages_survive_a_clean_stop_with_their_rows() -> None:
     disk = SimDisk()

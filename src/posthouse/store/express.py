@@ -32,6 +32,7 @@ from posthouse.store.format import (
     pack_record,
     pack_segment_header,
 )
+from posthouse.store.index import block_size
 from posthouse.store.positions import LogPosition, Positions
 from posthouse.store.read import checked_record, read_file
 from posthouse.store.settings import StoreSettings
@@ -52,7 +53,17 @@ def express_name(number: int) -> str:
 class ExpressSegment:
     """A file of spilled express messages."""
 
-    __slots__ = ("end", "file", "generation", "live", "live_bytes", "number", "pins", "sequence")
+    __slots__ = (
+        "damaged",
+        "end",
+        "file",
+        "generation",
+        "live",
+        "live_bytes",
+        "number",
+        "pins",
+        "sequence",
+    )
 
     def __init__(self, number: int, store_id: bytes, file: File) -> None:
         self.number = number
@@ -63,6 +74,7 @@ class ExpressSegment:
         self.live = 0
         self.live_bytes = 0
         self.pins = 0  # of bulk readers: the file stays
+        self.damaged = False  # a record cannot be read: the file stays as long as it is needed
 
 
 class CleanStop(msgspec.Struct):
@@ -220,24 +232,36 @@ class ExpressMessages:
             return self.segments[newest]
         number = self._next_number
         file = self.disk.open(express_name(number), create=True)
-        self._next_number += 1
         segment = ExpressSegment(number, self.store_id, file)
         header = SegmentHeader(number, segment.generation, 0, self.store_id)
-        file.write([pack_segment_header(header, EXPRESS_MAGIC)], 0)
+        try:
+            file.write([pack_segment_header(header, EXPRESS_MAGIC)], 0)
+        except OSError:  # a full disk: the next step tries again, with the same name
+            file.close()
+            self.disk.unlink(express_name(number))
+            raise
+        self._next_number += 1
         self.segments[number] = segment
         return segment
 
     def _sparse(self) -> ExpressSegment | None:
         newest = max(self.segments, default=0)
         for number, segment in self.segments.items():
-            if number != newest and segment.live_bytes * 4 < segment.end:
+            if number != newest and segment.live_bytes * 4 < segment.end and not segment.damaged:
                 return segment
         return None
 
     def _gather(self, sparse: ExpressSegment) -> bool:
-        """Writes the survivors of a sparse segment again; the next step removes its file."""
+        """Writes the survivors of a sparse segment again; the next step removes its file.
+
+        One that cannot be read is met by the reader of the message, who sets it aside.
+        """
         numbers = self.places.numbers(sparse.number)
-        payloads = [(number, self.payload(number) or b"") for number in numbers]
+        try:
+            payloads = [(number, self.payload(number) or b"") for number in numbers]
+        except StoreDamaged:
+            sparse.damaged = True
+            return False
         for number in numbers:
             place = self.places.get(number)
             assert place is not None
@@ -245,7 +269,8 @@ class ExpressMessages:
         if self._write(payloads):
             return True
         for number, payload in payloads:
-            self.put(number, payload, b"")
+            packet_at = block_size(payload)
+            self.put(number, payload[:packet_at], payload[packet_at:])
         return False
 
     def _remove(self, number: int) -> None:
