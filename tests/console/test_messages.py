@@ -218,6 +218,12 @@ def test_acts_on_many_show_first_what_they_would_do(browser: Browser, house: Hou
     browser.write("#field-to", f"{other} ")  # another value needs another preview
     browser.click("dialog button.primary", "Preview")
     browser.one("dialog .notice.ok", "2 messages would be taken.")
+    browser.one("dialog button.primary", "Move 2 messages")
+    browser.write("#field-to", other)
+    browser.write("#field-to", f"{other} ")  # typed and taken back: the button is Preview again
+    browser.click("dialog button.primary", "Preview")
+    browser.one("dialog button.primary", "Move 2 messages")
+    assert labels(house, other) == []
     browser.click("dialog button.primary", "Move 2 messages")
     browser.one("dialog .notice.ok", "2 messages done.")
     browser.click("dialog button", "Close")

@@ -22,7 +22,7 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.ledger.state import State
 from posthouse.engine.manager import QueueManager
 from tests.engine.readers import JOURNAL, SUBQUEUE, readers
-from tests.engine.rig import MOVE, RECEIVE
+from tests.engine.rig import MOVE, RECEIVE, Rig
 
 
 def ends(record: Record) -> list[int]:
@@ -201,3 +201,22 @@ def test_packets_of_a_turn_are_found_without_looking_at_any_record_twice() -> No
         assert effects.packet(number // 2 + 1) == b"%d" % (number // 2 + 1)
     assert effects.packet(101) is None
     assert records.looks == len(records) == 200
+
+
+def test_a_definition_that_changes_within_a_larger_step_is_logged_with_that_step_only() -> None:
+    """A step that is logged in two halves can be torn by a loss of power."""
+    rig = Rig()
+    rig.create("orders")
+    before = len(rig.store.log)
+
+    def act(manager: QueueManager) -> None:
+        queues, change = manager.queues.collection, Change()
+        queues.change_definition(rig.queue("orders"), change, label="another")
+        assert queues.core.effects.records == []
+        change.ends.append(End(99, RECEIVED))
+        queues.core.effects.commit(change)
+
+    rig.run(act)
+    (record,) = rig.store.log[before:]
+    step = unpack_change(record[2])
+    assert (len(step.defines), step.ends) == (1, [End(99, RECEIVED)])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.protocols.timers import Timers
+from posthouse.protocols.timers import BROKEN_PAUSE_MS, Timers
 
 
 class Owner:
@@ -93,10 +93,11 @@ def test_one_that_breaks_does_not_stop_the_clocks_of_the_others() -> None:
     with pytest.raises(ZeroDivisionError):
         run(timers, [broken, other], 10)
     assert other.ticked == [10]
-    assert timers.next_deadline_ms() == 20
-    with pytest.raises(ZeroDivisionError):
-        run(timers, [broken, other], 30)
+    assert timers.next_deadline_ms() == 30, "what has broken is tried after a pause"
+    run(timers, [broken, other], 30)
     assert other.ticked == [10, 30]
+    with pytest.raises(ZeroDivisionError):
+        run(timers, [broken, other], 10 + BROKEN_PAUSE_MS)
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=6))
@@ -117,13 +118,28 @@ class Stuck(Owner):
         raise ZeroDivisionError
 
 
-def test_one_that_stays_due_and_breaks_holds_up_no_others() -> None:
-    timers = Timers(lambda at: None)
-    stuck, other = Stuck(timers, 10), Owner(timers, 11, 30)
-    timers.arm(stuck)
+class Unclear(Owner):
+    """Does what is due, and then cannot tell what is due next."""
+
+    def next_deadline_ms(self) -> int | None:
+        if self.ticked:
+            raise ZeroDivisionError
+        return super().next_deadline_ms()
+
+
+@pytest.mark.parametrize("kind", [Stuck, Unclear])
+def test_one_that_stays_due_and_breaks_holds_up_no_others(kind: type[Owner]) -> None:
+    """Nor does it keep the processor busy: it would be due at once, for ever."""
+    woken: list[int] = []
+    timers = Timers(woken.append)
+    broken, other = kind(timers, 10), Owner(timers, 11, 30)
+    timers.arm(broken)
     timers.arm(other)
-    for now in (20, 40):
-        with pytest.raises(ZeroDivisionError):
-            run(timers, [stuck, other], now)
+    with pytest.raises(ZeroDivisionError):
+        run(timers, [broken, other], 20)
+    assert other.ticked == [20]
+    assert timers.next_deadline_ms() == 30
+    run(timers, [broken, other], 40)
     assert other.ticked == [20, 40]
-    assert timers.next_deadline_ms() == 10
+    assert timers.next_deadline_ms() == 20 + BROKEN_PAUSE_MS
+    assert min(woken[1:]) > 20

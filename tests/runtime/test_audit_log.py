@@ -15,7 +15,14 @@ from posthouse.api.audit import AuditParams
 from posthouse.protocols.handlers.audit_trail import Act
 from posthouse.runtime import audit_log
 from posthouse.runtime.audit_file import UNWRITTEN_MAX
-from posthouse.runtime.audit_log import ALIKE_MAX, SIGN_INS_ALIKE_MAX, SIGN_INS_MAX, AuditLog
+from posthouse.runtime.audit_log import (
+    ALIKE_MAX,
+    SIGN_IN_NETWORKS_MAX,
+    SIGN_INS_ALIKE_MAX,
+    SIGN_INS_MAX,
+    USER_REFUSALS_MAX,
+    AuditLog,
+)
 from posthouse.runtime.audit_settings import AuditSettings
 
 ACT = Act("alice", "operate", "0" * 16, "127.0.0.1", "purge_queue", {"queue": "x" * 300})
@@ -111,7 +118,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from posthouse.protocols.handlers.audit_trail import Act
-from posthouse.runtime.audit_log import ALIKE_MAX, SIGN_INS_ALIKE_MAX, SIGN_INS_MAX, AuditLog
+from posthouse.runtime.audit_log import AuditLog
 from posthouse.runtime.audit_settings import AuditSettings
 log = AuditLog(Path(sys.argv[1]), AuditSettings(), lambda call: call())
 def answered():
@@ -140,7 +147,7 @@ def test_attempts_push_out_no_act_and_are_bounded(tmp_path: Path) -> None:
     log = opened(tmp_path, size_max=64 << 10, files_kept=2)
     fill(log, 3)
     for number in range(60):
-        refuse(log, ALIKE_MAX, act=f"rpc_{number}")
+        refuse(log, ALIKE_MAX, act=f"rpc_{number}", user=f"user {number}")
         log.begin(ACT, lambda error: None)
     files = sorted(path.name for path in tmp_path.iterdir())
     assert files == ["audit-attempts.log", "audit-attempts.log.1", "audit.log"]
@@ -196,11 +203,53 @@ def test_kinds_of_refusals_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     refuse(log, ALIKE_MAX + 7)
     for number in range(10):
         refuse(log, 1, act=f"rpc_{number}")
-    assert len(log._refusals._kinds) == 4
+    assert len(log._refusals._kinds) == 3
     log.close()
     attempts = _entries(tmp_path / "audit-attempts.log")
     assert [one["result"]["more"] for one in attempts if one["result"]] == [7, 8]
-    assert attempts[-1]["user"] == ""
+
+
+def test_refusals_of_one_user_do_not_hide_those_of_others(tmp_path: Path) -> None:
+    """Anyone with a token may ask for many things that are refused."""
+    log = opened(tmp_path, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    for number in range(USER_REFUSALS_MAX):
+        refuse(log, 2, act=f"act {number}", user="mallory")
+    refuse(log, 1, user="bob")
+    log.close()
+    attempts = _entries(tmp_path / "audit-attempts.log")
+    entries = [one["user"] for one in attempts if not one["result"]]
+    assert entries.count("mallory") == USER_REFUSALS_MAX
+    assert "bob" in entries
+    more = [(one["user"], one["result"]["more"]) for one in attempts if one["result"]]
+    assert more == [("mallory", USER_REFUSALS_MAX)]
+
+
+def test_when_all_entries_are_used_up_each_user_is_still_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "REFUSALS_MAX", 3)
+    log = opened(tmp_path, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    for number in range(120):
+        refuse(log, 2, user=f"user {number}")
+    log.close()
+    attempts = _entries(tmp_path / "audit-attempts.log")
+    more = {one["user"]: one["result"]["more"] for one in attempts if one["result"]}
+    assert len(attempts) == 3 + len(more)
+    assert more.pop("user 1") == 1, "its first has an entry"
+    assert more.pop("") == 2 * 18, "all that come after a hundred users"
+    assert more == {f"user {number}": 2 for number in range(2, 102)}
+
+
+def test_a_clock_that_is_set_back_mutes_nothing(tmp_path: Path) -> None:
+    moment = [datetime(2026, 1, 1, 12, tzinfo=UTC)]
+    log = opened(tmp_path, now=lambda: moment[0])
+    refuse(log, ALIKE_MAX + 5)
+    moment[0] -= timedelta(hours=1)
+    refuse(log, ALIKE_MAX)
+    attempts = _entries(tmp_path / "audit-attempts.log")
+    assert len(attempts) == 2 * ALIKE_MAX + 1
+    assert sum(one["result"] == {"more": 5} for one in attempts) == 1
+    log.close()
 
 
 def test_refused_sign_ins_are_bounded_and_push_out_nothing(tmp_path: Path) -> None:
@@ -224,7 +273,8 @@ def test_refused_sign_ins_are_bounded_and_push_out_nothing(tmp_path: Path) -> No
     assert len(lines) == SIGN_INS_MAX
     assert sum(one["address"] == "192.0.2.1" for one in lines) == SIGN_INS_ALIKE_MAX
     assert len(lines) + sum(one["result"]["more"] for one in found if one["result"]) == 400
-    assert len(found) == SIGN_INS_MAX + 2
+    assert len(found) == SIGN_INS_MAX + 1 + SIGN_IN_NETWORKS_MAX + 1
+    assert sum(one["address"] == "" for one in found) == 1
     assert log.page(AuditParams(limit=1000), lambda entry: True).entries[-3].act == "sign_in"
     log.close()
 

@@ -182,7 +182,42 @@ def test_a_stop_waits_until_spark_has_committed_what_the_lake_has(
     else:
         running._batch(Mock(), 4)
     running._follow(query, remote)
-    assert query.committed_at_stop == [True, True]
+    assert query.committed_at_stop == [True]
+
+
+def test_a_batch_that_begins_while_the_stream_is_stopped_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark begins the next batch after each commit, and a stop waits for that batch's end."""
+    checkpoint, stop = tmp_path / "checkpoint", threading.Event()
+    naming = Naming(str(tmp_path), None, checkpoint, None)
+    running = Archive(naming, checkpoint, Meter(None, 0), stop)
+    added: list[int] = []
+    monkeypatch.setattr(Naming, "add", lambda *asked: added.append(asked[2]) or Added())
+    running._batch(Mock(), 4)
+    (checkpoint / "commits").mkdir(parents=True)
+    (checkpoint / "commits" / "4").touch()
+    refused: list[Exception] = []
+
+    def next_batch() -> None:
+        try:
+            running._batch(Mock(), 5)
+        except Exception as error:
+            refused.append(error)
+
+    def stopped() -> None:
+        other = threading.Thread(target=next_batch)
+        other.start()
+        other.join(30)
+        assert not other.is_alive(), "the batch waits for the stop, which waits for the batch"
+
+    query: Any = Mock(isActive=True, stop=stopped)
+    query.awaitTermination.return_value = False
+    stop.set()
+    running._follow(query, False)
+    assert added == [4]
+    assert [str(error) for error in refused] == ["the archive was stopped before batch 5"]
+    assert running._failure is None, "a stop is not a failure"
 
 
 def test_a_stop_waits_for_no_batch_of_a_query_that_has_ended(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ ORDINARY: Final = frozenset(
 )
 """Routes that change something and are the work of applications, not acts of operators."""
 SIGN_IN: Final = "sign_in"
-"""The act of someone who comes in, by the console or not: refused ones of every door."""
+"""Sign-ins to the console, and refused ones over HTTP and RPC."""
 Text = Annotated[str, Meta(max_length=256)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
+
+BROKEN_PAUSE_MS: Final = 1000  # before one whose tick has raised is ticked again
 
 
 class Ticking(Protocol):
@@ -40,12 +42,15 @@ class Timers:
         number = self._numbers.get(owner)
         if at_ms is None or (number is not None and self._owners[number][1] <= at_ms):
             return
+        self._enter(owner, at_ms)
+        self._arm_clock()
+
+    def _enter(self, owner: Ticking, at_ms: int) -> None:
         self.forget(owner)
         self._last += 1
         self._numbers[owner] = self._last
         self._owners[self._last] = owner, at_ms
         heappush(self._heap, (at_ms, self._last))
-        self._arm_clock()
 
     def forget(self, owner: Ticking) -> None:
         """The owner has no timers; two numbers stay of it until their time."""
@@ -56,18 +61,18 @@ class Timers:
     def run(self, now_ms: int) -> None:
         """Ticks everybody whose time has come, each once.
 
-        One that breaks does not stop the clocks of the others, though it stays due and comes first
-        again. What it raised is raised when all have been ticked.
+        One that breaks does not stop the clocks of the others, and is ticked again after a pause:
+        it may be due for ever. What it raised is raised when all have been ticked.
         """
         self._woken_at_ms = None
         due, failure = self._take_due(now_ms), None
         for owner in due:
             try:
                 owner.tick()
+                self.arm(owner)
             except Exception as error:
                 failure = failure or error
-        for owner in due:
-            self.arm(owner)
+                self._enter(owner, now_ms + BROKEN_PAUSE_MS)
         self._arm_clock()
         if failure is not None:
             raise failure

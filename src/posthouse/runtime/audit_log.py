@@ -33,9 +33,11 @@ from posthouse.runtime.audit_settings import AuditSettings
 SCANNED_MAX: Final = 20_000  # entries that one page looks at
 ATTEMPT_FILES: Final = 1  # old files of attempts that are kept
 ALIKE_MAX: Final = 20  # refusals of a user, an act and a reason in a minute; more are counted
+USER_REFUSALS_MAX: Final = 200  # of a user in a minute
 REFUSALS_MAX: Final = 2_000  # of all users in a minute
 SIGN_INS_ALIKE_MAX: Final = 5  # refused sign-ins of an address in a minute; more are counted
 SIGN_INS_MAX: Final = 30  # of all addresses in a minute
+SIGN_IN_NETWORKS_MAX: Final = 20  # after these, how many of them are counted each by itself
 MINUTE_S: Final = 60
 ATTEMPTS: Final = ("begun", "refused")  # outcomes of which nothing was done so far
 _encode: Final = msgspec.json.Encoder().encode
@@ -71,8 +73,10 @@ class AuditLog:
         self._lock = threading.Lock()
         self._waiting: deque[_Line] = deque()
         self._writing = False
-        self._refusals = Repeats(ALIKE_MAX, REFUSALS_MAX)
-        self._strangers = Repeats(SIGN_INS_ALIKE_MAX, SIGN_INS_MAX)
+        self._refusals = Repeats(ALIKE_MAX, USER_REFUSALS_MAX, REFUSALS_MAX)
+        self._strangers = Repeats(
+            SIGN_INS_ALIKE_MAX, SIGN_INS_ALIKE_MAX, SIGN_INS_MAX, SIGN_IN_NETWORKS_MAX
+        )
         self._thread = ThreadPoolExecutor(1, "audit")
         attempts = path.with_name(f"{path.stem}-attempts{path.suffix}")
         sign_ins = path.with_name(f"{path.stem}-sign-ins{path.suffix}")

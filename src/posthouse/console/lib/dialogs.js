@@ -125,9 +125,10 @@ export function form(fields) {
  * @param {string} options.act  what the button says
  * @param {boolean} [options.danger]
  * @param {boolean} [options.wide]
- * @param {(values: Values, progress: (shown: Child) => void) => Promise<Child | {again: string, shown: Child, danger?: boolean} | void>} options.run
+ * @param {(values: Values, progress: (shown: Child) => void, confirmed: boolean) => Promise<Child | {again: string, shown: Child, danger?: boolean, nothing?: boolean} | void>} options.run
  *   What it returns is shown, and the dialog stays open; with `again` the button has that text, and
- *   runs it once more.
+ *   runs it once more. Then it is `confirmed`, unless there is `nothing` to confirm, or anything was
+ *   typed meanwhile: that makes it the first button again.
  * @returns {Promise<boolean>}  whether it was done
  */
 export function ask({ title, text, fields = [], act, danger = false, wide = false, run }) {
@@ -137,7 +138,10 @@ export function ask({ title, text, fields = [], act, danger = false, wide = fals
     const go = h("button", { type: "submit", class: danger ? "danger" : "primary" }, act);
     const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
     let done = false;
+    /** @type {string | null} */
+    let looked = null; // the values that were shown with `again`
     const begin = () => {
+      looked = null;
       go.textContent = act;
       go.className = danger ? "danger" : "primary";
     };
@@ -153,9 +157,12 @@ export function ask({ title, text, fields = [], act, danger = false, wide = fals
             go.disabled = true;
             fill(answer);
             try {
-              const shown = await run(read(), (child) => fill(answer, child));
+              const values = read();
+              const asked = JSON.stringify(values);
+              const shown = await run(values, (child) => fill(answer, child), looked === asked);
               if (shown && typeof shown === "object" && "again" in shown) {
                 fill(answer, shown.shown);
+                looked = shown.nothing ? null : asked;
                 go.textContent = shown.again;
                 go.className = shown.danger ? "danger" : "primary";
                 return;

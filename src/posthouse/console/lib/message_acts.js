@@ -69,8 +69,6 @@ async function operate(body, progress) {
  */
 function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [], danger = false, text }) {
   const which = chosen.lookup_ids ? many(chosen.lookup_ids.length, "marked message") : chosen.group ? `All messages of the group ${named ?? chosen.group}` : chosen.where ? `All messages that match ${chosen.where}` : "All messages";
-  /** @type {string | null} */
-  let looked = null;
   let wanted = "";
   let keys = { dry: "", real: "" };
   return ask({
@@ -78,14 +76,14 @@ function bulk({ title, act, word, on: { queue, chosen, named, done }, fields = [
     text: [h("p", {}, which, " of ", h("code", {}, queue)), text && h("p", { class: "hint" }, text), h("p", { class: "hint" }, "The preview counts them and changes nothing. You confirm after it.")],
     act: "Preview",
     fields,
-    run: async (values, progress) => {
+    run: async (values, progress, confirmed) => {
       const asked = JSON.stringify(values);
       const body = { act: word, queue, ...chosen, to: queueNamed(values["to"] ?? "") || null };
       if (wanted !== asked) [wanted, keys] = [asked, { dry: drawn(), real: drawn() }];
-      if (looked !== asked) {
+      if (!confirmed) {
         const found = await operate({ ...body, key: keys.dry, dry_run: true }, progress);
-        if (!found.matched) return { again: "Preview again", shown: outcome(found) };
-        looked = asked;
+        keys.dry = drawn(); // this preview has its answer: the next one is another
+        if (!found.matched) return { again: "Preview again", shown: outcome(found), nothing: true };
         return { again: `${act} ${many(found.matched, "message")}`, shown: outcome(found), danger };
       }
       const result = await operate({ ...body, key: keys.real }, progress);

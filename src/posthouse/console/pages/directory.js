@@ -86,7 +86,6 @@ function show({ main, poll, may, session: { administrator }, signal }) {
   }
 
   function change() {
-    let looked = "";
     return ask({
       title: "Change the directory",
       text: "A document as posthouse directory export writes it. What it names is created or changed; what it does not name stays. All of it is done, or nothing.",
@@ -96,17 +95,15 @@ function show({ main, poll, may, session: { administrator }, signal }) {
         { name: "document", label: "Document (JSON)", kind: "textarea", required: true },
         { name: "prune", label: "Also remove what the document does not name", kind: "checkbox" },
       ],
-      run: async (values) => {
+      run: async (values, _, confirmed) => {
         let document;
         try {
           document = JSON.parse(values["document"]);
         } catch (error) {
           throw new ApiError(0, "", `the document is not JSON: ${error instanceof Error ? error.message : error}`, "Nothing was changed.");
         }
-        const asked = JSON.stringify(values);
-        if (looked !== asked) {
+        if (!confirmed) {
           const found = await call("import_directory", {}, { document, prune: values["prune"], dry_run: true });
-          looked = asked;
           return { again: `Change ${many(found.changes.length, "object")}`, shown: changesOf(found) };
         }
         const done = await call("import_directory", {}, { document, prune: values["prune"] });

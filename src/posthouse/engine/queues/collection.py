@@ -391,26 +391,31 @@ class Queues(QueueNames):
         if definition.queue_type is QueueType.PUBLIC and definition.identifier != NULL_GUID:
             self.public.update(msgspec.structs.replace(definition, **values), values.keys(), change)
         self.change_definition(queue, change, **values)
+        self.core.commit(change)
 
     def change_definition(
         self, queue: Queue, change: Change | None = None, **values: object
     ) -> None:
-        """New values of persistent attributes; ModifyTime moves."""
+        """New values of persistent attributes; ModifyTime moves.
+
+        They are a part of the change, which its owner commits, or a step of their own.
+        """
         if "multicast_address" in values:
             self.core.effects.active.add(queue.number)
         for name, value in values.items():
             setattr(queue.definition, name, value)
         queue.definition.modify_time = self.core.utc
         queue.set_limit()
-        change = Change() if change is None else change
+        step = Change() if change is None else change
         if queue.journal is not None and "journal_quota_kib" in values:
             queue.journal.definition.quota_kib = queue.definition.journal_quota_kib
             queue.journal.set_limit()
-            self._store(queue.journal.definition, change)
+            self._store(queue.journal.definition, step)
         self._guards.pop(queue.number, None)
         self.core.rights_version += 1
-        self._store(queue.definition, change)
-        self.core.commit(change)
+        self._store(queue.definition, step)
+        if change is None:
+            self.core.commit(step)
 
     def identify(
         self, queue: Queue, identifier: bytes, full_path: str, directory_path: str

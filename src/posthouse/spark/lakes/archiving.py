@@ -47,6 +47,10 @@ COMMIT_LOOK_S: Final = 0.05
 STARTS_MAX: Final = 3
 
 
+class _StreamEnds(Exception):
+    """A batch is refused because the stream is being stopped; the next run takes it."""
+
+
 class Archived(NamedTuple):
     """What an `archive` did."""
 
@@ -148,6 +152,7 @@ class Archive:
         self._in_batch = threading.Lock()
         self._failure: Exception | None = None
         self._stopped = False
+        self._ending = False  # no batch of the stream begins any longer
         self._named = NO_BATCH  # the last batch of this stream that the lake has
         self._files = 0
         self._bytes = 0
@@ -174,7 +179,7 @@ class Archive:
                 return
 
     def _stream(self, spark: SparkSession, options: dict[str, str], every_s: float | None) -> None:
-        self._failure, self._named = None, NO_BATCH
+        self._failure, self._named, self._ending = None, NO_BATCH, False
         remote = is_connect(spark)
         if remote:
             options = {**options, RUN: self._tally.begin()}
@@ -203,10 +208,10 @@ class Archive:
                 if self._stop.is_set():
                     self._stopped = True
                     break
-            with self._in_batch:  # a batch that has begun is finished
-                seen = self._note(seen) if remote else seen
-                self._wait_for_commit(query)
-                query.stop()
+            with self._in_batch:  # a batch that has begun is finished, and no other begins
+                self._ending = True
+            seen = self._note(seen) if remote else seen
+            self._wait_for_commit(query)
         finally:
             query.stop()
             if remote:
@@ -218,8 +223,13 @@ class Archive:
         Only what is there is received from a queue that is consumed: a stream that is stopped
         earlier leaves messages in the queue that the lake has.
         """
-        while query.isActive and not is_committed(self._checkpoint, self._named):
-            query.awaitTermination(COMMIT_LOOK_S)  # type: ignore[arg-type]  # takes fractions
+        try:
+            while query.isActive and not is_committed(self._checkpoint, self._named):
+                query.awaitTermination(COMMIT_LOOK_S)  # type: ignore[arg-type]  # takes fractions
+        except PySparkException:
+            if not is_committed(self._checkpoint, self._named):
+                raise
+            # Else it is the batch after it, which was refused.
 
     def _note(self, seen: Tally) -> Tally:
         """What the server has written since it was asked last."""
@@ -234,11 +244,15 @@ class Archive:
     def _batch(self, files: DataFrame, number: int) -> None:
         try:
             with self._in_batch:
+                if self._ending:  # Spark's thread cannot be stopped while it waits for us
+                    raise _StreamEnds(f"the archive was stopped before batch {number}")
                 added = self._naming.add(files, number)
                 self._files += len(added.files)
                 self._bytes += added.bytes
                 self._meter.add(added.rows)  # who watches may fail, which is our failure then
                 self._named = number
+        except _StreamEnds:
+            raise
         except Exception as error:
             self._failure = cause_of(error) if isinstance(error, PySparkException) else error
             raise
