@@ -111,6 +111,28 @@ def test_dead_letters_and_queues_that_cannot_connect_are_problems(tmp_path: Path
     with_api(tmp_path, work)
 
 
+def test_paused_queues_with_messages_and_full_queues_are_problems(tmp_path: Path) -> None:
+    async def work(rig: ApiRig) -> None:
+        await rig.post("/api/v1/queues", {"path": ORDERS, "quota_kib": 10})
+        queue = "/api/v1/queues/" + "%2E%5Cprivate%24%5Corders"
+        await rig.post(f"{queue}/messages", {"body_text": "x" * 8_000})
+        far = "/api/v1/queues/" + "DIRECT%3DOS%3Afar%5Cprivate%24%5Corders"
+        await rig.post(f"{far}/messages", {"body_text": "x"})
+        assert (await rig.get("/api/v1/status")).json["problems"] == []
+        await rig.post(f"{queue}/messages", {"body_text": "x" * 1_500})
+        await rig.post(f"{far}/pause")
+        paused, full = (await rig.get("/api/v1/status")).json["problems"]
+        name = "DIRECT=OS:far\\private$\\orders"
+        assert paused == f"{name} is paused (1 message waiting). posthouse queue resume '{name}'"
+        assert full.startswith("ALPHA\\private$\\orders: 9")
+        assert "% of its quota of 10 KiB is used." in full
+        await rig.post(f"{far}/resume")
+        await rig.post(f"{queue}/purge")
+        assert (await rig.get("/api/v1/status")).json["problems"] == []
+
+    with_api(tmp_path, work)
+
+
 def orders_of(manager: QueueManager) -> Queue:
     return manager.queues._local(ORDERS)
 

@@ -9,7 +9,7 @@ from posthouse.engine.machine.shortages import scarcities
 from posthouse.engine.queues.empty_reads import claimed
 from posthouse.engine.queues.queue import HELD, Queue, QueueRole
 from posthouse.model.guids import format_guid
-from posthouse.model.properties import QueueManagerState
+from posthouse.model.properties import UNLIMITED, OutgoingQueueState, QueueManagerState
 
 if TYPE_CHECKING:
     from posthouse.engine.manager import QueueManager
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DISPUTED_S = 24 * 3600
 JOBS_LOOKED_AT = 1_000  # of each job queue
+FULL_PERCENT = 95  # of a quota
 
 
 def obstacles(manager: QueueManager) -> list[str]:
@@ -88,6 +89,34 @@ def unreachable(queues: Collection[Queue]) -> list[Unreachable]:
         and queue.outgoing.last_error
         and queue.outgoing.state not in HELD
     ]
+
+
+def paused(queues: Collection[Queue]) -> list[Queue]:
+    """Outgoing queues with messages that an operator has paused."""
+    return [
+        queue
+        for queue in queues
+        if queue.outgoing is not None
+        and queue.state.count
+        and queue.outgoing.state is OutgoingQueueState.ON_HOLD
+    ]
+
+
+def nearly_full(queues: Collection[Queue]) -> list[Queue]:
+    """Queues whose messages take up nearly all of their own quota; the fullest first."""
+    found = [
+        queue
+        for queue in queues
+        if queue.definition.role is QueueRole.PLAIN
+        and queue.definition.quota_kib not in (0, UNLIMITED)
+        and fill_percent(queue) >= FULL_PERCENT
+    ]
+    return sorted(found, key=lambda queue: -fill_percent(queue))
+
+
+def fill_percent(queue: Queue) -> int:
+    """How much of its own quota the messages of a queue take up."""
+    return queue.state.bytes * 100 // (queue.definition.quota_kib << 10)
 
 
 class Waiting(NamedTuple):

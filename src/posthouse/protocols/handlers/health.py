@@ -39,6 +39,8 @@ class HealthSummary(NamedTuple):
     damaged: int = 0  # records of messages, undecided
     stopped: str = ""  # damage that stops compaction
     host_change: str = ""  # why the home may be a copy
+    paused: Sequence[Queue] = ()  # outgoing queues with messages
+    full: Sequence[Queue] = ()  # queues at their quota, or nearly
     waiting: Sequence[health.Waiting] = ()  # queues with messages that are too old
     failed_jobs: Sequence[health.FailedJobs] = ()
     domain_trouble: str = ""  # why users of a domain cannot log in by NTLM
@@ -57,6 +59,8 @@ class HealthSummary(NamedTuple):
                 f"{far.queue} cannot connect ({waiting} waiting): {far.reason}. "
                 f"posthouse queue show '{far.queue}'"
             )
+        lines += map(_paused_line, self.paused)
+        lines += map(_full_line, self.full)
         lines += map(_late_line, self.waiting)
         lines += map(_failed_line, self.failed_jobs)
         for one in self.claims:
@@ -126,9 +130,24 @@ def summarize_health(
         damaged=len(manager.machine.damaged_records()),
         stopped=manager.machine.stops_compaction,
         host_change=manager.machine.host_change if whole else "",
+        paused=health.paused(queues)[:SHOWN_MAX],
+        full=health.nearly_full(queues)[:SHOWN_MAX],
         waiting=health.waiting_too_long(manager, queues)[:SHOWN_MAX],
         failed_jobs=health.failed_jobs(manager)[:SHOWN_MAX] if whole else [],
         domain_trouble=manager.machine.domain_trouble if whole else "",
+    )
+
+
+def _paused_line(queue: Queue) -> str:
+    waiting = counted(queue.state.count, "message")
+    return f"{queue.name} is paused ({waiting} waiting). posthouse queue resume '{queue.name}'"
+
+
+def _full_line(queue: Queue) -> str:
+    return (
+        f"{queue.name}: {health.fill_percent(queue)} % of its quota of "
+        f"{queue.definition.quota_kib:,} KiB is used. Messages that do not fit are refused. "
+        f"posthouse queue show '{queue.name}'"
     )
 
 
