@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from posthouse.rpc.ntlm import Account, NtlmAcceptor, NtlmInitiator, ServerNames
+from posthouse.rpc.ntlm.authentication import Account, NtlmAcceptor, NtlmInitiator, ServerNames
 from posthouse.rpc.security import Identity, LoginRefused, SecurityContext
 from posthouse.rpc.spnego import SpnegoAcceptor, SpnegoInitiator
 from posthouse.rpc.spnego_tokens import KERBEROS_OID, NTLM_OID, pack_init, unpack_response

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 NAME = "python3"
 OLDEST = (3, 11)
-ROUNDS = 12  # the first ones on a cold machine tell nothing
+ROUNDS = 12  # the first ones on a cold machine are slow by chance
 GAIN = 1.1  # below that another one is not worth the surprise
 TIMEOUT_S = 30
 

@@ -18,7 +18,7 @@ from posthouse.cli import main
 from posthouse.cli.commands_page import commands
 from posthouse.cli.migrate.plan import _key, _of_windows
 from posthouse.client.remote.cutover import aliases_check, name_check
-from posthouse.client.remote.pull import Interval
+from posthouse.client.remote.pull.queue_pull import Interval
 from posthouse.protocols.binary.settings import BinarySettings
 from tests.cli.conftest import Posthouse, Result
 from tests.cli.page_lines import run_line

@@ -19,7 +19,7 @@ from posthouse.protocols.remote_read.server import (
     RemoteReadServer,
 )
 from posthouse.protocols.remote_read.settings import MinimumAuthentication, RemoteReadSettings
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.runtime.loop import Loop
 from tests.client.neighbours import QUICK
 from tests.client.serving import NAME, Serving

@@ -13,9 +13,9 @@ import pytest
 import posthouse
 from posthouse.client.msmq import login_of
 from posthouse.client.remote.login import RemotePlace
-from posthouse.client.remote.pull import CHUNK, REFUSED_MAX, QueuePull
-from posthouse.client.remote.pull_run import PullRun, PullSource
-from posthouse.client.remote.pull_source import find_source, guid_of_machine, source_name
+from posthouse.client.remote.pull.queue_pull import CHUNK, REFUSED_MAX, QueuePull
+from posthouse.client.remote.pull.run import PullRun, PullSource
+from posthouse.client.remote.pull.source import find_source, guid_of_machine, source_name
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import DENY_SHARE, PEEK_ACCESS, RECEIVE_ACCESS
 from posthouse.model.errors import (
@@ -265,7 +265,7 @@ def test_a_second_run_is_refused(pair: Pair, monkeypatch: pytest.MonkeyPatch) ->
     other = posthouse.connect(pair.here.home)
     second = PullRun(other, run.source, pair.path, 5.0)
     with monkeypatch.context() as patience:
-        patience.setattr("posthouse.client.remote.pull_run.ENDING_S", 0.0)
+        patience.setattr("posthouse.client.remote.pull.run.ENDING_S", 0.0)
         with pytest.raises(SharingViolation, match="pulled by another run"):
             second.begin()
     run.end()

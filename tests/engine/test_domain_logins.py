@@ -10,7 +10,7 @@ import pytest
 from posthouse.engine.accounts.logins import Logins
 from posthouse.model.errors import AccessDenied
 from posthouse.protocols.rpc_callers import caller_of
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.pac import DomainUser
 from posthouse.rpc.providers import Attempt
 from posthouse.security.access import Caller

@@ -18,7 +18,7 @@ from posthouse.rpc import ept
 from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
 from posthouse.rpc.interface import Call, Interface
 from posthouse.rpc.ndr import Writer
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.security import Level
 from posthouse.rpc.server import RpcServer

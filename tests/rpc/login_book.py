@@ -1,6 +1,6 @@
 """Accounts with passwords in the clear, for tests of security providers."""
 
-from posthouse.rpc.ntlm import Account, NtlmAcceptor, NtlmInitiator, ServerNames
+from posthouse.rpc.ntlm.authentication import Account, NtlmAcceptor, NtlmInitiator, ServerNames
 from posthouse.rpc.security import Identity
 from posthouse.security.nt_hash import nt_hash
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from posthouse.rpc import pdu, statuses
-from posthouse.rpc.ntlm import NtlmInitiator
+from posthouse.rpc.ntlm.authentication import NtlmInitiator
 from posthouse.rpc.protection import Protection
 from posthouse.rpc.security import NTLM, SPNEGO, Level
 from posthouse.rpc.security_contexts import LOGINS_MAX

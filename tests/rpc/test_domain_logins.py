@@ -8,9 +8,9 @@ import pytest
 
 from posthouse.rpc import pdu
 from posthouse.rpc.domain_logins import DomainProof, DomainQuestion, DomainVerdict
-from posthouse.rpc.ntlm import NtlmAcceptor
-from posthouse.rpc.ntlm_keys import response_key, session_base_key
-from posthouse.rpc.ntlm_messages import unpack_authenticate
+from posthouse.rpc.ntlm.authentication import NtlmAcceptor
+from posthouse.rpc.ntlm.keys import response_key, session_base_key
+from posthouse.rpc.ntlm.messages import unpack_authenticate
 from posthouse.rpc.pac import DomainUser
 from posthouse.rpc.protection import Protection
 from posthouse.rpc.security import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from posthouse.rpc import kerberos
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.providers import Acceptors, initiator
 from posthouse.rpc.security import (
     KERBEROS,

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.rpc import ntlm_messages as messages
-from posthouse.rpc.ntlm import Account, NtlmAcceptor, NtlmContext, ServerNames, split_user
-from posthouse.rpc.ntlm_keys import (
+from posthouse.rpc.ntlm import messages
+from posthouse.rpc.ntlm.authentication import (
+    Account,
+    NtlmAcceptor,
+    NtlmContext,
+    ServerNames,
+    split_user,
+)
+from posthouse.rpc.ntlm.keys import (
     client_keys,
     hmac_md5,
     make_response,
@@ -20,8 +26,8 @@ from posthouse.rpc.ntlm_keys import (
     server_keys,
     session_base_key,
 )
-from posthouse.rpc.ntlm_messages import Authenticate
-from posthouse.rpc.ntlm_session import NtlmSession
+from posthouse.rpc.ntlm.messages import Authenticate
+from posthouse.rpc.ntlm.session import NtlmSession
 from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused
 from posthouse.security.nt_hash import nt_hash
 

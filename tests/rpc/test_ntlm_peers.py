@@ -7,8 +7,8 @@ import spnego
 from impacket import ntlm as impacket
 from spnego.iov import BufferType
 
-from posthouse.rpc import ntlm_messages as messages
-from posthouse.rpc.ntlm import NtlmContext
+from posthouse.rpc.ntlm import messages
+from posthouse.rpc.ntlm.authentication import NtlmContext
 from posthouse.rpc.security import BadProtection, Level, LoginRefused
 
 from .login_book import DOMAIN, PASSWORD, USER, acceptor, initiator

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from posthouse.engine.accounts.logins import Logins
-from posthouse.rpc.ntlm import NtlmAcceptor, NtlmInitiator, ServerNames
+from posthouse.rpc.ntlm.authentication import NtlmAcceptor, NtlmInitiator, ServerNames
 from posthouse.rpc.providers import MECHANISMS, Acceptors, auth_type_of, initiator
 from posthouse.rpc.security import Authenticator, Identity, LoginRefused, SecurityContext
 from posthouse.rpc.spnego import SpnegoAcceptor, SpnegoInitiator

@@ -13,9 +13,9 @@ import pytest
 
 from posthouse.api.audit import AuditParams
 from posthouse.protocols.handlers.audit_trail import Act
-from posthouse.runtime import audit_log
-from posthouse.runtime.audit_file import UNWRITTEN_MAX
-from posthouse.runtime.audit_log import (
+from posthouse.runtime.audit import log as audit_log
+from posthouse.runtime.audit.file import UNWRITTEN_MAX
+from posthouse.runtime.audit.log import (
     ALIKE_MAX,
     SIGN_IN_NETWORKS_MAX,
     SIGN_INS_ALIKE_MAX,
@@ -23,7 +23,7 @@ from posthouse.runtime.audit_log import (
     USER_REFUSALS_MAX,
     AuditLog,
 )
-from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.runtime.audit.settings import AuditSettings
 
 ACT = Act("alice", "operate", "0" * 16, "127.0.0.1", "purge_queue", {"queue": "x" * 300})
 
@@ -118,8 +118,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from posthouse.protocols.handlers.audit_trail import Act
-from posthouse.runtime.audit_log import AuditLog
-from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.runtime.audit.log import AuditLog
+from posthouse.runtime.audit.settings import AuditSettings
 log = AuditLog(Path(sys.argv[1]), AuditSettings(), lambda call: call())
 def answered():
     os.write(1, b"answered")

@@ -21,14 +21,14 @@ from posthouse.formats.text import NAMED, PADDING, Text, decoded, read_padded_te
 from posthouse.formats.values import bytes_value
 from posthouse.formats.wcf.envelope import decode_wcf
 from posthouse.formats.wcf.framing import is_framed
-from posthouse.formats.xml_tree import (
+from posthouse.formats.xml.tree import (
     Document,
     local,
     looks_like_xml,
     parse_text,
     read_document,
 )
-from posthouse.formats.xml_values import root_value
+from posthouse.formats.xml.values import root_value
 from posthouse.model.code_pages import DEFAULT_CODE_PAGE
 
 VT_NRBF: Final = 768

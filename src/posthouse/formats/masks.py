@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element, tostring
 import msgspec
 
 from posthouse.formats.limits import FormatError, Limits
-from posthouse.formats.xml_tree import local, read_document
+from posthouse.formats.xml.tree import local, read_document
 from posthouse.model.errors import InvalidParameter
 from posthouse.model.text import excerpt
 

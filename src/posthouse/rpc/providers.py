@@ -8,8 +8,14 @@ from typing import Final, Protocol
 from posthouse.rpc import spnego_tokens
 from posthouse.rpc.domain_logins import Answered, DomainLogins, DomainNames, DomainQuestion
 from posthouse.rpc.kerberos import KerberosInitiator, KerberosService
-from posthouse.rpc.ntlm import Account, NtlmAcceptor, NtlmInitiator, ServerNames, split_user
-from posthouse.rpc.ntlm_keys import CHALLENGE_SIZE, KEY_SIZE
+from posthouse.rpc.ntlm.authentication import (
+    Account,
+    NtlmAcceptor,
+    NtlmInitiator,
+    ServerNames,
+    split_user,
+)
+from posthouse.rpc.ntlm.keys import CHALLENGE_SIZE, KEY_SIZE
 from posthouse.rpc.pac import DomainUser
 from posthouse.rpc.security import KERBEROS, NTLM, SPNEGO, Identity, SecurityContext
 from posthouse.rpc.spnego import Make, SpnegoAcceptor, SpnegoInitiator
@@ -79,7 +85,7 @@ class Logins(Protocol):
 
 
 class Attempt:
-    """One client's login: a `posthouse.rpc.ntlm.Login` at one address."""
+    """One client's login: a `posthouse.rpc.ntlm.authentication.Login` at one address."""
 
     def __init__(self, logins: Logins, names: ServerNames, address: str) -> None:
         self._logins = logins
@@ -124,7 +130,7 @@ class Attempt:
 
 
 class DomainAttempt:
-    """One client's login as a user of a domain: a `posthouse.rpc.ntlm.DomainDesk`."""
+    """One client's login as a user of a domain: a `posthouse.rpc.ntlm.authentication.DomainDesk`."""
 
     def __init__(
         self, attempt: Attempt, logins: Logins, service: DomainLogins, address: str

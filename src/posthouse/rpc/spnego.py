@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from posthouse.rpc import spnego_tokens as tokens
-from posthouse.rpc.ntlm_messages import SIGNATURE as NTLM_SIGNATURE
+from posthouse.rpc.ntlm.messages import SIGNATURE as NTLM_SIGNATURE
 from posthouse.rpc.security import (
     BadProtection,
     Identity,

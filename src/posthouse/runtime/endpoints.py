@@ -31,8 +31,8 @@ from posthouse.protocols.remote_read.server import (
 from posthouse.protocols.rpc_callers import Acted, RemoteAct
 from posthouse.protocols.sessions.handles import SessionLimits
 from posthouse.rpc.kerberos import KerberosMissing, KerberosService
-from posthouse.rpc.ntlm import ServerNames
-from posthouse.runtime.audit_log import AuditLog
+from posthouse.rpc.ntlm.authentication import ServerNames
+from posthouse.runtime.audit.log import AuditLog
 from posthouse.runtime.backup import backup
 from posthouse.runtime.peer_questions import PeerQuestions, parse_peers
 from posthouse.runtime.ports import port_of

@@ -22,7 +22,7 @@ from posthouse.rpc.domain_logins import (
     DomainQuestion,
     DomainRefused,
 )
-from posthouse.rpc.ntlm_keys import CHALLENGE_SIZE, KEY_SIZE
+from posthouse.rpc.ntlm.keys import CHALLENGE_SIZE, KEY_SIZE
 from posthouse.rpc.pac import GROUPS_MAX, DomainUser, is_of_domain
 from posthouse.security.sids import make_sid
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from posthouse.engine.pipelines.stage import StageTarget
-from posthouse.protocols.arrow.stage_packets import Maker
+from posthouse.protocols.arrow.stages.packets import Maker
 
 TYPES: dict[str, pa.DataType] = {
     "destination": pa.string(),

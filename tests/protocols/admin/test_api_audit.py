@@ -18,8 +18,8 @@ from posthouse.api.routes import ROUTES
 from posthouse.model.enumerations import QueueAccessType
 from posthouse.protocols.handlers.audit import object_of
 from posthouse.protocols.management.protocol import ACTIONS
-from posthouse.runtime.audit_log import AuditLog
-from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.runtime.audit.log import AuditLog
+from posthouse.runtime.audit.settings import AuditSettings
 from posthouse.wire.frames import payloads
 from tests.protocols.admin.api_rig import ORDERS, ApiRig, at, with_api
 from tests.protocols.admin.console_visitor import Visitor

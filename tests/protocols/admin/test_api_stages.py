@@ -13,7 +13,7 @@ import pytest
 
 from posthouse.api.route import ARROW
 from posthouse.model.roles import Role
-from posthouse.protocols.arrow import stage_rows
+from posthouse.protocols.arrow.stages import rows as stage_rows
 from posthouse.protocols.http import memory_reservations
 from posthouse.protocols.http.request_streams import FIRST_LOOK, UPLOAD_BYTES
 from posthouse.protocols.http.settings import AdminSettings
@@ -425,9 +425,9 @@ def test_without_pyarrow_the_remedy_is_named(
     async def work(rig: ApiRig) -> None:
         await rig.create()
         data = stream(table(ROWS))
-        name = "posthouse.protocols.arrow.stage_rows"
+        name = "posthouse.protocols.arrow.stages.rows"
         monkeypatch.delitem(sys.modules, name, raising=False)
-        monkeypatch.delattr("posthouse.protocols.arrow.stage_rows", raising=False)
+        monkeypatch.delattr("posthouse.protocols.arrow.stages.rows", raising=False)
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         refused = await put(rig, data)
         assert refused.status == 501

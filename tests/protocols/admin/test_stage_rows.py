@@ -32,8 +32,8 @@ from posthouse.model.message import (
     journal_bits,
     limited_time_to_reach_queue,
 )
-from posthouse.protocols.arrow import stage_rows
-from posthouse.protocols.arrow.stage_columns import check_schema
+from posthouse.protocols.arrow.stages import rows as stage_rows
+from posthouse.protocols.arrow.stages.columns import check_schema
 from posthouse.protocols.handlers.message_json import format_name
 from posthouse.protocols.handlers.refusals import BadRequest, BadRow
 from posthouse.wire.packet.message import serialize

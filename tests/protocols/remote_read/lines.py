@@ -25,7 +25,7 @@ from posthouse.protocols.remote_read.stubs import Opnum
 from posthouse.rpc import pdu
 from posthouse.rpc.association import AssociationGroups
 from posthouse.rpc.connection import ServerConnection
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.security import Authenticator
 from posthouse.rpc.settings import RpcSettings

@@ -24,7 +24,7 @@ from posthouse.protocols.remote_read.settings import RemoteReadSettings
 from posthouse.protocols.remote_read.stubs import REMOTE_READ
 from posthouse.rpc.client import ClientConnection
 from posthouse.rpc.interface import Fault
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.providers import auth_type_of, initiator
 from posthouse.rpc.security import Level
 from posthouse.rpc.syntax import SyntaxId

@@ -16,8 +16,8 @@ from posthouse.cli.migrate.sources import (
 )
 from posthouse.cli.remote_queue import Far
 from posthouse.client.remote.consumer import browse
-from posthouse.client.remote.pull import CHUNK, QueuePull
-from posthouse.client.remote.pull_run import PullRun
+from posthouse.client.remote.pull.queue_pull import CHUNK, QueuePull
+from posthouse.client.remote.pull.run import PullRun
 from posthouse.client.remote.state import INFINITE
 from posthouse.formats.search import content_of
 from posthouse.model.errors import QueueError

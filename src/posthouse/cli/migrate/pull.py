@@ -43,8 +43,8 @@ from posthouse.cli.output import complain, print_json, say
 from posthouse.cli.progress import bar
 from posthouse.client.errors import ClientConnectionError
 from posthouse.client.remote.management import RemoteManagement
-from posthouse.client.remote.pull import Interval, PullCounts, QueuePull
-from posthouse.client.remote.pull_run import PullRun
+from posthouse.client.remote.pull.queue_pull import Interval, PullCounts, QueuePull
+from posthouse.client.remote.pull.run import PullRun
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.text import counted
 

@@ -26,8 +26,8 @@ from posthouse.client.errors import ClientConnectionError
 from posthouse.client.msmq import BINARY_PORT
 from posthouse.client.remote.inventory import MachineInventory
 from posthouse.client.remote.login import EPM_PORT, RemoteLogin, RemotePlace
-from posthouse.client.remote.pull_run import PullSource
-from posthouse.client.remote.pull_source import check_guid, find_source
+from posthouse.client.remote.pull.run import PullSource
+from posthouse.client.remote.pull.source import check_guid, find_source
 from posthouse.client.remote.reader import QueueReader, RemoteReader
 from posthouse.client.remote.state import DENY_NONE, DENY_SHARE, PEEK_ACCESS, RECEIVE_ACCESS
 from posthouse.model.errors import InvalidParameter, QueueError, RemoteProtocolError

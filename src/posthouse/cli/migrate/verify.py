@@ -35,7 +35,7 @@ from posthouse.cli.migrate.sources import (
     machines,
 )
 from posthouse.cli.output import print_json, say
-from posthouse.client.remote.pull_verify import PullDifferences, compare
+from posthouse.client.remote.pull.verify import PullDifferences, compare
 
 
 @talking

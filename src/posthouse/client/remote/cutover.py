@@ -13,7 +13,7 @@ from posthouse.api.types import QueueJson
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.remote.inventory import scan_machine
 from posthouse.client.remote.login import RemoteLogin, RemotePlace
-from posthouse.client.remote.pull_run import ask
+from posthouse.client.remote.pull.run import ask
 from posthouse.model.errors import QueueError
 from posthouse.model.names import FormatName
 

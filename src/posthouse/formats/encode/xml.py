@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from posthouse.formats.encode.xml_text import TYPES, value_text
 from posthouse.formats.limits import FormatError
-from posthouse.formats.xml_names import is_name
-from posthouse.formats.xml_tree import XSI
+from posthouse.formats.xml.names import is_name
+from posthouse.formats.xml.tree import XSI
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema"
 _DECLARATIONS: Final = {

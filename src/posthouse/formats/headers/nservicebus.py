@@ -12,7 +12,7 @@ from posthouse.formats.headers.names import type_name
 from posthouse.formats.headers.nservicebus_fast import plain_headers
 from posthouse.formats.limits import FormatError, Limits
 from posthouse.formats.values import guid_text
-from posthouse.formats.xml_tree import XSI, local, parse, root_at
+from posthouse.formats.xml.tree import XSI, local, parse, root_at
 
 _ROOT: Final = re.compile(rb"<(?:[\w.-]{1,40}:)?ArrayOfHeaderInfo[\s/>]")
 _EMPTY_ROOT: Final = re.compile(rb"<(?:[\w.-]{1,40}:)?ArrayOfHeaderInfo[^<>]*/>")

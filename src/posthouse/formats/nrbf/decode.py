@@ -10,9 +10,9 @@ from posthouse.formats.limits import Budget, FormatError, Limits
 from posthouse.formats.nrbf.graph import GraphWriter
 from posthouse.formats.nrbf.reader import NrbfReader
 from posthouse.formats.nrbf.records import Array, Instance
-from posthouse.formats.xml_names import decode_name
-from posthouse.formats.xml_tree import local, namespace, parse_text
-from posthouse.formats.xml_values import element_text
+from posthouse.formats.xml.names import decode_name
+from posthouse.formats.xml.tree import local, namespace, parse_text
+from posthouse.formats.xml.values import element_text
 
 _NO_HEADERS: Final = (0, -1)
 _DIFFGRAM: Final = "urn:schemas-microsoft-com:xml-diffgram-v1"

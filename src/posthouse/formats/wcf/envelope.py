@@ -13,8 +13,8 @@ from posthouse.formats.text import decoded
 from posthouse.formats.values import bytes_value
 from posthouse.formats.wcf.framing import Gram, read_frames
 from posthouse.formats.wcf.nbfx import BinaryXml, read_strings
-from posthouse.formats.xml_tree import local, namespace, parse_text, without_declaration
-from posthouse.formats.xml_values import element_text, root_value
+from posthouse.formats.xml.tree import local, namespace, parse_text, without_declaration
+from posthouse.formats.xml.values import element_text, root_value
 
 SOAP: Final = frozenset(
     {"http://www.w3.org/2003/05/soap-envelope", "http://schemas.xmlsoap.org/soap/envelope/"}

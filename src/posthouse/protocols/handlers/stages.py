@@ -42,7 +42,7 @@ RESOLVED_AT_ONCE = 100
 def _rows_module() -> Any:
     """What needs pyarrow and numpy; refused where they are not installed."""
     try:
-        from posthouse.protocols.arrow import stage_rows
+        from posthouse.protocols.arrow.stages import rows as stage_rows
     except ImportError as error:
         raise not_loaded(error) from None
     return stage_rows

@@ -21,7 +21,7 @@ from posthouse.rpc.endpoint_mapper import EndpointMapper, Entry
 from posthouse.rpc.ept import EPT
 from posthouse.rpc.interface import Interface
 from posthouse.rpc.kerberos import KerberosService
-from posthouse.rpc.ntlm import ServerNames
+from posthouse.rpc.ntlm.authentication import ServerNames
 from posthouse.rpc.providers import Acceptors
 from posthouse.rpc.server import RpcServer
 

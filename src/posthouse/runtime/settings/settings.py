@@ -17,7 +17,7 @@ from posthouse.protocols.pgm.settings import PgmSettings
 from posthouse.protocols.remote_read.settings import EpmSettings, RemoteReadSettings
 from posthouse.protocols.settings import LimitSettings
 from posthouse.protocols.srmp.settings import HttpSettings, HttpsSettings, SrmpSettings
-from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.runtime.audit.settings import AuditSettings
 from posthouse.runtime.log_settings import LogSettings
 from posthouse.runtime.telemetry.settings import TelemetrySettings
 from posthouse.security.settings import MessageSecuritySettings

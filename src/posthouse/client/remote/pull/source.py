@@ -10,7 +10,7 @@ from typing import Final
 
 from posthouse.client.binary.sender import BinarySender
 from posthouse.client.errors import ServerUnreachable
-from posthouse.client.remote.pull_run import PullSource
+from posthouse.client.remote.pull.run import PullSource
 from posthouse.model.errors import InvalidParameter, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.names import (

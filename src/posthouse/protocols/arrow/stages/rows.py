@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from posthouse.engine.pipelines.stage import StagedRun, StageTarget
 from posthouse.model.errors import QueueError
-from posthouse.protocols.arrow.stage_columns import (
+from posthouse.protocols.arrow.stages.columns import (
     GroupColumns,
     How,
     RowGroup,
     check_schema,
     grouped,
 )
-from posthouse.protocols.arrow.stage_packets import Maker, is_transactional, made, merged
+from posthouse.protocols.arrow.stages.packets import Maker, is_transactional, made, merged
 from posthouse.protocols.handlers.refusals import BadRequest, BadRow
 
 PORTION_ROWS: Final = 8192

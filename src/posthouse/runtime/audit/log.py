@@ -26,9 +26,9 @@ from msgspec import UnsetType
 from posthouse.api.audit import SIGN_IN, AuditEntryJson, AuditPageJson, AuditParams
 from posthouse.engine.accounts.logins import network_of
 from posthouse.protocols.handlers.audit_trail import Act
-from posthouse.runtime.audit_file import AuditFile, Tell
-from posthouse.runtime.audit_repeats import Repeats
-from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.runtime.audit.file import AuditFile, Tell
+from posthouse.runtime.audit.repeats import Repeats
+from posthouse.runtime.audit.settings import AuditSettings
 
 SCANNED_MAX: Final = 20_000  # entries that one page looks at
 ATTEMPT_FILES: Final = 1  # old files of attempts that are kept

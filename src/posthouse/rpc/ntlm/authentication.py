@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from posthouse.rpc import ntlm_messages as messages
 from posthouse.rpc.domain_logins import Answered, DomainQuestion, DomainVerdict
-from posthouse.rpc.ntlm_keys import (
+from posthouse.rpc.ntlm import messages
+from posthouse.rpc.ntlm.keys import (
     ATTRIBUTES_OFFSET,
     CHALLENGE_SIZE,
     KEY_SIZE,
@@ -28,8 +28,8 @@ from posthouse.rpc.ntlm_keys import (
     server_keys,
     session_base_key,
 )
-from posthouse.rpc.ntlm_messages import Authenticate, Challenge
-from posthouse.rpc.ntlm_session import SIGNATURE_SIZE, NtlmSession
+from posthouse.rpc.ntlm.messages import Authenticate, Challenge
+from posthouse.rpc.ntlm.session import SIGNATURE_SIZE, NtlmSession
 from posthouse.rpc.pac import DomainUser
 from posthouse.rpc.security import BadProtection, Identity, Level, LoginRefused, VerdictNeeded
 

@@ -6,7 +6,7 @@ import hmac
 import struct
 from typing import Final
 
-from posthouse.rpc.ntlm_keys import DirectionKeys, rc4
+from posthouse.rpc.ntlm.keys import DirectionKeys, rc4
 from posthouse.rpc.security import BadProtection, Level
 
 SIGNATURE_SIZE: Final = 16

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from posthouse.formats.limits import FormatError, Limits
 from posthouse.formats.values import bytes_value, float_value, to_single
-from posthouse.formats.xml_tree import XSI, local
+from posthouse.formats.xml.tree import XSI, local
 
 _NIL: Final = f"{{{XSI}}}nil"
 _TYPE: Final = f"{{{XSI}}}type"

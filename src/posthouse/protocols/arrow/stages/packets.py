@@ -35,7 +35,7 @@ from posthouse.model.message import (
     validate,
 )
 from posthouse.model.message_values import JOURNAL_NEGATIVE, JOURNAL_POSITIVE
-from posthouse.protocols.arrow.stage_columns import GroupColumns, How
+from posthouse.protocols.arrow.stages.columns import GroupColumns, How
 from posthouse.protocols.handlers.message_json import format_name
 from posthouse.wire.packet.columns import FRONT, PROPERTIES
 from posthouse.wire.packet.headers import MESSAGE_PROPERTIES_HEADER, PACKET_SIZE_MAX

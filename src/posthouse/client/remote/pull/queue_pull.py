@@ -24,7 +24,7 @@ from posthouse.client.errors import ServerUnreachable, SessionLost
 from posthouse.client.message import Message
 from posthouse.client.remote.consumer import browse, take_together
 from posthouse.client.remote.lookups import peek_each, take_by_lookup
-from posthouse.client.remote.pull_run import PullRun, refusal_of
+from posthouse.client.remote.pull.run import PullRun, refusal_of
 from posthouse.client.remote.reader import QueueReader
 from posthouse.client.remote.state import INFINITE, LockedMessage, RemoteOpenQueue, Want
 from posthouse.client.rpc_link import LinkLost

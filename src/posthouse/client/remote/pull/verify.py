@@ -12,7 +12,7 @@ import msgspec
 from posthouse.client.manager import QueueManagerClient
 from posthouse.client.message import Message
 from posthouse.client.remote.consumer import browse
-from posthouse.client.remote.pull_run import (
+from posthouse.client.remote.pull.run import (
     PulledMessage,
     PullSource,
     list_pulls,

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from posthouse.api.audit import AuditEntryJson
-from posthouse.runtime.audit_settings import AuditSettings
+from posthouse.runtime.audit.settings import AuditSettings
 
 FILE_MODE: Final = 0o600
 UNWRITTEN_MAX: Final = 1_000  # entries that wait for the disk; then the oldest are given up

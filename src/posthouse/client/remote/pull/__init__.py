@@ -1,0 +1,1 @@
+"""Pulls a queue of another machine: its source, its run, its check."""

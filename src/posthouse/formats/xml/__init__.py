@@ -1,0 +1,1 @@
+"""XML of senders: read within limits, its names and its values."""

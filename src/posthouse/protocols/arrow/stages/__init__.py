@@ -1,0 +1,1 @@
+"""Record batches that come in as the messages of a stage."""

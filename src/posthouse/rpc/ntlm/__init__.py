@@ -1,0 +1,1 @@
+"""NTLM for DCE/RPC: messages, keys and the session, [MS-NLMP]."""

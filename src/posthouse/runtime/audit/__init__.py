@@ -1,0 +1,1 @@
+"""The audit log: what operators did, in files of its own."""
