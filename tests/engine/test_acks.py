@@ -248,8 +248,8 @@ def test_the_final_answer_is_in_the_record_that_ends_the_message(rig: PeerRig) -
     effects = rig.decide(lambda m: m.messages.dequeue_message(reader, timeout_ms=0))
     changes = [unpack_change(record[2]) for record in effects.records if record[0] == CHANGE]
     (ending,) = [change for change in changes if change.ends]
-    assert len(ending.settles) == 1  # the acknowledgment becomes a message
-    assert all(not change.settles for change in changes if change is not ending)
+    assert len(ending.published) == 1  # the acknowledgment becomes a message
+    assert all(not change.published for change in changes if change is not ending)
 
 
 # -- a way around that leads back here

@@ -305,7 +305,7 @@ def test_decision_and_work_are_one_record(desk: Desk) -> None:
     desk.run(lambda m: m.transactions.commit(tx.identifier, SID, DATABASES))
     changes = [unpack_change(r[2]) for r in desk.store.log[before:] if r[0] == CHANGE]
     (decision,) = [c for c in changes if any(d.table == TABLE_DECISION for d in c.defines)]
-    assert len(decision.settles) == 1
+    assert [run.length for run in decision.published] == [1]
 
 
 def test_recovery_hears_of_each_transaction_what_became_of_it(desk: Desk) -> None:

@@ -118,7 +118,8 @@ def test_a_commit_is_pending_messages_and_one_change() -> None:
     for _, _, head, packet in effects.records[:2]:
         assert unpack_arrival(head + packet).row.lookup_id == 0
     change = unpack_change(effects.records[2][2])
-    assert (len(change.settles), len(change.ends)) == (3, 1)
+    assert (len(change.settles), len(change.ends)) == (1, 1)
+    assert [run.length for run in change.published] == [2]  # both sends at once
 
 
 def test_a_reader_served_by_a_commit_stands_behind_it_in_the_log() -> None:
@@ -132,7 +133,8 @@ def test_a_reader_served_by_a_commit_stands_behind_it_in_the_log() -> None:
     effects = rig.decide(lambda m: m.transactions.transaction_commit(tx.identifier))
     number = effects.records[0][1]
     changes = [unpack_change(record[2]) for record in effects.records[1:]]
-    assert [len(change.settles) for change in changes] == [1, 1, 0]  # commit, journal copy
+    assert [len(change.published) for change in changes] == [1, 0, 0]  # the commit
+    assert [len(change.settles) for change in changes] == [0, 1, 0]  # the journal copy
     assert changes[2].ends == [End(number, RECEIVED)]
     assert [wake.error for wake in effects.wakes] == [None, None]
 

@@ -228,7 +228,7 @@ def test_a_commit_over_several_queues_is_one_change_record(rig: Rig) -> None:
     rows = [unpack_arrival(r[2] + r[3]).row.lookup_id for r in effects.records[:3]]
     assert rows == [0, 0, 0]
     change = unpack_change(effects.records[-1][2])
-    assert [settle.row.lookup_id > 0 for settle in change.settles] == [True] * 3
+    assert [run.length for run in change.published if run.lookup_id] == [1] * 3
     assert [number for number, _ in change.ends] == [tx.operations[1].number]
 
 

@@ -603,6 +603,13 @@ def test_a_quick_disk_syncs_on_the_loop_what_is_not_large() -> None:
         policy.note(QUICK_SYNC_S / 2)
 
 
+def test_a_transaction_of_a_hundred_messages_is_synced_on_the_loop_where_that_is_quick() -> None:
+    policy = SyncPolicy()
+    for _ in range(100):
+        assert policy.inline(100 * 1500)  # 1 KiB each, with headers
+        policy.note(QUICK_SYNC_S / 2)
+
+
 def test_a_disk_that_is_not_quick_syncs_on_the_loop_what_is_small() -> None:
     policy = SyncPolicy()
     for _ in range(100):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_sizes_priorities_and_labels_are_columns() -> None:
     packets = [packet_of(body=b"x" * n, label="l" * (n % 3), priority=n % 8) for n in range(9)]
     (batch,) = split(packets)
     assert batch.priorities == bytes([n % 8 for n in range(9)])
-    assert batch.sizes == [len(packet) for packet in packets]
+    assert list(batch.sizes) == [len(packet) for packet in packets]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,26 @@ def test_sizes_priorities_and_labels_are_columns() -> None:
 )
 def test_a_message_with_consequences_at_once_or_a_signature_is_alone(packet: bytes) -> None:
     assert [len(batch) for batch in split([packet] * 3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("place", [1, 63, 64, 65, 128, 199])
+def test_a_packet_among_many_that_are_alike_is_seen_as_it_is(place: int) -> None:
+    alike, other = packet_of(body=b"same"), packet_of(body=b"another", priority=7)
+    packets = [alike] * place + [other] + [alike] * (199 - place)
+    (batch,) = split(packets)
+    assert batch.looks == [summarize(packet) for packet in packets]
+    assert [seen is batch.looks[0] for seen in batch.looks].count(False) >= 1
+
+
+@pytest.mark.parametrize("place", [1, 63, 64, 130])
+@pytest.mark.parametrize("change", [lambda p: p[:-1], lambda p: p + b"!"])
+def test_a_packet_of_another_length_than_it_states_is_refused_among_many(
+    place: int, change: Callable[[bytes], bytes]
+) -> None:
+    packets = [packet_of(body=b"same")] * 131
+    packets[place] = change(packets[place])
+    with pytest.raises(RemoteProtocolError):
+        split(packets)
 
 
 def test_a_client_that_sends_nothing_makes_no_batch() -> None:

@@ -7,6 +7,7 @@ not seen goes back when they stop. Operations only; the shells make iterators of
 from __future__ import annotations
 
 from collections import deque
+from itertools import repeat
 from typing import Final
 
 from posthouse.client.core import SessionCore
@@ -52,29 +53,30 @@ class Consuming:
         self._looked_up = False
         self._ready: deque[Message] = deque()
         self._current: Message | None = None
-        self._finished: list[int] = []  # lookup ids that are to be ended
+        self._finished: list[int] = []  # lookup ids of messages that the caller is done with
         self._locked_in = 0  # the connection that holds all of these
         self._ends: deque[EndRequest] = deque()
         self._doubtful: set[int] = set()  # handed out before, and their end is not confirmed
         self._returned: set[int] = set()  # those of them that `done` has not reported
         self._asked: ReadRequest | LookupRequest | None = None
+        self._least = self._enough  # with as many at hand, or fewer, something has to be asked for
+        self._clock = core.clock
         self._ended_at = core.clock()
         self.timed_out: IoTimeout | None = None  # why the last `next` had no message
         self.closed = False
 
     def at_hand(self) -> Message | None:
         """The next message where nothing has to be asked for it; None: `next` sees to it."""
-        core, ready = self._core, self._ready
+        ready = self._ready
         if (
-            len(ready) <= (self._enough if self._asked is None else 0)
-            or (self._locked_in != core.generation and not self._at_once)
+            len(ready) <= self._least
+            or self._locked_in != self._core.generation
             or self._doubtful
-            or core.clock() - self._ended_at > END_AFTER_S
+            or self._clock() - self._ended_at > END_AFTER_S
         ):
             return None
-        current = self._current
-        if current is not None and not self._at_once:
-            self._finished.append(current.lookup_id)
+        if self._current is not None:
+            self._finished.append(self._current.lookup_id)
         self._current = message = ready.popleft()
         return message
 
@@ -137,12 +139,12 @@ class Consuming:
 
     def _put_down(self) -> None:
         if self._current is not None:
-            if not self._at_once:
-                self._finished.append(self._current.lookup_id)
+            self._finished.append(self._current.lookup_id)
             self._current = None
 
     def _ask(self, waited: float = 0) -> ReadRequest | LookupRequest:
         self._asked = request = self._lookup() or self._read(waited)
+        self._least = 0
         self._core.submit(request)
         return request
 
@@ -167,7 +169,7 @@ class Consuming:
             ahead = self._asked is not None
             request = self._asked or self._ask(self._core.clock() - begun)
             yield request
-            self._asked = None
+            self._asked, self._least = None, self._enough
             try:
                 delivered = request.result()
             except (IoTimeout, ServerUnreachable) as error:
@@ -180,16 +182,15 @@ class Consuming:
                     return False
                 continue  # what a broken connection gave back may be there by now
             if request.generation == self._core.generation or self._at_once:
-                name = self._handle.name
-                self._ready.extend([Message(one, name) for one in delivered])
+                self._ready.extend(map(Message, delivered, repeat(self._handle.name)))
                 self._locked_in = request.generation
                 self._looked_up = self._lookup_id is not None
                 return True
 
     def _end_finished(self) -> None:
         self._ended_at = self._core.clock()
-        if self._finished:
-            finished, self._finished = self._finished, []
+        finished, self._finished = self._finished, []
+        if finished and not self._at_once:
             request = EndRequest(self._handle, finished, self._locked_in)
             self._core.submit(request)
             self._ends.append(request)

@@ -23,16 +23,18 @@ Delivery = Literal["express", "recoverable", "transactional"]
 class Message:
     """A message of a queue. The names are those of its JSON form (contract, section 3).
 
-    `queue` is the name by which the queue was opened. `in_doubt` shows that it may have been read
-    before: a session broke between the end of an earlier receive and its answer (decision 42).
+    `queue` is the name by which the queue was opened, `lookup_id` the number of the message in it;
+    later ones are greater. `in_doubt` shows that it may have been read before: a session broke
+    between the end of an earlier receive and its answer (decision 42).
     """
 
-    __slots__ = ("_delivered", "_packet", "in_doubt", "queue")
+    __slots__ = ("_delivered", "_packet", "in_doubt", "lookup_id", "queue")
 
     def __init__(self, delivered: Delivered, queue: str) -> None:
         self._delivered = delivered
         self._packet: Packet | None = None
         self.queue = queue
+        self.lookup_id = delivered[0]
         self.in_doubt = delivered[8] & MARK_IN_DOUBT != 0
 
     def __repr__(self) -> str:
@@ -63,12 +65,11 @@ class Message:
     @property
     def body(self) -> bytes:
         """The body as it was sent."""
-        if self._packet is not None:
-            return self._packet.body
         packet = self._delivered[10]
-        if isinstance(packet, memoryview):  # in the buffer of a large answer: this is the one copy
-            return bytes(body_bytes(packet, summarize(packet)))
-        return packet[body_of(packet)]
+        if type(packet) is bytes:
+            return packet[body_of(packet)]
+        # In the buffer of a large answer: this is the one copy.
+        return bytes(body_bytes(packet, summarize(packet)))
 
     @property
     def body_size(self) -> int:
@@ -146,11 +147,6 @@ class Message:
     def id(self) -> str:
         """The identifier: `guid\\ordinal`."""
         return str(self._parsed.identifier)
-
-    @property
-    def lookup_id(self) -> int:
-        """The number of the message in its queue; later ones are greater."""
-        return self._delivered.lookup_id
 
     @property
     def correlation_id(self) -> str:

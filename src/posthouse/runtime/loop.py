@@ -30,12 +30,12 @@ Waiting = deque[Callable[[], None]]
 
 # A hop to the writer thread and back costs 0.04 to 0.1 ms, and twice as much in a process that is
 # busy; what arrives meanwhile waits in its socket and is taken along by the next turn either way.
-# Where a sync takes little more than that, whatever a few clients bring is synced on the loop: it
-# gathers what comes meanwhile in larger turns. On other disks it is one message of 1 KiB that came
-# over HTTP, with all it keeps of it; with several there is work that a sync in the thread leaves
-# time for.
+# Where a sync takes little more than that, whatever a few clients bring is synced on the loop, a
+# transaction of a hundred messages of 1 KiB included: it gathers what comes meanwhile in larger
+# turns. On other disks it is one message of 1 KiB that came over HTTP, with all it keeps of it;
+# with several there is work that a sync in the thread leaves time for.
 QUICK_SYNC_S = 0.0005
-QUICK_BATCH = 128 << 10  # bytes
+QUICK_BATCH = 192 << 10  # bytes
 INLINE_SYNC_S = 0.001
 INLINE_BATCH = 6144  # bytes
 TRIAL_EVERY = 256  # syncs in the thread, where the wait for the interpreter counts as the disk's

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from collections import deque
 from errno import EDQUOT, ENOSPC
+from itertools import chain, compress, repeat
+from operator import not_
 from typing import NamedTuple
 
 import msgspec
@@ -119,9 +121,11 @@ class ExpressMessages:
 
     def put_all(self, records: list[Record]) -> None:
         """Several new messages."""
-        self.memory.update([(number, (head, packet)) for _, number, head, packet in records])
-        sizes = sum([len(head) + len(packet) for _, _, head, packet in records])
-        self.memory_bytes += sizes + _OVERHEAD * len(records)
+        if records:
+            _, numbers, heads, packets = zip(*records, strict=True)
+            self.memory.update(zip(numbers, zip(heads, packets, strict=True), strict=True))
+            size = sum(map(len, heads)) + sum(map(len, packets))
+            self.memory_bytes += size + _OVERHEAD * len(records)
 
     def drop(self, numbers: list[int], position: int) -> None:
         """Messages are gone; they stay readable until their end is synced and tidied away."""
@@ -130,14 +134,13 @@ class ExpressMessages:
     def forget(self, synced: int) -> None:
         """Frees what was dropped up to a position."""
         while self._dropped and self._dropped[0][0] <= synced:
-            numbers, freed, pop = self._dropped.popleft()[1], 0, self.memory.pop
-            for number in numbers:
-                held = pop(number, None)
-                if held is None:
-                    self._forget(number)
-                else:
-                    freed += len(held[0]) + len(held[1]) + _OVERHEAD
-            self.memory_bytes -= freed
+            numbers = self._dropped.popleft()[1]
+            found = list(map(self.memory.pop, numbers, repeat(None)))
+            for number in compress(numbers, map(not_, found)) if None in found else ():
+                self._forget(number)
+            held = list(filter(None, found))
+            freed = sum(map(len, chain.from_iterable(held)))
+            self.memory_bytes -= freed + _OVERHEAD * len(held)
 
     def _forget(self, number: int) -> None:
         place = self.places.get(number)
@@ -174,7 +177,7 @@ class ExpressMessages:
         memory = self.memory
         if not memory or (numbers and numbers[0] not in memory):
             return None
-        found = [memory.get(number) for number in numbers]
+        found = list(map(memory.get, numbers))
         return None if None in found else found  # type: ignore[return-value]
 
     # -- spilling

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
+from operator import itemgetter
 
 from posthouse.engine.ledger.records import (
     CHANGE,
@@ -12,6 +14,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Record,
     sender_of,
+    senders_of,
     skim_change,
     unpack_arrival,
 )
@@ -39,6 +42,8 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
 from posthouse.store.writer import LogWriter
 
+_KIND, _NUMBER = itemgetter(0), itemgetter(1)  # of a record
+_IS_DURABLE = bytes(kind not in (EXPRESS, DROP) for kind in range(256))
 _ROOM_STEP = 1 << 20  # bytes that are written between two looks at how much is free
 
 
@@ -175,27 +180,23 @@ class LogStore:
 
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
-        writer = self._writer
+        writer, kinds = self._writer, bytes(map(_KIND, records))
+        arrived, dropped = kinds.count(EXPRESS), kinds.count(DROP)
         durable = records
-        for record in records:
-            if record[0] >= EXPRESS:
-                durable = [record for record in records if record[0] < EXPRESS]
-                break
+        if arrived or dropped:
+            durable = list(compress(records, kinds.translate(_IS_DURABLE)))
         if durable:
             writer.write(durable)
             if writer.full():
                 self._begin_segment()
         else:
             writer.check()
-        if durable is not records:
-            self._append_express(records)
-        return writer.appended
-
-    def _append_express(self, records: Sequence[Record]) -> None:
-        self._express.put_all([record for record in records if record[0] == EXPRESS])
-        dropped = [record[1] for record in records if record[0] == DROP]
+        if arrived:
+            self._express.put_all(list(compress(records, map(EXPRESS.__eq__, kinds))))
         if dropped:
-            self._express.drop(dropped, self._writer.appended)
+            gone = map(_NUMBER, compress(records, map(DROP.__eq__, kinds)))
+            self._express.drop(list(gone), writer.appended)
+        return writer.appended
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""
@@ -223,7 +224,8 @@ class LogStore:
             return [self._parts(numbers[0])]
         express = self._express.parts_of_all(numbers)
         if express is not None:
-            return [(sender_of(head), packet) for head, packet in express]
+            heads, packets = zip(*express, strict=True) if express else ((), ())
+            return list(zip(senders_of(heads), packets, strict=True))
         found: list[tuple[bytes, bytes]] = []
         for run in runs_of(self.ledger.positions.columns(numbers)) if numbers else ():
             if run.segments[0]:

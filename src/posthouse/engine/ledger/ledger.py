@@ -11,9 +11,9 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from math import inf
-from operator import not_
+from operator import add, is_, not_
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -51,6 +51,7 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.model.trace_context import TraceContext
 from posthouse.security.access import Caller, Origin
 from posthouse.wire.packet.batch import Batch
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 if TYPE_CHECKING:
     from posthouse.engine.queues.open_queues import OpenQueueDescriptor
@@ -116,6 +117,14 @@ def pending_rows(rows: bytes) -> bytes:
     nothing = array("I", bytes(len(rows) // step))
     words[0::step] = words[1::step] = nothing
     return words.tobytes()
+
+
+def _rests(looks: list[PacketSummary], sizes: tuple[int, int], tail: bytes) -> Iterable[bytes]:
+    """What arrival blocks have after number and row, for each packet that looks so."""
+    head, pack = looks[0], ARRIVAL_REST.pack
+    if all(map(is_, looks, repeat(head))):
+        return repeat(pack(*head.span, *sizes) + tail)
+    return [pack(*seen.span, *sizes) + tail for seen in looks]
 
 
 class Lock:
@@ -355,24 +364,17 @@ class Ledger:
         if row.flags & FLAG_EXPRESS:
             kind = EXPRESS
         elif change is not None and row.lookup_id:
-            change.settle_run(number, rows, extra)
+            change.published.append(Publish(number, count, row.lookup_id, row.arrived))
             rows = pending_rows(rows)
         records, tail = self.effects.records, sender + extra
+        sizes = len(sender), len(extra) if extra else 0
         if count == 1:
-            span = batch.head.span
-            sizes = len(sender), len(extra) if extra else 0
-            head = ARRIVAL_OF_ROW.pack(number, rows, *span, *sizes) + tail
+            head = ARRIVAL_OF_ROW.pack(number, rows, *batch.head.span, *sizes) + tail
             records.append((kind, number, head, packets[0]))
             return numbers
-        front, rest, known, span = ARRIVAL_FRONT.pack, b"", None, ()
-        packed, sizes = PACKED_ROW.iter_unpack(rows), (len(sender), len(extra))
-        for packet, seen, (row_bytes,) in zip(packets, batch.looks, packed, strict=True):
-            if seen is not known:
-                known = seen
-                if (its_span := seen.span) != span:
-                    span, rest = its_span, ARRIVAL_REST.pack(*its_span, *sizes) + tail
-            records.append((kind, number, front(number, row_bytes) + rest, packet))
-            number += 1
+        fronts = map(ARRIVAL_FRONT.pack, numbers, chain.from_iterable(PACKED_ROW.iter_unpack(rows)))
+        heads = map(add, fronts, _rests(batch.looks, sizes, tail))
+        records += zip(repeat(kind), numbers, heads, packets)
         return numbers
 
     def publish(self, run: Publish, change: Change) -> None:
@@ -425,7 +427,8 @@ class Ledger:
         ends, records = self.effects.change.ends, self.effects.records
         express = rows.express
         if 1 in express:
-            records += [(DROP, number, b"", b"") for number in compress(numbers, express)]
+            gone = compress(numbers, express)
+            records += zip(repeat(DROP), gone, repeat(b""), repeat(b""))
             numbers = list(compress(numbers, map(not_, express)))
         ends += zip(numbers, repeat(reason))
 

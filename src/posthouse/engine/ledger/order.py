@@ -217,6 +217,7 @@ class Lane:
         numbers = chunk.numbers
         numbers[at : at + some] = array("Q", bytes(8 * some))
         if at == chunk.head:
+            chunk.head += some
             while not numbers[chunk.head]:
                 chunk.head += 1
         elif chunk.live * 4 < len(chunk.ids) and chunk.live * 4 < CHUNK:

@@ -12,8 +12,9 @@ they are, that costs the record a few bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from operator import add
 from typing import NamedTuple
 
 from posthouse.model.errors import RemoteProtocolError
@@ -144,6 +145,13 @@ def sender_of(block: bytes | memoryview, at: int = 0) -> bytes:
     return bytes(block[at : at + size]) if size else b""
 
 
+def senders_of(blocks: Sequence[bytes]) -> list[bytes]:
+    """The verified sender in each of several arrival blocks."""
+    sizes = chain.from_iterable(map(_SENDER_SIZE.unpack_from, blocks, repeat(_SENDER_SIZE_AT)))
+    ends = map(add, sizes, repeat(ARRIVAL_SIZE))
+    return list(map(bytes.__getitem__, blocks, map(slice, repeat(ARRIVAL_SIZE), ends)))
+
+
 class Arrival(NamedTuple):
     """A MESSAGE record read back; the packet is `payload[packet_at:]`."""
 
@@ -184,8 +192,6 @@ _RUN_COUNTS = struct.Struct("<II")  # published, dropped
 _PUBLISH = struct.Struct("<QIQIIB3x")
 _DROP = struct.Struct("<QI")
 _SETTLE = struct.Struct("<QBHQIIIIIIHHHBBBBxx")
-_SETTLE_OF_ROW = struct.Struct("<QBH44s")  # the same, with the row packed already
-assert _SETTLE_OF_ROW.size == _SETTLE.size
 _SETTLED = struct.Struct(f"<QxH{ROW_SIZE}x")  # the same, of which only number and size matter
 _END = struct.Struct("<QB")
 _ENDS_TOGETHER = 32
@@ -240,11 +246,10 @@ class Dropped(NamedTuple):
 class Change:
     """Collects one atomic CHANGE record."""
 
-    __slots__ = ("_runs", "defines", "dropped", "ends", "published", "settles")
+    __slots__ = ("defines", "dropped", "ends", "published", "settles")
 
     def __init__(self) -> None:
         self.settles: list[Settle] = []
-        self._runs: list[bytes] = []  # settles that are packed already
         self.ends: list[tuple[int, int]] = []  # each an End, or as good as one
         self.defines: list[Define] = []
         self.published: list[Publish] = []
@@ -252,25 +257,15 @@ class Change:
 
     def __bool__(self) -> bool:
         runs = self.published or self.dropped
-        return bool(self.settles or self.ends or self.defines or self._runs or runs)
+        return bool(self.settles or self.ends or self.defines or runs)
 
     def take(self, other: Change) -> None:
         """What another one has, after what this one has."""
         self.settles += other.settles
-        self._runs += other._runs
         self.ends += other.ends
         self.defines += other.defines
         self.published += other.published
         self.dropped += other.dropped
-
-    def settle_run(self, number: int, rows: bytes, extra: bytes = b"") -> None:
-        """New rows, packed, of messages whose numbers follow on each other and have one extra."""
-        size = len(extra)
-        self._runs += [
-            _SETTLE_OF_ROW.pack(number + at // ROW_SIZE, KEPT, size, rows[at : at + ROW_SIZE])
-            + extra
-            for at in range(0, len(rows), ROW_SIZE)
-        ]
 
     def pack(self) -> bytes:
         """The payload of the record."""
@@ -278,9 +273,8 @@ class Change:
         if self.published or self.dropped:
             parts += _packed_runs(self.published, self.dropped)
             settles = _HAS_RUNS
-        if self.settles or self._runs:
-            settles |= len(self.settles) + len(self._runs)
-            parts += self._runs
+        if self.settles:
+            settles |= len(self.settles)
             for number, reason, row, extra in self.settles:
                 parts += (_SETTLE.pack(number, reason, len(extra), *row), extra)
         if ends:

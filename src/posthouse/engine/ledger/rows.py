@@ -93,7 +93,7 @@ def packed_rows(row: Row, batch: Batch, place: int = 0, first: int = 0, last: in
         if lookup_id:
             ids = array("I", array("Q", range(lookup_id, lookup_id + count)).tobytes())
             words[0::ROW_WORDS], words[1::ROW_WORDS] = ids[0::2], ids[1::2]
-        words[SIZE_WORD::ROW_WORDS] = array("I", batch.sizes)
+        words[SIZE_WORD::ROW_WORDS] = batch.sizes
         words[ORDINAL_WORD::ROW_WORDS] = array("I", batch.ordinals)
         if place:
             words[MOVE_WORD::ROW_WORDS] = array("I", range(place, place + count))

@@ -272,16 +272,19 @@ class Sending:
         descriptor: OpenQueueDescriptor,
         packets: list[bytes],
         transaction: Transaction | None,
+        check: Callable[[list[Batch]], None] | None = None,
     ) -> list[int]:
         """Enqueue packets that a client built; identity and time are stamped into a copy.
 
-        One refusal refuses them all. Returns their ordinals.
+        One refusal, also of `check`, refuses them all. Returns their ordinals.
         """
         core, caller, number = self.core, descriptor.caller, None
         if descriptor.nested:
             raise UnsupportedFormatNameOperation("packets are sent to one queue, not to a list")
         queue = self._opening.check(descriptor, QueueAccessType.SEND)
         batches = split(packets)
+        if check is not None:
+            check(batches)
         if transaction is not None:
             self._transactions.use(transaction, len(packets))
             number = transaction.number

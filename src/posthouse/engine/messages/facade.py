@@ -84,10 +84,14 @@ class MessagesFacade:
         descriptor: OpenQueueDescriptor,
         packets: list[bytes],
         transaction: Transaction | None = None,
+        check: Callable[[list[Batch]], None] | None = None,
     ) -> list[int]:
-        """Sends packets that a client built: all of them or none. Returns their ordinals."""
+        """Sends packets that a client built: all of them or none. Returns their ordinals.
+
+        `check` is what an endpoint asks of them before anything else.
+        """
         self.machine.require_ready()
-        return self.sending.send_packets(descriptor, packets, transaction)
+        return self.sending.send_packets(descriptor, packets, transaction, check)
 
     def check_admission(
         self, queue: Queue, packet: bytes, *, transactional: bool, room: Room

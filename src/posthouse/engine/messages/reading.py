@@ -266,7 +266,7 @@ class MessageReading:
         in_doubt = frozenset[int]()
         if extras := self.core.state.extras:
             in_doubt = frozenset(filter(self.is_in_doubt, extras.keys() & numbers))
-        return Reads(numbers, Rows.of(rows), [senders[number] for number in numbers], in_doubt)
+        return Reads(numbers, Rows.of(rows), list(map(senders.__getitem__, numbers)), in_doubt)
 
     def _cursor_dequeue(
         self, queue: Queue, cursor: Cursor, timeout_ms: int | None

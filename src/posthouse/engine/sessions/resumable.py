@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 
 import msgspec
 
@@ -29,6 +30,7 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.model.errors import AccessDenied, InsufficientResources, InvalidParameter
 
+_KIND = itemgetter(0)  # of a record
 NAME_SIZE = 16
 UNANSWERED_MAX = 64  # requests of one name whose answers its client may still miss
 NAMES_MAX = 10_000  # of all accounts
@@ -344,7 +346,7 @@ class ClientSessions:
         kind, first, _, _ = records[at]
         if len(records) == at + 1 and len(ordinals) == 1 and kind in (MESSAGE, EXPRESS):
             return [(first, ordinals[0], 1)], kind == MESSAGE
-        kinds = [record[0] for record in records[at:]]
+        kinds = bytes(map(_KIND, records[at:]))
         last, count = records[-1][1], len(ordinals)
         durable = MESSAGE in kinds
         alike = kinds.count(MESSAGE if durable else EXPRESS) == len(kinds) == count

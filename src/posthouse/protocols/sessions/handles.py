@@ -20,9 +20,10 @@ from posthouse.model.errors import (
     TransactionSequence,
 )
 from posthouse.wire.frames.frames import FRAME_SIZE_MAX
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.packet import Packet
-from posthouse.wire.packet.packet_fields import require_properties, summarize
-from posthouse.wire.packet.packet_prefixes import next_other, user_header
+from posthouse.wire.packet.packet_fields import PacketSummary, require_properties, summarize
+from posthouse.wire.packet.packet_prefixes import has_user_header, user_header
 
 _HANDLE_MASK = 0x3FFFFFFF
 T = TypeVar("T")
@@ -119,18 +120,23 @@ class SessionQueue:
         self._names = {destination.casefold(), descriptor.format_name.casefold()}
         self._front: bytes | None = None
 
-    def check(self, packets: list[bytes]) -> None:
-        """Refuses packets that are none or that are for another queue."""
-        front, place = self._front, 0
-        while (place := next_other(packets, front, place)) < len(packets):
-            front = self._check(place, packets[place])
-            place += 1
-        self._front = front
+    def check(self, batches: list[Batch]) -> None:
+        """Refuses packets that are none or that are for another queue.
 
-    def _check(self, place: int, data: bytes) -> bytes | None:
+        The packets of a batch share their names: one is looked at, unless headers follow its body.
+        """
+        place = 0
+        for batch in batches:
+            if not has_user_header(batch.packets[0], batch.head, self._front):
+                self._front = self._check(place, batch.packets[0], batch.head)
+                if self._front is None:
+                    for at in range(1, batch.count):
+                        self._check(place + at, batch.packets[at], batch.looks[at])
+            place += batch.count
+
+    def _check(self, place: int, data: bytes, seen: PacketSummary) -> bytes | None:
         """The front that a packet and those like it have; None where each has to be looked at."""
         try:
-            seen = summarize(data)
             require_properties(seen)
             packet = Packet(data, seen)
             packet.check()
@@ -142,6 +148,16 @@ class SessionQueue:
                 "Address packets with the destination that the open queue has.",
             )
         return user_header(data, seen)
+
+
+def first_bad(packets: list[bytes]) -> int | None:
+    """The place of the first packet that is none."""
+    for place, packet in enumerate(packets):
+        try:
+            summarize(packet)
+        except RemoteProtocolError:
+            return place
+    return None
 
 
 def bad_packet(error: RemoteProtocolError, place: int | None = None) -> QueueError:

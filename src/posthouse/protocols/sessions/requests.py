@@ -25,7 +25,7 @@ from posthouse.model.message import ACK_RECEIVE
 from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.sessions import transactions as session_transactions
 from posthouse.protocols.sessions.answers import decoded, done, structure
-from posthouse.protocols.sessions.handles import SessionQueue, bad_packet
+from posthouse.protocols.sessions.handles import SessionQueue, bad_packet, first_bad
 from posthouse.protocols.sessions.reads import (
     PeekRequest,
     ReceiveRequest,
@@ -185,10 +185,9 @@ def on_send(session: ClientSession, request: int, payload: bytes) -> None:
                 raise InvalidParameter("a list of queues takes no transaction in one request")
             if queue.descriptor.nested:
                 return send_to_list(manager, queue.descriptor, batch, within)
-            queue.check(batch)
-            return manager.messages.send_packets(queue.descriptor, batch, within)
+            return manager.messages.send_packets(queue.descriptor, batch, within, queue.check)
         except RemoteProtocolError as error:
-            raise bad_packet(error) from None
+            raise bad_packet(error, first_bad(batch)) from None
 
     def call(manager: QueueManager) -> list[int]:
         if len(packets) > session.limits.batch_max:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import chain, repeat
+from operator import lshift, or_
 from typing import Final, NamedTuple
 
 from posthouse.wire.frames.frames import (
@@ -44,10 +46,9 @@ def encode_message_columns(
     size, tails = sum(sizes), packets
     if any(senders) or any(columns.marks):
         known = list(map(len, senders))
-        pairs = zip(columns.marks, known, strict=True)
-        heads[_MARKS::_WORDS] = array("I", [mark | sender << 16 for mark, sender in pairs])
+        heads[_MARKS::_WORDS] = array("I", map(or_, columns.marks, map(lshift, known, repeat(16))))
         size += sum(known)
-        tails = [part for pair in zip(senders, packets, strict=True) for part in pair]
+        tails = list(chain.from_iterable(zip(senders, packets, strict=True)))
     front = messages_front(request, size, count) + heads.tobytes()
     return [b"".join((front, *tails))] if size < LARGE * count else [front, *tails]
 

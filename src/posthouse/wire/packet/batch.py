@@ -7,7 +7,10 @@ lie. So every rule is asked once for a batch, and a single message is a batch of
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import compress, count, repeat
+from operator import getitem, itemgetter, not_
 
 from posthouse.wire.packet.headers import OVER_HTTP, QUEUE_DIRECT, TransactionFlags
 from posthouse.wire.packet.packet_fields import (
@@ -30,10 +33,14 @@ from posthouse.wire.packet.patch import (
 )
 from posthouse.wire.packet.sequence_places import NO_PRIVACY, PRIVACY_LEVEL_AT, placed
 
-_ADDRESS_AT = SOURCE_GUID_AT + 16
+# Parts of a packet that a stamp leaves alone.
+_FRONT, _ADDRESS = slice(TIME_TO_REACH_QUEUE_AT), slice(SOURCE_GUID_AT + 16, SENT_TIME_AT)
 _ALONE = OVER_HTTP | 0x200  # and JP, [MS-MQMQ] 2.2.19.2
 _NUMBERED = int(TransactionFlags.of(first=1, last=1, transaction_number=0xFFFFF))
 _ARRIVAL = 0x01  # PA, [MS-MQMQ] 2.2.19.3
+_PACKET_SIZE = itemgetter(PacketSummary._fields.index("packet_size"))
+_PRIORITY = itemgetter(PacketSummary._fields.index("priority"))
+_TOGETHER = 64  # packets that are compared at a time
 _NO_HEADERS = PacketSummary(0, 0, 0, 0, b"", b"", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -53,7 +60,7 @@ class Batch:
         self.ordinals = ordinals  # empty: those of the looks do not count, a stamp brings others
         self.sent_time = head.sent_time
         # Bytes of all packets: what quotas count.
-        self.size = head.packet_size if count == 1 else sum([seen.packet_size for seen in looks])
+        self.size = head.packet_size if count == 1 else sum(map(_PACKET_SIZE, looks))
 
     @classmethod
     def of(cls, packet: bytes, seen: PacketSummary | None = None) -> Batch:
@@ -72,16 +79,16 @@ class Batch:
         return self.count
 
     @property
-    def sizes(self) -> list[int]:
+    def sizes(self) -> array[int]:
         """Bytes of each packet."""
-        return [seen.packet_size for seen in self.looks]
+        return array("I", map(_PACKET_SIZE, self.looks))
 
     @property
     def priorities(self) -> bytes | None:
         """The priority of each; None where it is that of the head for all."""
         if self.count == 1:
             return None
-        priorities = bytes([seen.priority for seen in self.looks])
+        priorities = bytes(map(_PRIORITY, self.looks))
         return priorities if priorities.strip(priorities[:1]) else None
 
     @property
@@ -131,18 +138,18 @@ class Batch:
             self.head = head._replace(time_to_reach_queue=reach)
         if transaction_number is not None or head.security_at:
             middle, rest = self._middle(transaction_number)
-        identity, pair, packets = U32.pack(reach) + source_guid, U32_PAIR.pack, []
-        for packet, ordinal in zip(self.packets, ordinals, strict=True):
-            parts = (
-                packet[:TIME_TO_REACH_QUEUE_AT],
-                identity,
-                packet[_ADDRESS_AT:SENT_TIME_AT],
-                pair(sent_time, ordinal),
-                middle,
-                memoryview(packet)[rest:],
-            )
-            packets.append(b"".join(parts))
-        self.packets, self.ordinals, self.sent_time = packets, ordinals, sent_time
+        packets = self.packets
+        assert len(packets) == len(ordinals)
+        parts = zip(
+            map(getitem, packets, repeat(_FRONT)),
+            repeat(U32.pack(reach) + source_guid),
+            map(getitem, packets, repeat(_ADDRESS)),
+            map(U32_PAIR.pack, repeat(sent_time), ordinals),
+            repeat(middle),
+            map(getitem, packets, repeat(slice(rest, None))),
+        )
+        self.packets = list(map(b"".join, parts))
+        self.ordinals, self.sent_time = ordinals, sent_time
 
     def _middle(self, transaction_number: int | None) -> tuple[bytes, int]:
         """The bytes after MessageID that change and are the same in all packets, and their end."""
@@ -206,22 +213,37 @@ def split(packets: list[bytes]) -> list[Batch]:
         return [Batch(packets, [summarize(packets[0])])]
     batches: list[Batch] = []
     looks: list[PacketSummary] = []
-    front, size, start, alone, shared = b"", -1, 0, True, _NOTHING_SHARED
-    for at, packet in enumerate(packets):
-        # One as long as the last, and with its front, looks the same.
-        if alone or len(packet) != size or not packet.startswith(front):
-            seen = summarize(packet)
-            front = front_of(packet, seen)
-            size = len(packet) if front else -1
-            if alone or not _shares(packet, seen, shared):
-                if looks:
-                    batches.append(Batch(packets[start:at], looks))
-                    looks, start = [], at
-                alone, shared = _stands_alone(seen), _shared(packet, seen)
-        looks.append(seen)
+    at, start, alone, shared = 0, 0, True, _NOTHING_SHARED
+    while at < len(packets):
+        packet = packets[at]
+        seen = summarize(packet)
+        if alone or not _shares(packet, seen, shared):
+            if looks:
+                batches.append(Batch(packets[start:at], looks))
+                looks, start = [], at
+            alone, shared = _stands_alone(seen), _shared(packet, seen)
+        end = at + 1
+        if not alone and (front := front_of(packet, seen)):
+            end = _end_of_alike(packets, end, len(packet), front)
+        looks += repeat(seen, end - at)
+        at = end
     if looks:
         batches.append(Batch(packets[start:] if start else packets, looks))
     return batches
+
+
+def _end_of_alike(packets: list[bytes], at: int, size: int, front: bytes) -> int:
+    """The first place from there on whose packet is not as long, or does not begin so."""
+    while some := packets[at : at + _TOGETHER]:
+        others = map(not_, map(bytes.startswith, some, repeat(front)))
+        alike = next(compress(count(), others), len(some))
+        lengths = list(map(len, some[:alike]))
+        if lengths.count(size) < alike:
+            return at + [length == size for length in lengths].index(False)
+        at += alike
+        if alike < len(some):
+            break
+    return at
 
 
 Shared = tuple[bytes, bytes, int, int, int, int, int]

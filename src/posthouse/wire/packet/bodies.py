@@ -17,23 +17,19 @@ class _Seen(NamedTuple):
     body: slice
 
 
-_last: list[_Seen] = []
+_last = _Seen(-1, b"", b"", slice(0))
 
 
 def body_of(packet: bytes) -> slice:
     """Where the body lies; messages that follow each other are often alike."""
-    for size, front, rest, body in _last:
-        if (
-            len(packet) == size
-            and packet.startswith(rest, USER_FLAGS_AT)
-            and packet.startswith(front)
-        ):
-            return body
+    global _last
+    size, front, rest, body = _last
+    if len(packet) == size and packet.startswith(rest, USER_FLAGS_AT) and packet.startswith(front):
+        return body
     seen = summarize(packet)
     body = slice(seen.body_at, seen.body_at + seen.body_size)
-    front = front_of(packet, seen)
-    rest = front[USER_FLAGS_AT:]
-    _last[:] = [_Seen(len(packet), packet[:SENT_TIME_AT], rest, body)] if front else []
+    if front := front_of(packet, seen):
+        _last = _Seen(len(packet), packet[:SENT_TIME_AT], front[USER_FLAGS_AT:], body)
     return body
 
 

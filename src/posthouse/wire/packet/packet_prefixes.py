@@ -8,7 +8,6 @@ from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL
 
 USER_HEADER_AT = SOURCE_GUID_AT
 _SESSIONS_OWN = INTERNAL | SESSION  # both in the low byte
-_LOW_TAIL, _HIGH_TAIL = BASE_TAIL & 0xFF, BASE_TAIL >> 8
 
 
 def is_internal(packet: bytes) -> bool:
@@ -33,18 +32,8 @@ def user_header(packet: bytes, seen: PacketSummary) -> bytes | None:
     return packet[USER_HEADER_AT:end]
 
 
-def next_other(packets: list[bytes], header: bytes | None, at: int) -> int:
-    """The first of the packets, from a place on, that has not this `user_header`; or their end."""
-    end = len(packets)
-    if header is None:
-        return at
-    while at < end:
-        packet = packets[at]
-        if (
-            not packet.startswith(header, USER_HEADER_AT)
-            or packet[BASE_FLAGS_AT] & _LOW_TAIL
-            or packet[BASE_FLAGS_AT + 1] & _HIGH_TAIL
-        ):
-            break
-        at += 1
-    return at
+def has_user_header(packet: bytes, seen: PacketSummary, header: bytes | None) -> bool:
+    """Whether a packet has this `user_header`, and ends with its body too."""
+    if header is None or seen.base_flags & BASE_TAIL:
+        return False
+    return packet.startswith(header, USER_HEADER_AT)
