@@ -44,6 +44,7 @@ def started(folder: Path) -> Iterator[WebDriver]:
     ):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.add_experimental_option("perfLoggingPrefs", {"enablePage": False})  # requests alone
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
     try:
         yield driver
@@ -217,10 +218,12 @@ class Browser:
 
     def faults(self) -> list[str]:
         """What axe-core finds wrong and counts as serious."""
-        self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe()})
+        if self.script("return typeof axe === 'undefined'"):  # half a megabyte, once for each load
+            self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe()})
         found = self.driver.execute_async_script(
             "const done = arguments[0];"
-            "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+            "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],"
+            " resultTypes: ['violations']})"
             ".then((found) => done(JSON.stringify(found.violations)), (e) => done(String(e)))"
         )
         return [
