@@ -8,7 +8,7 @@ from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.wire.packet.message import serialize
-from posthouse.wire.packet.packet_fields import summarize_all
+from posthouse.wire.packet.packet_fields import summarize_alike
 from tests.engine.letters import FAR_GUID, PostRig
 
 PEER = Peer(FAR_GUID, "192.0.2.7")
@@ -63,7 +63,7 @@ class PeerRig(PostRig):
 
     def take(self, *packets: bytes, peer: Peer = PEER) -> Verdict:
         """The packets arrive in one batch; what became of them is durable."""
-        looks = summarize_all(list(packets))
+        looks = summarize_alike(list(packets))
         return self.run(lambda m: m.transfer.receive_packets(peer, list(packets), looks))
 
     def take_each(self, *packets: bytes, peer: Peer = PEER) -> None:

@@ -9,7 +9,13 @@ from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.message import TxSequenceId
 from posthouse.model.message_classes import ACK_RECEIVE, NORMAL
 from posthouse.protocols.binary.packet_scan import look_at
-from posthouse.wire.packet.packet_fields import RECOVERABLE, PacketSummary, summarize
+from posthouse.wire.packet.packet_fields import (
+    RECOVERABLE,
+    PacketSummary,
+    ordinals_of,
+    own_summaries,
+    summarize,
+)
 from tests.protocols.binary.session_rig import user_message
 
 ordinals = st.integers(1, 0xFFFFFFFF)
@@ -56,7 +62,7 @@ def one_by_one(packets: list[bytes]) -> tuple[list[PacketSummary], bool]:
 @given(st.lists(st.one_of(messages(), bent()), max_size=12))
 def test_looks_are_those_at_each_message(packets: list[bytes]) -> None:
     seen, recoverable, error = look_at(packets)
-    assert (seen, error is not None) == one_by_one(packets)
+    assert (own_summaries(packets, seen), error is not None) == one_by_one(packets)
     assert recoverable == sum(bool(look.user_flags & RECOVERABLE) for look in seen)
 
 
@@ -76,8 +82,9 @@ def test_what_lies_behind_the_numbers_is_looked_at_too() -> None:
 def test_messages_that_differ_in_their_numbers_only_are_looked_at_alike() -> None:
     packets = [user_message(number, body=b"body") for number in (1, 2, 0xFFFFFFFF)]
     looks = look_at(packets).seen
-    assert [look.ordinal for look in looks] == [1, 2, 0xFFFFFFFF]
-    assert all(look.source_guid is looks[0].source_guid for look in looks)
+    assert all(look is looks[0] for look in looks)
+    assert ordinals_of(packets) == [1, 2, 0xFFFFFFFF]
+    assert own_summaries(packets, looks) == [summarize(packet) for packet in packets]
     rows = [
         user_message(
             number,
@@ -89,5 +96,5 @@ def test_messages_that_differ_in_their_numbers_only_are_looked_at_alike() -> Non
         for number in (1, 2, 3)
     ]
     looks = look_at(rows).seen
-    assert [look.ordinal for look in looks] == [1, 2, 3]
-    assert all(look.source_guid is looks[0].source_guid for look in looks)
+    assert all(look is looks[0] for look in looks)
+    assert own_summaries(rows, looks) == [summarize(row) for row in rows]

@@ -23,11 +23,11 @@ from posthouse.engine.transfer.sequence_values import (
 from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import CLASS_BITS
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.digest import content_digest
+from posthouse.wire.packet.digest import content_digest, content_digests
 from posthouse.wire.packet.headers import HOP_COUNT_MAX, HOPS
 from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.packet_fields import PacketSummary, names_of
-from posthouse.wire.packet.sequence_places import place_seen
+from posthouse.wire.packet.sequence_places import place_seen, places_seen
 from posthouse.wire.packet.trailing_headers import USER_TAIL
 
 RELAYED = b"!"  # after the source of refused messages that came from routers or from itself
@@ -227,7 +227,7 @@ class ArrivalRun:
 
     def digests(self) -> list[bytes]:
         """The digest of each message's content."""
-        return list(map(content_digest, self.packets, self.looks))
+        return content_digests(self.packets, self.looks)
 
     def is_new(self, history: MessageHistory) -> bool:
         """Whether the history has none of them, and none comes twice."""
@@ -259,16 +259,13 @@ class ArrivalRun:
                 return False
             last_id, last = begun, 0
         numbers = self.numbers
-        for packet, seen in zip(self.packets, self.looks, strict=True):
-            sequence_id, number, previous = place_seen(packet, seen)
-            if (
-                sequence_id != last_id
-                or not previous <= last < number
-                or seen.transaction_flags & FINAL_ACK != final
-            ):
+        for sequence_id, number, previous in places_seen(self.packets, first):
+            if sequence_id != last_id or not previous <= last < number:
                 return False
             last = number
             numbers.append(number)
+        if [seen for seen in self.looks if seen.transaction_flags & FINAL_ACK != final]:
+            return False
         return not others or lineages.are_new(others, last_id, numbers)
 
     def places(self) -> dict[int, bytes]:

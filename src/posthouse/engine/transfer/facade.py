@@ -56,7 +56,7 @@ class TransferFacade:
     ) -> Verdict:
         """Receiving UserMessage packets ([MS-MQQB] 3.1.5.8), a batch of one session.
 
-        `looks` are what `summarize_all` saw of them.
+        `looks` are what `summarize_alike` saw of them.
         """
         self.machine.require_ready()
         return self.receiving.receive(peer, packets, looks)

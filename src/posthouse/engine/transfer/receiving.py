@@ -91,7 +91,7 @@ from posthouse.wire.packet.batch import Batch, from_one_source
 from posthouse.wire.packet.digest import content_digest, passing_digest
 from posthouse.wire.packet.headers import HOPS, OVER_HTTP
 from posthouse.wire.packet.packet import Packet, is_encrypted
-from posthouse.wire.packet.packet_fields import SESSION, PacketSummary, summarize
+from posthouse.wire.packet.packet_fields import SESSION, PacketSummary, own_summaries, summarize
 from posthouse.wire.packet.patch import drop_session_header
 from posthouse.wire.packet.sequence_places import place_seen
 from posthouse.wire.packet.trailing_headers import BASE_TAIL, USER_TAIL
@@ -166,7 +166,7 @@ class Receiving:
         run = self._run(peer, packets, looks)
         if run is not None:
             return self._take_run(peer, run)
-        packets, looks = packets[:STEP_MESSAGES], looks[:STEP_MESSAGES]
+        packets, looks = packets[:STEP_MESSAGES], own_summaries(packets, looks[:STEP_MESSAGES])
         sound, why = self._sound(packets, looks)
         batch, dealt_with = ReceivedBatch(peer), 0
         with self.core.untold():

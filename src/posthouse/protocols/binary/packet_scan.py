@@ -11,7 +11,7 @@ from posthouse.wire.packet.packet_fields import (
     RECOVERABLE,
     PacketSummary,
     require_properties,
-    summarize_all,
+    summarize_alike,
 )
 
 
@@ -24,11 +24,14 @@ class Looks(NamedTuple):
 
 
 def look_at(packets: list[bytes]) -> Looks:
-    """Looks at the packets up to the first that is malformed or of another protocol."""
+    """Looks at the packets up to the first that is malformed or of another protocol.
+
+    Neighbours that are alike share what was seen, with the ordinal of the first.
+    """
     seen: list[PacketSummary] = []
     error: RemoteProtocolError | None = None
     try:
-        summarize_all(packets, seen, _check)
+        summarize_alike(packets, seen, _check)
     except RemoteProtocolError as bad:
         error = bad
     return Looks(seen, recoverable_in(seen), error)

@@ -17,6 +17,7 @@ from posthouse.wire.packet.packet_fields import (
     PRIORITY,
     PacketSummary,
     front_of,
+    ordinals_of,
     summarize,
     summarize_all,
 )
@@ -302,28 +303,29 @@ def _stands_alone(seen: PacketSummary) -> bool:
 
 
 def from_one_source(packets: list[bytes], looks: list[PacketSummary]) -> Batch | None:
-    """Packets that came over a session as one batch; None where they are not.
+    """Packets that came over a session, with `summarize_alike` of them, as one batch, if they are.
 
-    They are alike, of one machine, for one queue, and none has a SecurityHeader. Its `sent_time` is
-    the earliest of theirs.
+    None where they are not: they are alike, of one machine, for one queue, and none has a
+    SecurityHeader. Its `sent_time` is the earliest of theirs.
     """
     head = looks[0]
     if head.security_at:
         return None
-    source, address = head.source_guid, head.address_guid
+    source, address, sent_time = head.source_guid, head.address_guid, head.sent_time
     end = head.transaction_at or head.properties_at or head.body_at
-    names = packets[0][USER_FLAGS_AT:end]
+    names, known = packets[0][USER_FLAGS_AT:end], head
     for packet, seen in zip(packets, looks, strict=True):
+        if seen is known:  # so it has the headers of the one before
+            continue
         if not packet.startswith(names, USER_FLAGS_AT):
             return None
-        if seen is head:
-            continue
         if seen.source_guid != source or seen.address_guid != address:
             return None
         if not _are_alike(head, seen):
             return None
-    batch = Batch(packets, looks, [seen.ordinal for seen in looks])
-    batch.sent_time = min([seen.sent_time for seen in looks])
+        known, sent_time = seen, min(sent_time, seen.sent_time)
+    batch = Batch(packets, looks, ordinals_of(packets))
+    batch.sent_time = sent_time
     return batch
 
 

@@ -11,7 +11,13 @@ it is encrypted again each time that it is sent.
 from hashlib import sha256
 
 from posthouse.wire.packet.headers import HOPS
-from posthouse.wire.packet.packet_fields import NAMES_AT, PacketSummary, summarize
+from posthouse.wire.packet.packet_fields import (
+    NAMES_AT,
+    ORDINAL_AT,
+    ORDINAL_END,
+    PacketSummary,
+    summarize,
+)
 
 DIGEST_SIZE = 16
 _TTRQ_AT, _SOURCE_AT, _ADDRESS_AT, _LIFE_AT = 12, 16, 32, 48
@@ -21,20 +27,27 @@ _PREVIOUS_AT, _PREVIOUS_END = 16, 20  # in a TransactionHeader
 
 def content_digest(packet: bytes, seen: PacketSummary) -> bytes:
     """The digest of a UserMessage packet without SessionHeader."""
-    flags = int.from_bytes(packet[_FLAGS_AT:NAMES_AT], "little") & ~HOPS
-    digest = sha256(
-        packet[:_TTRQ_AT]
-        + packet[_SOURCE_AT:_ADDRESS_AT]
-        + packet[_LIFE_AT:_FLAGS_AT]
-        + flags.to_bytes(4, "little")
-    )
-    rest, at = memoryview(packet), seen.transaction_at
-    if at:
-        digest.update(rest[NAMES_AT : at + _PREVIOUS_AT])
-        digest.update(rest[at + _PREVIOUS_END :])
-    else:
-        digest.update(rest[NAMES_AT:])
-    return digest.digest()[:DIGEST_SIZE]
+    return content_digests([packet], [seen])[0]
+
+
+def content_digests(packets: list[bytes], looks: list[PacketSummary]) -> list[bytes]:
+    """The digests of UserMessage packets; those that share a summary begin with the same bytes."""
+    digests: list[bytes] = []
+    known, front, flags, at = None, b"", b"", 0
+    for packet, seen in zip(packets, looks, strict=True):
+        if seen is not known:
+            known, at = seen, seen.transaction_at
+            front = packet[:_TTRQ_AT] + packet[_SOURCE_AT:_ADDRESS_AT] + packet[_LIFE_AT:ORDINAL_AT]
+            marks = int.from_bytes(packet[_FLAGS_AT:NAMES_AT], "little")
+            flags = (marks & ~HOPS).to_bytes(4, "little")
+        digest, rest = sha256(front + packet[ORDINAL_AT:ORDINAL_END] + flags), memoryview(packet)
+        if at:
+            digest.update(rest[NAMES_AT : at + _PREVIOUS_AT])
+            digest.update(rest[at + _PREVIOUS_END :])
+        else:
+            digest.update(rest[NAMES_AT:])
+        digests.append(digest.digest()[:DIGEST_SIZE])
+    return digests
 
 
 def passing_digest(packet: bytes, seen: PacketSummary) -> bytes:

@@ -5,6 +5,7 @@ object per header. The masks are those of `BaseFlags`, `UserFlags` and `Transact
 """
 
 import struct
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -63,7 +64,6 @@ SHAPE_SIZES = tuple(_shape_size(shape) for shape in range(512))
 
 
 LABEL_SIZE_MAX = 2 * LABEL_UNITS_MAX  # bytes
-ORDINAL = struct.Struct("<I")
 ORDINAL_AT, ORDINAL_END = 56, 60
 NUMBERS_AT, NUMBERS_END = 12, 20  # TxSequenceNumber and the previous one, in a TransactionHeader
 
@@ -204,22 +204,26 @@ def summarize(data: bytes | memoryview) -> PacketSummary:
         raise Truncated(f"UserMessage packet cut after {len(data)} bytes") from None
 
 
-def summarize_all(
+def summarize_all(packets: list[bytes]) -> list[PacketSummary]:
+    """The summaries of many packets, in order."""
+    return own_summaries(packets, summarize_alike(packets))
+
+
+def summarize_alike(
     packets: list[bytes],
     looks: list[PacketSummary] | None = None,
     check: Callable[[PacketSummary], None] | None = None,
 ) -> list[PacketSummary]:
-    """The summaries of many packets, in order, after those that are in `looks` already.
+    """A summary for each of many packets, in order, after those that are in `looks` already.
 
     Neighbours are mostly alike: as long, with the same front, but for MessageID and, if they are
-    transactional, their places in the sequence. Then the summary of one serves for the next.
-    `check` may refuse a summary. After an error, `looks` has the packets before the bad one.
+    transactional, their places in the sequence. Then they share the summary of the first of them,
+    whose ordinal is that of the first; `ordinals_of` has those of all. `check` may refuse a
+    summary. After an error, `looks` has the packets before the bad one.
     """
     seen = [] if looks is None else looks
-    size, front, middle, rest, rest_at, known = -1, b"", b"", b"", 0, -1
-    before: tuple[object, ...] = ()
-    after: tuple[object, ...] = ()
-    new, ordinal_of, append = tuple.__new__, ORDINAL.unpack_from, seen.append
+    size, front, middle, rest, rest_at = -1, b"", b"", b"", 0
+    append = seen.append
     for packet in packets:
         if (
             len(packet) == size
@@ -227,16 +231,12 @@ def summarize_all(
             and packet.startswith(middle, ORDINAL_END)
             and packet.startswith(rest, rest_at)
         ):
-            (ordinal,) = ordinal_of(packet, ORDINAL_AT)
-            if ordinal != known:
-                known, look = ordinal, new(PacketSummary, (*before, ordinal, *after))
-            append(look)
+            append(seen[-1])
             continue
         look = summarize(packet)
         if check is not None:
             check(look)
         append(look)
-        known = look.ordinal
         if not front_of(packet, look):
             size = -1
             continue
@@ -244,8 +244,24 @@ def summarize_all(
         end, rest_at = (at + NUMBERS_AT, at + NUMBERS_END) if at else (look.label_at,) * 2
         front, middle = packet[:ORDINAL_AT], packet[ORDINAL_END:end]
         rest = packet[rest_at : look.label_at]
-        before, after = look[:_ORDINAL], look[_ORDINAL + 1 :]
     return seen
+
+
+def own_summaries(packets: list[bytes], looks: list[PacketSummary]) -> list[PacketSummary]:
+    """Summaries that neighbours share, each with the ordinal of its packet."""
+    new, at, known, own = tuple.__new__, _ORDINAL, None, []
+    for look, ordinal in zip(looks, ordinals_of(packets[: len(looks)]), strict=True):
+        if look is not known:
+            known, front, rest = look, look[:at], look[at + 1 :]
+        own.append(
+            look if look.ordinal == ordinal else new(PacketSummary, (*front, ordinal, *rest))
+        )
+    return own
+
+
+def ordinals_of(packets: list[bytes]) -> list[int]:
+    """The ordinal of each of these sound packets, [MS-MQMQ] 2.2.20.3 MessageID."""
+    return array("I", b"".join([packet[ORDINAL_AT:ORDINAL_END] for packet in packets])).tolist()
 
 
 def front_of(packet: bytes, seen: PacketSummary) -> bytes:

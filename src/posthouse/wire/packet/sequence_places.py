@@ -1,6 +1,7 @@
 """The place of a message in its sequence, as its TransactionHeader has it, [MS-MQMQ] 2.2.20.5."""
 
 import struct
+from collections.abc import Iterator
 
 from posthouse.wire.packet.headers import BaseFlags, TransactionFlags
 from posthouse.wire.packet.packet_fields import (
@@ -102,6 +103,13 @@ def placed(
 def place_seen(packet: bytes, seen: PacketSummary) -> tuple[int, int, int]:
     """The packet with this place, where it is known to have a TransactionHeader."""
     return PLACE.unpack_from(packet, seen.transaction_at + FLAGS.size)
+
+
+def places_seen(packets: list[bytes], seen: PacketSummary) -> Iterator[tuple[int, int, int]]:
+    """The place of each of these packets, whose TransactionHeaders lie where this one's does."""
+    begin = seen.transaction_at + FLAGS.size
+    end = begin + PLACE.size
+    return PLACE.iter_unpack(b"".join([packet[begin:end] for packet in packets]))
 
 
 def place_of(packet: bytes) -> tuple[int, int, int]:
