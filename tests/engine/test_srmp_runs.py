@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.queues.queue import Queue
+from posthouse.wire.packet.batch import Batch
 from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
-from tests.engine.web import ADMIN, ORDERS, STREAMED, WebRig
+from tests.engine.web import ADMIN, ORDERS, PEER, STRANGER, STREAMED, WebRig, arrival_of
 from tests.support.srmp_runs import OTHER, one_by_one, same
 
 SECOND = "http://alpha/msmq/private$/second"
@@ -68,6 +73,50 @@ def test_messages_of_a_turn_come_to_the_same_together(turns: list[list[dict[str,
         ]
         assert verdicts[0] == verdicts[1]
     same(one, many)
+
+
+# Messages of one sender that differ in their number and body, and now and then in something else.
+alike = st.tuples(
+    st.integers(1, 9),
+    st.binary(min_size=4, max_size=4) | st.just(b"same"),
+    st.sampled_from([{}] * 12 + [{"to": NARROW}, {"source_guid": bytes(16)}, {"lives": 1}]),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(alike, max_size=12), max_size=5), st.randoms())
+def test_messages_of_one_template_come_to_the_same_together(
+    turns: list[list[tuple[int, bytes, dict[str, Any]]]], chance: Random
+) -> None:
+    many, one = make(), one_by_one(make())
+    peers = [PEER, PEER, STRANGER]
+    for turn in turns:
+        posted = [(message(one, {"ordinal": n} | kind), body) for n, body, kind in turn]
+        senders = [chance.choice(peers) for _ in posted]
+        verdicts = []
+        for rig in (many, one):
+            arrivals = [
+                arrival_of(what, body * 100, peer, rig.reader)
+                for (what, body), peer in zip(posted, senders, strict=True)
+            ]
+            verdicts.append(rig.run(lambda m: m.transfer.receive_srmp(arrivals)))  # noqa: B023
+        assert verdicts[0] == verdicts[1]
+    same(one, many)
+
+
+def test_alike_messages_of_a_turn_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, asked = make(), []
+    admit = Admission.admit
+
+    def noted(self: Admission, queue: Queue, batch: Batch, *rest: Any) -> int:
+        asked.append(batch.count)
+        return admit(self, queue, batch, *rest)
+
+    monkeypatch.setattr(Admission, "admit", noted)
+    rig.post(*[rig.message() for _ in range(9)], body=KIB)
+    assert asked == [1, 8]  # the first could not know that others would be like it
+    assert len(rig.messages("orders")) == 9
+    rig.check_books()
 
 
 def test_a_receipt_in_between_keeps_the_order_of_messages() -> None:

@@ -25,6 +25,7 @@ from posthouse.wire.srmp.message import (
 from posthouse.wire.srmp.mime_parts import read_parts, write_parts
 from posthouse.wire.srmp.receipts import StreamReceipt as Receipt
 from posthouse.wire.srmp.receipts import read_stream_receipt
+from posthouse.wire.srmp.repeated_messages import MessageReader
 from posthouse.wire.srmp.serialize import SrmpContext, SrmpRequest, srmp_of
 from posthouse.wire.srmp.writer import write_envelope
 from tests.engine.letters import FAR_GUID, PostRig
@@ -51,11 +52,17 @@ def head_of(content_type: str) -> bytes:
     return f"{REQUEST}Content-Type: {content_type}\r\n\r\n".encode()
 
 
-def arrival_of(message: SrmpMessage, body: bytes = b"", peer: Peer = PEER) -> SrmpArrival:
-    """A message as the door reads it from the wire."""
+def arrival_of(
+    message: SrmpMessage,
+    body: bytes = b"",
+    peer: Peer = PEER,
+    reader: MessageReader | None = None,
+) -> SrmpArrival:
+    """A message as the door reads it from the wire, on a connection of its own or on this one."""
     content_type, payload = write_parts(write_envelope(message), body, guid=FAR_GUID, number=1)
-    parts = read_parts(content_type, payload)
-    return SrmpArrival(peer, read_envelope(parts.envelope), parts, head_of(content_type))
+    head = head_of(content_type)
+    read = (reader or MessageReader()).read(head, content_type, payload)
+    return SrmpArrival(peer, read.message, read.parts, head, read.template)
 
 
 class WebRig(PostRig):
@@ -66,6 +73,7 @@ class WebRig(PostRig):
         self.create("orders")
         self.create("streamed", transactional=True)
         self.ordinal = 0
+        self.reader = MessageReader()
 
     @property
     def utc(self) -> int:
@@ -113,7 +121,7 @@ class WebRig(PostRig):
     def verdicts(
         self, *messages: SrmpMessage, body: bytes = b"", peer: Peer = PEER
     ) -> list[SrmpVerdict]:
-        arrivals = [arrival_of(message, body, peer) for message in messages]
+        arrivals = [arrival_of(message, body, peer, self.reader) for message in messages]
         return self.run(lambda m: m.transfer.receive_srmp(arrivals))
 
     def post_stream(self, *numbers: int, **elements: Any) -> None:

@@ -141,6 +141,10 @@ class MessageHistory:
         # What came first under that name may be forgotten by now.
         return bool(digest) and ordinal in self.known_of(source + OTHER + digest)
 
+    def has_none_of(self, source: bytes, ordinals: Sequence[int]) -> bool:
+        """Whether nothing came in under any of these identifiers, whatever its content."""
+        return not self._others.get(source) and self.known_of(source).keys().isdisjoint(ordinals)
+
     def has_others(self, source: bytes) -> bool:
         """Whether identifiers of a source have come with several contents."""
         return self._others[source] > 0

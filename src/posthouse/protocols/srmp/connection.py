@@ -22,8 +22,8 @@ from posthouse.protocols.srmp.http_reader import HttpRequest, RequestReader
 from posthouse.protocols.srmp.http_writer import CONTINUE, response
 from posthouse.protocols.srmp.network import SrmpTransport
 from posthouse.protocols.srmp.settings import SrmpSettings
-from posthouse.wire.srmp.envelope import read_envelope
-from posthouse.wire.srmp.mime_parts import PartsReader, check_receipt
+from posthouse.wire.srmp.mime_parts import check_receipt
+from posthouse.wire.srmp.repeated_messages import MessageReader
 
 PATH = "/msmq/"
 _new = tuple.__new__  # one for each request: half the time of a call of its class
@@ -102,7 +102,7 @@ class SrmpConnection:
         self._host = host
         self._now = now
         self._reader = RequestReader(settings)
-        self._parts = PartsReader()
+        self._messages = MessageReader()
         self._slots: deque[ResponseSlot] = deque()
         self._peer = host.peer_at(address)
         self._is_proxy = host_key(address) in settings.reverse_proxies
@@ -183,16 +183,16 @@ class SrmpConnection:
     def _read(self, slot: ResponseSlot, head: RequestHead, body: bytes) -> None:
         """Message Deserialization (3.1.5.1.1), as far as it needs no queue."""
         try:
-            parts = self._parts.read(head.content_type, body)
-            message = read_envelope(parts.envelope)
-            check_receipt(message, parts)
+            message, parts, template = self._messages.read(head.raw, head.content_type, body)
+            if template is None:
+                check_receipt(message, parts)
         except RemoteProtocolError as fault:
             slot.answer(400, str(fault))  # 3.1.5.1.2
             return
         if head.traceparent and not parts.extension and message.signature is None:
-            parts = parts._replace(extension=_trace_of(head))
+            parts, template = parts._replace(extension=_trace_of(head)), None
         self.unsynced_bytes += slot.size
-        arrival = _new(SrmpArrival, (self._peer_of(head), message, parts, head.raw))
+        arrival = _new(SrmpArrival, (self._peer_of(head), message, parts, head.raw, template))
         self._host.hand_in(slot, arrival)
 
     def _peer_of(self, head: RequestHead) -> Peer:

@@ -31,7 +31,7 @@ _ONCE = frozenset(
     }
 )
 _CHUNKED = -1
-_REMEMBERED_SIZE_MAX = 1024
+REMEMBERED_SIZE_MAX = 1024
 
 Fields = dict[bytes, bytes]
 
@@ -91,7 +91,7 @@ def read_request_head(raw: bytes, fields_max: int) -> RequestHead:
 
     A sender of many messages repeats the same head, so the results for short heads are cached.
     """
-    if len(raw) <= _REMEMBERED_SIZE_MAX:
+    if len(raw) <= REMEMBERED_SIZE_MAX:
         return _read_short_head(raw, fields_max)
     return _read_head(raw, fields_max)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from posthouse.protocols.srmp.http_head import (
+    REMEMBERED_SIZE_MAX,
     HttpFault,
     RequestHead,
     ResponseHead,
@@ -21,6 +22,7 @@ from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.wire.block_buffer import BLOCK, Gathered
 
 _END = b"\r\n\r\n"
+_new = tuple.__new__  # one for each request: half the time of a call of its class
 _LINE_MAX = 256  # of the size of a chunk with its extensions
 SMALL = BLOCK  # bytes of a body in chunks that are read whatever it may become
 _CONTINUES_MAX = 8  # interim responses to one request
@@ -136,6 +138,7 @@ class RequestReader:
         "_chunks",
         "_head",
         "_held",
+        "_last",
         "_missing",
         "_settings",
         "_skipped",
@@ -146,6 +149,7 @@ class RequestReader:
     def __init__(self, settings: SrmpSettings) -> None:
         self._settings = settings
         self._held = b""  # of a head
+        self._last: RequestHead | None = None  # a short head, which most senders repeat
         self._head: RequestHead | None = None  # whose body is on its way
         self._body = Gathered()
         self._missing = 0
@@ -213,21 +217,27 @@ class RequestReader:
             data, at, self._held = self._held + data[at:], 0, b""
         if data.startswith(b"\r\n", at) and not self._skipped:
             at, looked, self._skipped = at + 2, 0, True
-        end = _find_end(data, at, looked, self._settings.head_size_max)
-        if not end:
-            self._held = data[at:]
-            return b"", 0
+        head = self._last
+        if head is not None and data.startswith(head.raw, at):
+            end = at + len(head.raw)
+        else:
+            end = _find_end(data, at, looked, self._settings.head_size_max)
+            if not end:
+                self._held = data[at:]
+                return b"", 0
+            head = read_request_head(data[at:end], self._settings.fields_max)
+            self._check(head)
+            self._last = head if len(head.raw) <= REMEMBERED_SIZE_MAX else None
         self._skipped = False
-        head = read_request_head(data[at:end], self._settings.fields_max)
-        self._check(head)
-        whole = end + head.length
+        length = head.length
+        whole = end + length
         if head.is_chunked:
             self._chunks = _Chunks(self._settings.body_size_max, self._settings.fields_max)
         elif whole <= len(data):
-            requests.append(HttpRequest(head, data[end:whole]))
+            requests.append(_new(HttpRequest, (head, data[end:whole])))
             return data, whole
         else:
-            self._missing = head.length
+            self._missing = length
         self._head, self.expects = head, head.expects
         return data, end
 

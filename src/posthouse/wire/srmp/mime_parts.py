@@ -132,6 +132,11 @@ class PartsReader:
     def __init__(self) -> None:
         self._frame: _Frame | None = None
 
+    @property
+    def is_framed(self) -> bool:
+        """Whether the bytes around envelope and body decided where the last payload was cut."""
+        return self._frame is not None
+
     def read(self, content_type: str, payload: bytes) -> Parts:
         """See `read_parts`."""
         frame = self._frame

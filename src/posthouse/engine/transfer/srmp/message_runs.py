@@ -7,21 +7,24 @@ and come in at once. Everything else looks at a state that has the run in it: se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from posthouse.engine.ledger.records import FLAG_REMOTE, Change
 from posthouse.engine.messages.admission import Admission, Room
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import Notes, ReceivedBatch, is_noted
+from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.model.errors import QueueError
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.packet_fields import PacketSummary
+from posthouse.wire.packet.packet_fields import PacketSummary, summarize
+from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import SrmpMessage
 from posthouse.wire.srmp.mime_parts import Parts
+from posthouse.wire.srmp.repeated_messages import MessageTemplate
 
 Accept = Callable[[Queue, Batch, int, None, bytes, str, Change], object]  # of `Sending`
 _ANYBODY = Caller.anonymous()
@@ -34,6 +37,32 @@ class SrmpArrival(NamedTuple):
     message: SrmpMessage
     parts: Parts
     head: bytes
+    template: MessageTemplate | None = None  # of messages that differ in number and body only
+
+    def packed(self, utc: int) -> tuple[bytes, PacketSummary]:
+        """The packet that is kept of it, if nothing has to be verified; and its summary."""
+        if self.template is not None:
+            return self.template.packet(self.parts.payload)
+        packet = packet_of(self.message, self.parts, self.head, utc)
+        return packet, summarize(packet)
+
+
+def neighbours(arrivals: list[SrmpArrival]) -> Iterator[list[SrmpArrival]]:
+    """Messages in their order: those of one host and one template that follow on each other."""
+    alike: list[SrmpArrival] = []
+    for arrival in arrivals:
+        if alike:
+            first = alike[0]
+            if (
+                arrival.template is None
+                or arrival.template is not first.template
+                or arrival.peer.host != first.peer.host
+            ):
+                yield alike
+                alike = []
+        alike.append(arrival)
+    if alike:
+        yield alike
 
 
 class SrmpBatch(ReceivedBatch):
@@ -43,6 +72,7 @@ class SrmpBatch(ReceivedBatch):
         "_accept",
         "_admission",
         "_guard",
+        "_history",
         "_kind",
         "_looks",
         "_open",
@@ -53,9 +83,15 @@ class SrmpBatch(ReceivedBatch):
     )
 
     def __init__(
-        self, peer: Peer, guard: Callable[[Queue], Guard], admission: Admission, accept: Accept
+        self,
+        peer: Peer,
+        guard: Callable[[Queue], Guard],
+        admission: Admission,
+        accept: Accept,
+        history: MessageHistory,
     ) -> None:
         super().__init__(peer)
+        self._history = history
         self._admission = admission
         self._accept = accept
         self._guard = guard
@@ -80,6 +116,28 @@ class SrmpBatch(ReceivedBatch):
                 return True
         return False
 
+    def came_in(self, source: bytes, ordinal: int, digest: bytes) -> bool:
+        """Whether the message is in the history, or came in this very batch."""
+        return self._history.knows(source, ordinal, digest) or self.has(source, ordinal, digest)
+
+    def are_new(self, source: bytes, ordinals: list[int], digests: list[bytes]) -> bool:
+        """Whether none of these messages came in, and no identifier is there twice."""
+        if len(set(ordinals)) != len(ordinals):
+            return False
+        if self._history.has_none_of(source, ordinals) and self._has_none_of(source, ordinals):
+            return True
+        pairs = zip(ordinals, digests, strict=True)
+        return not any(self.came_in(source, ordinal, digest) for ordinal, digest in pairs)
+
+    def _has_none_of(self, source: bytes, ordinals: list[int]) -> bool:
+        """Whether nothing came in this batch under any of these identifiers."""
+        for kinds in self.hosts.values():
+            for notes in kinds:
+                held = notes.get(source)
+                if held and not held.keys().isdisjoint(ordinals):
+                    return False
+        return True
+
     def is_open(self, queue: Queue) -> bool:
         """Whether anybody may send to a queue."""
         known = self._open.get(queue.number)
@@ -93,23 +151,23 @@ class SrmpBatch(ReceivedBatch):
         except QueueError:
             return False
 
-    def gather(self, queue: Queue, packet: bytes, seen: PacketSummary) -> bool:
-        """One more for an open queue; False: it would be refused, and is not taken."""
-        one = Batch.of(packet, seen)
+    def gather(self, queue: Queue, more: Batch) -> bool:
+        """Some more for an open queue; False: they would be refused, and none is taken."""
         if queue is not self._queue:
             self.flush()
             self._queue = queue
         try:
-            flags = self._admission.admit(queue, one, FLAG_REMOTE, False, self._room)
+            flags = self._admission.admit(queue, more, FLAG_REMOTE, False, self._room)
         except QueueError:
             return False
-        if (seen.priority, flags) != self._kind:
+        kind = more.head.priority, flags
+        if kind != self._kind:
             self.flush()
-            self._kind = seen.priority, flags
+            self._kind = kind
             self._room = Room()
-            self._room.take(queue, one.size)
-        self._packets.append(packet)
-        self._looks.append(seen)
+            self._room.take(queue, more.size)
+        self._packets += more.packets
+        self._looks += more.looks
         return True
 
     def flush(self) -> None:

@@ -31,7 +31,7 @@ from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.signed_history import Copy, SignedMessage
 from posthouse.engine.transfer.srmp.allowed_receipts import SrmpAnswers
 from posthouse.engine.transfer.srmp.destinations import WebDestinations, WebRefusal
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival, SrmpBatch
+from posthouse.engine.transfer.srmp.message_runs import SrmpArrival, SrmpBatch, neighbours
 from posthouse.engine.transfer.srmp.redirects import Redirects, url_text, web_name
 from posthouse.engine.transfer.srmp.streams import IncomingStreams, Key, StreamPlace
 from posthouse.model.errors import (
@@ -130,14 +130,20 @@ class SrmpReceiving:
     def receive(self, arrivals: list[SrmpArrival]) -> list[SrmpVerdict]:
         """SRMP Message Received (3.1.5.1), each as if it had come alone."""
         batch = self._batch(arrivals)
+        verdicts: list[SrmpVerdict] = []
         with self.core.untold():
-            verdicts = [self._answered(batch, arrival) for arrival in arrivals]
+            for alike in neighbours(arrivals):
+                if len(alike) > 1 and self._gathered(batch, alike):
+                    verdicts += [DONE] * len(alike)
+                else:
+                    verdicts += [self._answered(batch, arrival) for arrival in alike]
         self._commit(batch)
         return verdicts
 
     def _batch(self, arrivals: list[SrmpArrival]) -> SrmpBatch:
         peer = arrivals[0].peer if arrivals else Peer(b"", "")
-        return SrmpBatch(peer, self._guard, self._admission, self._sending.accept)
+        history = self.receiving.history
+        return SrmpBatch(peer, self._guard, self._admission, self._sending.accept, history)
 
     def _commit(self, batch: SrmpBatch) -> None:
         batch.flush()
@@ -167,7 +173,7 @@ class SrmpReceiving:
     def _take(self, batch: SrmpBatch, arrival: SrmpArrival) -> SrmpVerdict:
         message = arrival.message
         batch.come_from(arrival.peer.host)
-        if message.is_plain and self._gather(batch, arrival):
+        if self._gather(batch, [arrival]):
             return DONE
         batch.flush()
         kind = kind_of(message)
@@ -216,35 +222,50 @@ class SrmpReceiving:
         place = self._stream_place(arrival, queue)
         return place if place is not None and place.is_repeated else None
 
-    def _gather(self, batch: SrmpBatch, arrival: SrmpArrival) -> bool:
-        """The common case of what `_take` does; False: nothing was done, and it has to decide."""
-        message, core = arrival.message, self.core
+    def _gathered(self, batch: SrmpBatch, alike: list[SrmpArrival]) -> bool:
+        """Messages of one template at once; False: each is looked at alone, and may be refused."""
+        batch.come_from(alike[0].peer.host)
+        try:
+            return self._gather(batch, alike)
+        except (WebRefusal, QueueError):
+            return False
+
+    def _gather(self, batch: SrmpBatch, alike: list[SrmpArrival]) -> bool:
+        """The common case of what `_take` does; False: nothing was done, and it has to decide.
+
+        One message, or several that differ in number and body only.
+        """
+        message, utc = alike[0].message, self.core.utc
+        if not message.is_plain:
+            return False
         _, queue = self._destinations.place(message.to)
         if queue is None or not batch.is_open(queue) or self._is_late(message):
             return False
-        source, ordinal = message.source_guid, message.ordinal
-        named = source != NULL_GUID or ordinal != 1
-        packet = packet_of(message, arrival.parts, arrival.head, core.utc)
-        seen = summarize(packet)
-        digest = web_digest(packet, seen) if named else b""
-        if named and self._came_in(batch, source, ordinal, digest):
+        packets, looks, ordinals = [], [], []
+        for arrival in alike:
+            packet, seen = arrival.packed(utc)
+            packets.append(packet)
+            looks.append(seen)
+            ordinals.append(seen.ordinal)
+        source, digests = message.source_guid, []
+        if source != NULL_GUID or 1 not in ordinals:
+            digests = list(map(web_digest, packets, looks))
+            if not batch.are_new(source, ordinals, digests):
+                return False
+        elif len(ordinals) > 1:
+            return False  # those without a name are not told apart
+        if not batch.gather(queue, Batch(packets, looks, ordinals)):
             return False
-        if not batch.gather(queue, packet, seen):
-            return False
-        if named:
-            batch.note(source, seen, digest)
+        for ordinal, digest in zip(ordinals, digests, strict=False):
+            batch.note_one(source, ordinal, digest, recoverable=message.durable)
         return True
-
-    def _came_in(self, batch: SrmpBatch, source: bytes, ordinal: int, digest: bytes) -> bool:
-        history = self.receiving.history
-        return history.knows(source, ordinal, digest) or batch.has(source, ordinal, digest)
 
     def _digest(self, arrival: SrmpArrival) -> bytes:
         """The digest of a message's content and its place in the stream."""
-        packet = packet_of(arrival.message, arrival.parts, arrival.head, self.core.utc)
+        packet, seen = arrival.packed(self.core.utc)
         stream = arrival.message.stream
         place = (0, 0) if stream is None else (stream.sequence_id, stream.current)
-        return web_digest(packet, summarize(packet), place)
+        return web_digest(packet, seen, place)
 
     def _ignored(self, counter: str, why: str) -> SrmpVerdict:
         """Done with, and nothing came of it; its sender shall not send it again."""
@@ -319,7 +340,7 @@ class SrmpReceiving:
         if message.source_guid == NULL_GUID and message.ordinal == 1:
             return False
         source, digest = self._source(message, hops), self._digest(arrival)
-        known = self._came_in(batch, source, message.ordinal, digest)
+        known = batch.came_in(source, message.ordinal, digest)
         if known:  # [MS-MQQB] 3.1.5.8.1: slow repeats renew the entry
             batch.note_one(source, message.ordinal, digest, recoverable=message.durable)
             self.answers.came_again(batch, arrival, digest)
@@ -549,7 +570,7 @@ class SrmpReceiving:
         ordinal = arrival.message.ordinal
         if source[:16] == NULL_GUID and ordinal == 1:
             return False
-        return self._came_in(batch, source, ordinal, self._digest(arrival))
+        return batch.came_in(source, ordinal, self._digest(arrival))
 
     def _insert_copy(
         self, batch: SrmpBatch, arrival: SrmpArrival, queue: Queue, source: bytes
