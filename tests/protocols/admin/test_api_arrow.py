@@ -280,6 +280,8 @@ def test_damage_is_refused_or_breaks_the_stream_off(
         rows = await arrow(rig)
         numbers = await rig.run(lambda m: [n for n, row in m.ledger.state.table.items()])
         damaged(rig, numbers[7])
+        known = await arrow(rig, columns="lookup_id,priority,arrived_time")  # reads no packet
+        assert [row["lookup_id"] for row in known] == [row["lookup_id"] for row in rows]
         with pytest.raises(SessionLost):
             await arrow(rig)
         (listed,) = (await rig.get("/api/v1/damage")).json["records"]

@@ -21,6 +21,7 @@ from posthouse.protocols.arrow import record_batches as arrow_gather
 from posthouse.protocols.arrow import uniform_packets as arrow_alike
 from posthouse.protocols.arrow.columns import chosen, schema_of
 from posthouse.protocols.arrow.headers import read_headers
+from posthouse.protocols.arrow.packet_columns import OF_ROWS
 from posthouse.protocols.arrow.record_batches import Gatherer
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.security.sids import ADMINISTRATORS, make_sid
@@ -155,7 +156,11 @@ def told(gatherer: Gatherer, batches: list[list[Stored]]) -> list[dict[str, Any]
     pieces: list[bytes | memoryview] = [gatherer.schema()]
     for batch in batches:
         pieces += gatherer.gathered(cast(Pinned, Kept(records_of(batch))))
-    answer = pa.BufferReader(b"".join([*pieces, *gatherer.end()]))
+    return answered([*pieces, *gatherer.end()])
+
+
+def answered(pieces: list[bytes | memoryview]) -> list[dict[str, Any]]:
+    answer = pa.BufferReader(b"".join(pieces))
     rows, ended = list[dict[str, Any]](), False
     while not ended:
         with pa.ipc.open_stream(answer) as stream:
@@ -184,6 +189,30 @@ def test_what_is_the_same_in_every_row_is_sent_once() -> None:
     every = Gatherer(ALL, QUEUE, "ALPHA").gathered(cast(Pinned, Kept(records_of(batch))))
     assert second < first  # nothing has changed, so nothing is said again
     assert sum(map(len, every)) - second > 300 * len(QUEUE)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(BATCHES, min_size=1, max_size=2))
+def test_columns_of_rows_are_the_same_without_a_packet(batches: list[list[Stored]]) -> None:
+    columns = tuple(column for column in ALL if column.name in OF_ROWS)
+    gatherer = Gatherer(columns, QUEUE, "ALPHA", constants=True)
+    assert not gatherer.needs_packets
+    pieces: list[bytes | memoryview] = [gatherer.schema()]
+    for batch in batches:
+        pieces += gatherer.gathered_of_rows(records_of(batch).rows)
+    expected = [
+        {column.name: row[column.name] for column in columns}
+        for batch in batches
+        for row in one_by_one(batch)
+    ]
+    assert answered([*pieces, *gatherer.end()]) == expected
+
+
+def test_any_other_column_needs_the_packet() -> None:
+    assert len(OF_ROWS) == 11
+    for column in ALL:
+        needs = Gatherer((BY_NAME["lookup_id"], column), QUEUE, "ALPHA").needs_packets
+        assert needs == (column.name not in OF_ROWS)
 
 
 @pytest.mark.parametrize("names", ["queue", "priority,queue", "lookup_id"])

@@ -54,7 +54,16 @@ _PLAIN_TEXT[[9, 10, 13]] = True
 _NO_TYPE: Final = 0
 
 
-class Usual:
+class MessageRows:
+    """Messages as far as the engine has them in memory."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+        self.flags = rows["flags"]
+        self.count = len(rows)
+
+
+class Usual(MessageRows):
     """Messages whose headers are as usual, in the order they lie in."""
 
     def __init__(
@@ -65,15 +74,13 @@ class Usual:
         templates: list[MessageJson | None],
         kinds: NDArray[np.int64],
     ) -> None:
+        whole = len(headers.rows) == len(records.begins)
+        super().__init__(records.rows if whole else records.rows[headers.rows])
         self.cutter = cutter
         self.headers = headers
         self.templates = templates
         self.kinds = kinds
-        self.count = len(headers.rows)
-        whole = self.count == len(records.begins)
         self.begins = records.begins if whole else records.begins[headers.rows]
-        self.rows = records.rows if whole else records.rows[headers.rows]
-        self.flags = self.rows["flags"]
 
     def of_template(self, name: str) -> tuple[list[Any], NDArray[np.int64]]:
         """The values that templates have for a column, and which of them each row has.
@@ -92,7 +99,9 @@ class Same(NamedTuple):
     kind: Any
 
 
-Made = Callable[["QueueColumns", Usual], Any]  # an array, or what is the same in every row
+# An array, or what is the same in every row.
+OfRows = Callable[["QueueColumns", MessageRows], Any]
+Made = Callable[["QueueColumns", Usual], Any]
 
 
 class QueueColumns:
@@ -119,6 +128,10 @@ class QueueColumns:
         values, kinds = usual.of_template(name)
         return _words(values, kinds, kind)
 
+    def of_rows(self, column: Column, rows: MessageRows) -> Any:
+        """One of the columns `OF_ROWS`, for which no packet is looked at."""
+        return _OF_ROWS[column.name](self, rows)
+
     def spread(self, made: Any, count: int) -> Any:
         """A column as an array, whatever it was made as."""
         if not isinstance(made, Same):
@@ -137,21 +150,21 @@ class QueueColumns:
 
     # -- of the row
 
-    def queue_manager(self, usual: Usual) -> Any:
+    def queue_manager(self, rows: MessageRows) -> Any:
         """Whose queue it is."""
         return Same(self._queue_manager, pa.string())
 
-    def queue(self, usual: Usual) -> Any:
+    def queue(self, rows: MessageRows) -> Any:
         """Its path name."""
         return Same(self._queue, pa.string())
 
-    def class_name(self, usual: Usual) -> Any:
+    def class_name(self, rows: MessageRows) -> Any:
         """The word for the class in the row: that of a dead letter states why."""
-        return self._by_code(usual.rows["message_class"], class_name)
+        return self._by_code(rows.rows["message_class"], class_name)
 
-    def delivery(self, usual: Usual) -> Any:
+    def delivery(self, rows: MessageRows) -> Any:
         """How it is kept."""
-        flags = usual.flags & (FLAG_TRANSACTIONAL | FLAG_EXPRESS)
+        flags = rows.flags & (FLAG_TRANSACTIONAL | FLAG_EXPRESS)
         return self._by_code(flags, _DELIVERIES.__getitem__)
 
     def _by_code(self, codes: Any, word: Callable[[int], str]) -> Any:
@@ -305,8 +318,8 @@ def _numbers(values: Any, kind: type[np.generic]) -> Any:
     return Same(numbers[0].item(), array.type) if (numbers == numbers[0]).all() else array
 
 
-def _row_numbers(field: str, kind: type[np.signedinteger[Any]]) -> Made:
-    return lambda values, usual: _numbers(usual.rows[field], kind)
+def _row_numbers(field: str, kind: type[np.signedinteger[Any]]) -> OfRows:
+    return lambda values, rows: _numbers(rows.rows[field], kind)
 
 
 def _times(seconds: Any) -> Any:
@@ -314,10 +327,23 @@ def _times(seconds: Any) -> Any:
     return moments.view(pa.timestamp("us", "UTC"))
 
 
-_MADE: Final[dict[str, Made]] = {
+_OF_ROWS: Final[dict[str, OfRows]] = {
     "queue_manager": QueueColumns.queue_manager,
     "queue": QueueColumns.queue,
-    "lookup_id": lambda values, usual: pa.array(usual.rows["lookup_id"].astype(np.int64)),
+    "lookup_id": lambda values, rows: pa.array(rows.rows["lookup_id"].astype(np.int64)),
+    "priority": _row_numbers("priority", np.int32),
+    "class": QueueColumns.class_name,
+    "class_code": _row_numbers("message_class", np.int32),
+    "delivery": QueueColumns.delivery,
+    "arrived_time": lambda values, rows: _times(rows.rows["arrived"]),
+    "authenticated": lambda values, rows: _numbers(
+        (rows.flags & FLAG_AUTHENTICATED) != 0, np.bool_
+    ),
+    "abort_count": _row_numbers("aborts", np.int32),
+    "move_count": _row_numbers("moves", np.int32),
+}
+_MADE: Final[dict[str, Made]] = {
+    **_OF_ROWS,
     "id": QueueColumns.id,
     "label": QueueColumns.label,
     "body": QueueColumns.body,
@@ -325,24 +351,16 @@ _MADE: Final[dict[str, Made]] = {
         usual.headers.arrival["body_size"].astype(np.int64)
     ),
     "body_text": QueueColumns.body_text,
-    "priority": _row_numbers("priority", np.int32),
-    "class": QueueColumns.class_name,
-    "class_code": _row_numbers("message_class", np.int32),
-    "delivery": QueueColumns.delivery,
     "correlation_id": QueueColumns.correlation_id,
     "sent_time": lambda values, usual: _times(usual.headers.front["sent_time"]),
-    "arrived_time": lambda values, usual: _times(usual.rows["arrived"]),
     "app_specific": lambda values, usual: _numbers(
         usual.headers.properties["application_tag"], np.int64
     ),
     "time_to_be_received": QueueColumns.time_to_be_received,
-    "authenticated": lambda values, usual: _numbers(
-        (usual.flags & FLAG_AUTHENTICATED) != 0, np.bool_
-    ),
     "sender": QueueColumns.sender,
     "extension": QueueColumns.extension,
     "transaction": QueueColumns.transaction,
-    "abort_count": _row_numbers("aborts", np.int32),
-    "move_count": _row_numbers("moves", np.int32),
 }
 """Columns that differ from message to message; the others are in its template."""
+OF_ROWS: Final = frozenset(_OF_ROWS)
+"""Columns that need no look at a packet."""

@@ -27,6 +27,7 @@ BATCH_BYTES: Final = 8 << 20
 LOOK_ROWS: Final = 2 * BATCH_ROWS  # looked at in one step, which may wait for a sync
 SMALL_ROWS: Final = 32  # of a batch while memory is short: anybody may have so much
 SMALL_BYTES: Final = 16 << 10
+ANY_BYTES: Final = 1 << 62  # of packets that are not read
 _COPIES: Final = 2  # of a packet's bytes, while a batch is made of them
 _ROW_BYTES: Final = 1024  # of a row's other columns, about
 
@@ -49,23 +50,27 @@ def read_arrow(context: Context, params: ArrowParams, body: Nothing) -> Steps[No
     if params.through is None:
         reading.through = newest
     gatherer = made.Gatherer(columns, queue, queue_manager, constants=params.constants)
-    stream = _Stream(outflow, gatherer.schema())
+    stream = _Stream(outflow, gatherer.schema(), needs_packets=gatherer.needs_packets)
     wanted = _wanted(rows, params)
     while not reading.done:
         context.services.pace.looked()
         found = wanted.applied((yield from reading.step(LOOK_ROWS)))
         while len(found.numbers):
             some = yield from stream.portion(rows, found)
-            pinned = bulk.Pinned(store, some.numbers, some.rows)
-            gathering = context.services.gather(partial(_gathered, gatherer, pinned))
-            try:
-                pieces = yield from stream.beside(followed(gathering, pinned.close))
-            except MessageStorageFailed as error:
-                yield from reading.looked(partial(_noted, error.__cause__))
-                raise
-            finally:
-                pinned.close()  # the client may have left before the step began
-            stream.put(pieces, _room_for(some))
+            if gatherer.needs_packets:
+                pinned = bulk.Pinned(store, some.numbers, some.rows)
+                gathering = context.services.gather(partial(_gathered, gatherer, pinned))
+                try:
+                    pieces = yield from stream.beside(followed(gathering, pinned.close))
+                except MessageStorageFailed as error:
+                    yield from reading.looked(partial(_noted, error.__cause__))
+                    raise
+                finally:
+                    pinned.close()  # the client may have left before the step began
+            else:
+                gathering = context.services.gather(partial(gatherer.gathered_of_rows, some.rows))
+                pieces = yield from stream.beside(gathering)
+            stream.put(pieces, stream.room_for(some))
             found = rows.rest(found, len(some.numbers))
     stream.put(gatherer.end(), 0)
     yield from stream.flush()
@@ -79,10 +84,6 @@ def _wanted(rows: Any, params: ArrowParams) -> Any:
         for text in (params.priorities, params.classes)
     )
     return rows.RowFilter(params.since, params.until, priorities, classes)
-
-
-def _room_for(some: Any) -> int:
-    return _COPIES * int(some.rows["size"].sum()) + _ROW_BYTES * len(some.numbers)
 
 
 def _modules() -> tuple[Any, Any, Any]:
@@ -120,21 +121,27 @@ def _noted(damage: BaseException | None, manager: QueueManager, queue: Queue) ->
 class _Stream:
     """What is ready to be sent while the next batch is being made."""
 
-    def __init__(self, outflow: Outflow, head: bytes) -> None:
+    def __init__(self, outflow: Outflow, head: bytes, *, needs_packets: bool) -> None:
         self._outflow = outflow
+        self._needs_packets = needs_packets
         self._pieces: list[bytes | memoryview] = [head]
         self._room = 0
         self._begun = False
 
     def portion(self, rows: Any, found: Any) -> Steps[Any]:
         """As many of the messages as a batch may have, with the room for it."""
-        some = rows.within(found, BATCH_ROWS, BATCH_BYTES)
-        if not self._outflow.has_room(_room_for(some)):
+        some = rows.within(found, BATCH_ROWS, BATCH_BYTES if self._needs_packets else ANY_BYTES)
+        if not self._outflow.has_room(self.room_for(some)):
             yield from self.flush()  # or those that wait would wait for each other
-            if not self._outflow.has_room(_room_for(some)):
+            if not self._outflow.has_room(self.room_for(some)):
                 some = rows.within(found, SMALL_ROWS, SMALL_BYTES)
-        yield self._outflow.room(_room_for(some))
+        yield self._outflow.room(self.room_for(some))
         return some
+
+    def room_for(self, some: Any) -> int:
+        """Bytes of memory that a batch takes, about."""
+        packets = int(some.rows["size"].sum()) if self._needs_packets else 0
+        return _COPIES * packets + _ROW_BYTES * len(some.numbers)
 
     def put(self, pieces: Sequence[bytes | memoryview], room: int) -> None:
         """Goes out with the next step."""

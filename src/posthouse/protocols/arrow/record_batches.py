@@ -28,7 +28,13 @@ from posthouse.protocols.arrow.columns import chosen as chosen
 from posthouse.protocols.arrow.constant_columns import Apart
 from posthouse.protocols.arrow.headers import Cutter, Headers, is_same, read_headers
 from posthouse.protocols.arrow.output_buffers import Pieces
-from posthouse.protocols.arrow.packet_columns import QueueColumns, Same, Usual
+from posthouse.protocols.arrow.packet_columns import (
+    OF_ROWS,
+    MessageRows,
+    QueueColumns,
+    Same,
+    Usual,
+)
 from posthouse.protocols.arrow.uniform_packets import Alike
 from posthouse.protocols.handlers.message_json import message_json
 from posthouse.store.bulk import Ints, Pinned, Records
@@ -62,6 +68,7 @@ class Gatherer:
         self._alike = Alike()
         self._values = QueueColumns(queue, queue_manager)
         self._pieces = Pieces(self._schema)
+        self.needs_packets = not {column.name for column in columns} <= OF_ROWS
 
     def schema(self) -> bytes:
         """What a stream begins with."""
@@ -76,17 +83,26 @@ class Gatherer:
         records = pinned.read()
         if not len(records.begins):
             return []
+        return self._streamed(*self._made(records), len(records.begins))
+
+    def gathered_of_rows(self, rows: Any) -> list[bytes | memoryview]:
+        """The next message of a stream where no packet is needed: nothing of the log is read."""
+        seen = MessageRows(rows)
+        made = [self._values.of_rows(column, seen) for column in self._columns]
+        return self._streamed(made, None, seen.count)
+
+    def _streamed(self, made: list[Any], order: Any, count: int) -> list[bytes | memoryview]:
         if self._apart is None:
-            return [*self._pieces.of(self.batch(records))]
-        made, order = self._made(records)
+            return [*self._pieces.of(self._batch(made, order, count))]
         if all(isinstance(one, Same) for one in made):  # one column must show the number of rows
-            made[0] = self._values.spread(made[0], len(records.begins))
+            made[0] = self._values.spread(made[0], count)
         return self._apart.of(made, order)
 
     def batch(self, records: Records) -> Any:
         """The record batch of messages, in the order they were asked for."""
-        made, order = self._made(records)
-        count = len(records.begins)
+        return self._batch(*self._made(records), len(records.begins))
+
+    def _batch(self, made: list[Any], order: Any, count: int) -> Any:
         arrays = [self._values.spread(one, count) for one in made]
         batch = pa.record_batch(arrays, schema=self._schema)
         return batch if order is None else batch.take(pa.array(order))
