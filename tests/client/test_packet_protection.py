@@ -41,4 +41,4 @@ def test_without_a_queue_manager_in_between_both_are_refused(how: Options) -> No
     with pytest.raises(IllegalPropertyValue):
         maker.packet(b"x", how, False)
     with pytest.raises(IllegalPropertyValue):
-        list(maker.batches([b"x"], how, False, count_max=1))
+        list(maker.packets([b"x"], how, False))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.client.bodies import Body
 from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, options
 from posthouse.model.errors import (
     IllegalPropertySize,
@@ -69,36 +67,12 @@ def test_a_template_makes_the_packet_of_the_serializer(
         assert made.packet(body, how, transactional) == serialize(message)
 
 
-BODIES = st.lists(st.binary(max_size=40) | labels, max_size=20)
-
-
-@given(BODIES, st.integers(1, 7), st.integers(1, 2000))
-def test_many_packets_are_the_single_ones_in_lists_of_a_size(
-    bodies: list[Body], count_max: int, size_max: int
-) -> None:
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_many_packets_are_the_single_ones(bodies: list[bytes]) -> None:
     made = maker()
-    batches = list(made.batches(bodies, DEFAULTS, False, count_max=count_max, size_max=size_max))
-    singles = [made.packet(body, DEFAULTS, False) for body in bodies]
-    assert [packet for packets, _ in batches for packet in packets] == singles
-    assert [size for _, size in batches] == [sum(map(len, packets)) for packets, _ in batches]
-    for packets, size in batches:
-        assert 1 <= len(packets) <= count_max
-        assert len(packets) == 1 or size - len(packets[-1]) < size_max
-    for packets, size in batches[:-1]:  # up to 3 bytes of padding are counted with each
-        assert len(packets) == count_max or size + 3 * len(packets) >= size_max
-
-
-def test_bodies_are_taken_one_by_one_until_a_list_is_full() -> None:
-    taken: list[int] = []
-
-    def bodies() -> Iterator[bytes]:
-        for number in range(6):
-            taken.append(number)
-            yield b"x"
-
-    batches = maker().batches(bodies(), DEFAULTS, False, count_max=2)
-    assert len(next(batches)[0]) == 2
-    assert taken == [0, 1]
+    assert list(made.packets(bodies, DEFAULTS, False)) == [
+        made.packet(body, DEFAULTS, False) for body in bodies
+    ]
 
 
 def test_every_option_arrives() -> None:
@@ -155,7 +129,7 @@ def test_a_message_identifier_is_a_correlation() -> None:
 
 def test_drafts_have_options_of_their_own() -> None:
     drafts: list[Any] = [b"a", Draft(b"b", label="two", priority=7), {"c": 3}, "d"]
-    ((packets, _),) = maker().batches(drafts, Options(label="all"), False, count_max=9)
+    packets = maker().packets(drafts, Options(label="all"), False)
     messages = [deserialize(packet) for packet in packets]
     assert [message.label for message in messages] == ["all", "two", "all", "all"]
     assert [message.priority for message in messages] == [3, 7, 3, 3]

@@ -358,7 +358,12 @@ class _QueueStraight(RemoteQueue):
                 "sequence until the other computer has it",
                 "Send through one: posthouse.msmq(host, via=posthouse.connect()) or home=.",
             )
-        ids = MessageIds(self._sender.guid)
-        for batch, _ in self._maker.batches(bodies, options(how), False, count_max=BATCH):
+        ids, batch = MessageIds(self._sender.guid), []
+        for packet in self._maker.packets(bodies, options(how), False):
+            batch.append(packet)
+            if len(batch) == BATCH:
+                ids.add(self._sender.send(batch))
+                batch = []
+        if batch:
             ids.add(self._sender.send(batch))
         return ids

@@ -142,7 +142,8 @@ def send_many(
 ) -> Operation[MessageIds]:
     """Many messages in frames of many, several frames under way at a time."""
     maker = handle.maker or (yield from _maker(core, handle))
-    batches = _batches(maker, handle, bodies, how, transaction is not None)
+    packets = maker.packets(bodies, how, transaction is not None)
+    batches = _batches(packets, 1 if handle.is_list else BATCH_MESSAGES)
     return (yield from _send_batches(core, handle, batches, transaction))
 
 
@@ -151,7 +152,8 @@ def send_as_transaction(
 ) -> Operation[MessageIds]:
     """Messages that are a transaction of their own: in one request where one frame holds them."""
     maker = handle.maker or (yield from _maker(core, handle))
-    batches = _batches(maker, handle, bodies, how, True)
+    packets = maker.packets(bodies, how, True)
+    batches = _batches(packets, 1 if handle.is_list else BATCH_MESSAGES)
     first = list(islice(batches, 2))
     if len(first) != 1 or handle.is_list or core.revision < REVISION:
         every = chain(first, batches)
@@ -199,16 +201,17 @@ def _landed(flight: deque[SendRequest], ids: MessageIds) -> Operation[None]:
         raise
 
 
-def _batches(
-    maker: PacketMaker,
-    handle: QueueHandle,
-    bodies: Iterable[Body | Draft],
-    how: Options,
-    transactional: bool,
-) -> Iterator[tuple[list[bytes], int]]:
-    """What one SEND frame each takes; to a list of queues messages go one by one."""
-    count_max = 1 if handle.is_list else BATCH_MESSAGES
-    return maker.batches(bodies, how, transactional, count_max=count_max, size_max=BATCH_BYTES)
+def _batches(packets: Iterable[bytes], count_max: int) -> Iterator[tuple[list[bytes], int]]:
+    batch: list[bytes] = []
+    size = 0
+    for packet in packets:
+        batch.append(packet)
+        size += len(packet)
+        if size >= BATCH_BYTES or len(batch) >= count_max:
+            yield batch, size
+            batch, size = [], 0
+    if batch:
+        yield batch, size
 
 
 # -- reading

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from posthouse.client.bodies import Body, encode_body
@@ -168,50 +168,22 @@ class PacketMaker:
         template = self._templates.get((how, body_type, transactional))
         if template is None:
             template = self._make(how, body_type, transactional)
-        return template.packets((data,))[0]
+        return template.packet(data)
 
-    def batches(
-        self,
-        bodies: Iterable[Body | Draft],
-        how: Options,
-        transactional: bool,
-        *,
-        count_max: int,
-        size_max: int = sys.maxsize,
-    ) -> Iterator[tuple[list[bytes], int]]:
-        """A packet for each, in lists with their sizes: some packets, or a little more than some
-        bytes.
-
-        Packets of plain bytes are made together.
-        """
-        packets: list[bytes] = []
-        run: list[bytes] = []  # bodies whose packets follow on these
-        plain, overhead, size, left = None, 0, 0, count_max
+    def packets(
+        self, bodies: Iterable[Body | Draft], how: Options, transactional: bool
+    ) -> Iterable[bytes]:
+        """One packet for each; plain bytes take the shortest way."""
+        plain: Template | None = None
         for body in bodies:
             if type(body) is bytes:
                 if plain is None:
                     plain = self._template(how, how.body_type or 0, transactional)
-                    overhead = plain.overhead
-                run.append(body)
-                size += len(body) + overhead
+                yield plain.packet(body)
+            elif isinstance(body, Draft):
+                yield self.packet(body.body, body.options, transactional)
             else:
-                if plain is not None:
-                    packets += plain.packets(run)
-                    run.clear()
-                if isinstance(body, Draft):
-                    packet = self.packet(body.body, body.options, transactional)
-                else:
-                    packet = self.packet(body, how, transactional)
-                packets.append(packet)
-                size += len(packet)
-            left -= 1
-            if size >= size_max or not left:
-                packets += plain.packets(run) if plain is not None else ()
-                yield packets, sum(map(len, packets))
-                packets, run, size, left = [], [], 0, count_max
-        packets += plain.packets(run) if plain is not None else ()
-        if packets:
-            yield packets, sum(map(len, packets))
+                yield self.packet(body, how, transactional)
 
     def _template(self, how: Options, body_type: int, transactional: bool) -> Template:
         found = self._templates.get((how, body_type, transactional))

@@ -16,13 +16,14 @@ from collections.abc import Generator, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
-from posthouse.engine.ledger.records import ARRIVAL_SIZE, COPY, MESSAGE
+from posthouse.engine.ledger.records import ARRIVAL_SIZE, COPY, MESSAGE, Record
 from posthouse.store.checksum import crc32
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.format import CRC, FORMAT_VERSION, HEADER_SIZE, check_head, index_name
 
 INDEX_MAGIC = b"PHINDEX\0"
 _HEAD = struct.Struct("<8sHxxIIIQQQII")  # ..., body's checksum, checksum of the head
+_FEW = 3  # records are not worth being put together
 PART = 2 << 20  # bytes of an index that are read, checked or written in one step
 PASSED_OVER = 4096  # records between two pauses of what goes through all of them
 
@@ -66,14 +67,21 @@ class IndexBuilder:
         self.offsets.append(offset)
         self.heads += head
 
-    def add_all(
-        self,
-        kinds: Sequence[int],
-        numbers: Sequence[int],
-        offsets: Sequence[int],
-        heads: Sequence[bytes],
-    ) -> None:
-        """The records of a group, by column."""
+    def add_all(self, records: Sequence[Record], offsets: list[int]) -> None:
+        """The records of a group."""
+        if len(records) < _FEW:
+            add_number, add_kind, add_offset = (
+                self.numbers.append,
+                self.kinds.append,
+                self.offsets.append,
+            )
+            for (kind, number, head, _), offset in zip(records, offsets, strict=True):
+                add_number(number)
+                add_kind(kind)
+                add_offset(offset)
+                self.heads += head
+            return
+        kinds, numbers, heads, _ = zip(*records, strict=True)
         self.numbers.extend(numbers)
         self.kinds += bytes(kinds)
         self.offsets.extend(offsets)

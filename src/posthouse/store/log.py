@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from operator import itemgetter
 
 from posthouse.engine.ledger.records import (
     CHANGE,
@@ -42,8 +41,6 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
 from posthouse.store.writer import LogWriter
 
-_KIND, _NUMBER = itemgetter(0), itemgetter(1)  # of a record
-_IS_DURABLE = bytes(kind not in (EXPRESS, DROP) for kind in range(256))
 _ROOM_STEP = 1 << 20  # bytes that are written between two looks at how much is free
 
 
@@ -180,23 +177,29 @@ class LogStore:
 
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
-        writer, kinds = self._writer, bytes(map(_KIND, records))
-        arrived, dropped = kinds.count(EXPRESS), kinds.count(DROP)
+        writer = self._writer
         durable = records
-        if arrived or dropped:
-            durable = list(compress(records, kinds.translate(_IS_DURABLE)))
+        for record in records:
+            if record[0] >= EXPRESS:
+                durable = [record for record in records if record[0] < EXPRESS]
+                break
         if durable:
             writer.write(durable)
             if writer.full():
                 self._begin_segment()
         else:
             writer.check()
-        if arrived:
-            self._express.put_all(list(compress(records, map(EXPRESS.__eq__, kinds))))
-        if dropped:
-            gone = map(_NUMBER, compress(records, map(DROP.__eq__, kinds)))
-            self._express.drop(list(gone), writer.appended)
+        if durable is not records:
+            self._append_express(records)
         return writer.appended
+
+    def _append_express(self, records: Sequence[Record]) -> None:
+        kinds, numbers, _, _ = zip(*records, strict=True)
+        if EXPRESS in kinds:
+            self._express.put_all(list(compress(records, map(EXPRESS.__eq__, kinds))))
+        if DROP in kinds:
+            gone = list(compress(numbers, map(DROP.__eq__, kinds)))
+            self._express.drop(gone, self._writer.appended)
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 from collections.abc import Generator, Iterator
-from itertools import compress, count, repeat
-from operator import add, ne, sub
+from operator import add, sub
 
 from posthouse.engine.ledger.records import ARRIVAL_SIZE
 from posthouse.store.checksum import crc32
@@ -60,25 +58,22 @@ def runs_of(places: PlaceColumns) -> Iterator[PlaceColumns]:
 
 def packets_of(file: File, name: str, run: PlaceColumns) -> list[tuple[bytes, bytes]]:
     """Senders and packets of records that lie close together, in one read; each is verified."""
-    start = run.offsets[0]
-    # On the loop, also where the disk has to be asked.
-    data = file.read(start, run.offsets[-1] + run.sizes[-1] - start)
-    begins = list(map(sub, run.offsets, repeat(start)))
-    ends = list(map(add, begins, run.sizes))
-    whole = bisect_right(ends, len(data))  # the file may end too early
-    view, fronts = memoryview(data), map(_FRONT.unpack_from, repeat(data), begins[:whole])
-    stated, sender_sizes, extra_sizes = zip(*fronts, strict=True) if whole else ((), (), ())
-    summed = map(slice, map(add, begins, repeat(CRC.size)), ends)
-    found = map(crc32, map(view.__getitem__, summed))
-    sound = next(compress(count(), map(ne, stated, found)), whole)
-    if sound < len(ends):
-        place = run.segments[sound], run.offsets[sound], run.sizes[sound]
-        raise StoreDamaged(name, place[1], WRONG, place)
-    senders_at = list(map(add, begins, repeat(_FRONT.size)))
-    extras_at = list(map(add, senders_at, sender_sizes))
-    senders = map(data.__getitem__, map(slice, senders_at, extras_at))
-    packets = map(data.__getitem__, map(slice, map(add, extras_at, extra_sizes), ends))
-    return list(zip(senders, packets, strict=True))
+    (segment, *_), offsets, sizes = run
+    start, size = offsets[0], offsets[-1] + sizes[-1] - offsets[0]
+    data = file.read(start, size)  # on the loop, also where the disk has to be asked
+    view, packets, known, unpack = memoryview(data), [], len(data), _FRONT.unpack_from
+    for offset, size in zip(offsets, sizes, strict=True):
+        at = offset - start
+        end = at + size
+        if end > known:
+            raise StoreDamaged(name, offset, WRONG, (segment, offset, size))
+        crc, sender_size, extra_size = unpack(data, at)
+        if crc32(view[at + 4 : end]) != crc:
+            raise StoreDamaged(name, offset, WRONG, (segment, offset, size))
+        at += _FRONT.size
+        sender_end = at + sender_size
+        packets.append((data[at:sender_end], data[sender_end + extra_size : end]))
+    return packets
 
 
 def unreadable(

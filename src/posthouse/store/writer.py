@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from errno import EDQUOT, ENOSPC
-from itertools import accumulate, chain, groupby, repeat
-from operator import add
 from threading import Lock
 
 from posthouse.engine.ledger.records import CHANGE, COPY, MARK, MESSAGE, Record
@@ -96,62 +94,64 @@ class LogWriter:
         assert segment is not None
         index = segment.index
         assert index is not None
-        start, first = segment.end, self.appended + 1
-        mark = MARK, 0, MARK_PAYLOAD.pack(self.synced), b""
-        kinds, numbers, heads, packets = zip(mark, *records, strict=True)
-        lengths = list(map(add, map(len, heads), map(len, packets)))
-        assert max(lengths) <= RECORD_PAYLOAD_MAX
-        sequences = range(first, first + len(kinds))
-        bodies = map(_pack_body, lengths, sequences, repeat(segment.generation), kinds)
-        fronts = list(map(add, bodies, heads))
-        checksums = map(_pack_crc, map(crc32, packets, map(crc32, fronts)))
-        parts = list(
-            filter(None, chain.from_iterable(zip(checksums, fronts, packets, strict=True)))
-        )
-        offsets = list(accumulate(map(add, lengths, repeat(HEADER_SIZE)), initial=start))
-        end = offsets.pop()
-        assert end <= SEGMENT_SIZE_MAX
-        size = end - start
+        generation, sequence, start = segment.generation, self.appended, segment.end
+        group = [(MARK, 0, MARK_PAYLOAD.pack(self.synced), b""), *records]
+        parts: list[Buffer] = []
+        offsets: list[int] = []
+        add_offset, at = offsets.append, start
+        for kind, _, head, packet in group:
+            sequence += 1
+            add_offset(at)
+            length = len(head)
+            if packet:
+                length += len(packet)
+                front = _pack_body(length, sequence, generation, kind) + head
+                parts += (_pack_crc(crc32(packet, crc32(front))), front, packet)
+            else:
+                front = _pack_body(length, sequence, generation, kind) + head
+                parts += (_pack_crc(crc32(front)), front)
+            assert length <= RECORD_PAYLOAD_MAX
+            at += length + HEADER_SIZE
+        assert at <= SEGMENT_SIZE_MAX
+        size = at - start
         large = size > GATHER_BYTES and size > len(parts) * LARGE_PART
         self._put(segment, parts if large else [b"".join(parts)], start)
-        index.add_all(kinds, numbers, offsets, heads)
-        self._account(kinds, numbers, heads, segment, [*offsets, end])
-        segment.end = end
-        if end > segment.prepared:
-            segment.prepared = end
-        segment.last_sequence = sequence = sequences[-1]
+        index.add_all(group, offsets)
+        self._account(group, segment, offsets, at)
+        segment.end = at
+        if at > segment.prepared:
+            segment.prepared = at
+        segment.last_sequence = sequence
         self._groups += 1
         self.bytes_written += size
         self.appended = sequence  # last: a sync that sees it finds the bytes written
         return sequence
 
     def _account(
-        self,
-        kinds: Sequence[int],
-        numbers: Sequence[int],
-        heads: Sequence[bytes],
-        segment: Segment,
-        bounds: list[int],
+        self, records: Sequence[Record], segment: Segment, offsets: list[int], end: int
     ) -> None:
         """Enters the places of a group of records into the ledger; neighbouring messages in one
         call.
         """
-        ledger, at = self.ledger, 0
-        for kind, alike in groupby(kinds):
-            count = len(list(alike))
-            end = at + count
-            if kind == MESSAGE and count > 1:
-                ledger.messages(list(numbers[at:end]), segment, bounds[at:end], bounds[end])
-            elif kind == MESSAGE:
-                ledger.message(numbers[at], segment, bounds[at], bounds[end] - bounds[at])
+        ledger, ends, at, count = self.ledger, [*offsets[1:], end], 0, len(records)
+        while at < count:
+            kind, number, head, _ = records[at]
+            behind = at + 1
+            if kind == MESSAGE:
+                while behind < count and records[behind][0] == MESSAGE:
+                    behind += 1
+                if behind - at == 1:
+                    ledger.message(number, segment, offsets[at], ends[at] - offsets[at])
+                else:
+                    numbers = [record[1] for record in records[at:behind]]
+                    ledger.messages(numbers, segment, offsets[at:behind], ends[behind - 1])
             elif kind == MARK:
-                segment.fixed_bytes += MARK_SIZE * count
+                segment.fixed_bytes += MARK_SIZE
             elif kind == COPY:
-                for one in range(at, end):
-                    ledger.copy(numbers[one], segment, bounds[one], bounds[one + 1] - bounds[one])
+                ledger.copy(number, segment, offsets[at], ends[at] - offsets[at])
             elif kind in (CHANGE, CARRY):
-                self.changes += zip(heads[at:end], repeat(segment), repeat(kind == CARRY))
-            at = end
+                self.changes.append((head, segment, kind == CARRY))
+            at = behind
 
     def _put(self, segment: Segment, parts: Sequence[Buffer], offset: int) -> None:
         if self.failed is not None:

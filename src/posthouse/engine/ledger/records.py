@@ -14,7 +14,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
-from operator import add
 from typing import NamedTuple
 
 from posthouse.model.errors import RemoteProtocolError
@@ -147,9 +146,11 @@ def sender_of(block: bytes | memoryview, at: int = 0) -> bytes:
 
 def senders_of(blocks: Sequence[bytes]) -> list[bytes]:
     """The verified sender in each of several arrival blocks."""
-    sizes = chain.from_iterable(map(_SENDER_SIZE.unpack_from, blocks, repeat(_SENDER_SIZE_AT)))
-    ends = map(add, sizes, repeat(ARRIVAL_SIZE))
-    return list(map(bytes.__getitem__, blocks, map(slice, repeat(ARRIVAL_SIZE), ends)))
+    sizes = map(_SENDER_SIZE.unpack_from, blocks, repeat(_SENDER_SIZE_AT))
+    return [
+        block[ARRIVAL_SIZE : ARRIVAL_SIZE + size]
+        for block, (size,) in zip(blocks, sizes, strict=True)
+    ]
 
 
 class Arrival(NamedTuple):

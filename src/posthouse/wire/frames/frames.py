@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, repeat
-from operator import add, itemgetter
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -182,7 +181,6 @@ _END = struct.Struct("<IQBHI")
 MESSAGE_HEADER: Final = struct.Struct("<QIIHHHBBBxHI")
 MESSAGE_HEADER_SIZE: Final = MESSAGE_HEADER.size
 assert MESSAGE_HEADER_SIZE == 32
-_FIELDS, _SIZES = itemgetter(slice(-2)), itemgetter(slice(-2, None))  # of such a header
 
 
 def _numbers(payload: bytes, at: int, count: int, code: str, size: int) -> tuple[int, ...]:
@@ -210,8 +208,8 @@ def decode_send(payload: bytes) -> Send:
     sizes = _numbers(payload, _SEND.size, count, "I", 4)
     if at + sum(sizes) != length:
         raise MalformedPacket("the packets of a SEND do not have the announced length")
-    bounds = [*accumulate(sizes, initial=at)]
-    packets = list(map(payload.__getitem__, map(slice, bounds, bounds[1:])))
+    ends = accumulate(sizes, initial=at)
+    packets = [payload[begin:end] for begin, end in pairwise(ends)]
     return _frame(Send, (queue, transaction, request_id, packets, length))
 
 
@@ -338,16 +336,20 @@ def decode_messages(payload: bytes) -> list[Delivered]:
     at = 4 + MESSAGE_HEADER_SIZE * count
     if at > len(payload):
         raise Truncated("a MESSAGES frame has fewer messages than it announces")
-    headers = list(MESSAGE_HEADER.iter_unpack(memoryview(payload)[4:at]))
-    bounds = list(accumulate(chain.from_iterable(map(_SIZES, headers)), initial=at))
-    if bounds[-1] > len(payload):
-        raise Truncated("a message is longer than its frame")
-    if bounds[-1] != len(payload):
+    messages, new = [], tuple.__new__
+    for values in MESSAGE_HEADER.iter_unpack(memoryview(payload)[4:at]):
+        packet_at = at + values[9]
+        end = packet_at + values[10]
+        if end > len(payload):
+            raise Truncated("a message is longer than its frame")
+        sender, packet = payload[at:packet_at], payload[packet_at:end]
+        messages.append(new(Delivered, values[:9] + (sender, packet)))  # noqa: RUF005 - quicker
+        at = end
+    if at != len(payload):
         raise MalformedPacket("a MESSAGES frame is longer than its messages")
-    senders = map(payload.__getitem__, map(slice, bounds[0::2], bounds[1::2]))
-    packets = map(payload.__getitem__, map(slice, bounds[1::2], bounds[2::2]))
-    values = map(add, map(_FIELDS, headers), zip(map(bytes, senders), packets, strict=True))
-    return list(map(_frame, repeat(Delivered), values))
+    if isinstance(payload, memoryview):
+        return [each._replace(sender=bytes(each.sender)) for each in messages]
+    return messages
 
 
 def _count(payload: bytes) -> int:

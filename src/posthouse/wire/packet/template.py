@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from itertools import repeat
-from operator import add, and_
 from typing import Final
 
 from posthouse.model.errors import InsufficientResources
@@ -41,25 +38,19 @@ class Template:
         )
         self.body_type = message.body_type
 
-    @property
-    def overhead(self) -> int:
-        """Bytes of a packet beside its body, at most."""
-        return self._fixed + self._content + 3
-
-    def packets(self, bodies: Sequence[bytes]) -> list[bytes]:
-        """A packet for each body."""
-        body_sizes = list(map(len, bodies))
-        contents = list(map(add, body_sizes, repeat(self._content)))
-        paddings = list(map(_PADDING.__getitem__, map(and_, contents, repeat(3))))
-        sizes = list(map(add, map(add, contents, map(len, paddings)), repeat(self._fixed)))
-        if (largest := max(sizes, default=0)) > PACKET_SIZE_MAX:
+    def packet(self, body: bytes) -> bytes:
+        """The packet with this body."""
+        body_size = len(body)
+        content = self._content + body_size
+        padding = _PADDING[content & 3]
+        size = self._fixed + content + len(padding)
+        if size > PACKET_SIZE_MAX:
             raise InsufficientResources(
-                f"the message takes {largest} bytes, a packet holds at most {PACKET_SIZE_MAX}",
+                f"the message takes {size} bytes, a packet holds at most {PACKET_SIZE_MAX}",
                 "Split the body over several messages, or send a reference to it.",
             )
-        common = repeat(self._head), sizes, repeat(self._middle)
-        fronts = map(self._layout.pack, *common, body_sizes, body_sizes, repeat(self._rest))
-        return list(map(b"".join, zip(fronts, bodies, paddings, repeat(self._tail))))
+        front = self._layout.pack(self._head, size, self._middle, body_size, body_size, self._rest)
+        return b"".join((front, body, padding, self._tail))
 
 
 def _asking_for_signature(front: bytes, security_at: int) -> bytes:
