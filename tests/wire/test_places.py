@@ -56,23 +56,30 @@ def message(attributes: dict[str, Any]) -> bytes:
 
 @given(st.lists(MESSAGES, min_size=1, max_size=6))
 def test_headers_are_found_where_a_look_finds_them(many: list[dict[str, Any]]) -> None:
-    finder = Finder()
-    for attributes in many:
-        packet = message(attributes)
-        seen = summarize(packet)
-        secret, care = bool(attributes["privacy_level"]), finder.needs_care(packet)
-        assert finder.transaction_at == transaction_header_at(packet) == seen.transaction_at
-        assert finder.privacy_at == (0 if seen.security_at else seen.properties_at + 40)
+    packets, finder = [message(attributes) for attributes in many], Finder()
+    careful = finder.careful(packets)
+    for at, (attributes, packet) in enumerate(zip(many, packets, strict=True)):
+        seen, alone = summarize(packet), Finder()
+        secret, care = bool(attributes["privacy_level"]), at in careful
+        assert care == bool(alone.careful([packet]))
+        assert alone.transaction_at == transaction_header_at(packet) == seen.transaction_at
+        assert finder.transaction_at in (0, seen.transaction_at)
         assert care >= secret
         if not seen.security_at:
             assert care == secret
 
 
+def test_packets_that_are_alike_have_their_headers_at_one_place() -> None:
+    sequence = {"transactional_message_sequence_identifier": TxSequenceId(5, 1)}
+    packets = [packet_of(body=bytes(size), **sequence) for size in (1, 20, 300)]
+    finder = Finder()
+    assert finder.careful(packets) == []
+    assert finder.transaction_at == transaction_header_at(packets[0])
+
+
 def test_a_traced_packet_needs_care() -> None:
     packet = packet_of(tracing_requested=True, tracing_queue_identifier=GUID)
-    finder = Finder()
-    assert finder.needs_care(packet)
-    assert not finder.needs_care(packet_of())
+    assert Finder().careful([packet_of(), packet, packet_of()]) == [1]
 
 
 @given(

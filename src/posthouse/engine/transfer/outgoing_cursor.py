@@ -23,7 +23,7 @@ from posthouse.engine.ledger.records import (
     FLAG_TRANSACTIONAL,
     Row,
 )
-from posthouse.engine.ledger.row_columns import QUEUE_WORD
+from posthouse.engine.ledger.row_columns import EXPIRES_WORD, QUEUE_WORD, SIZE_WORD, Rows
 from posthouse.engine.ledger.spans import DELIVER
 from posthouse.engine.queues.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
 from posthouse.engine.transfer.outgoing_sequences import (
@@ -41,6 +41,10 @@ from posthouse.wire.packet.sequence_places import Finder, placed
 
 Seal = Callable[[bytes, PacketSummary, int], bytes]  # of a packet that leaves, now
 _OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
+# Of each value of a row's flags, 1 or 0:
+_IS_ARRIVED = bytes(bool(flags & FLAG_ARRIVED) for flags in range(256))
+_IS_NUMBERED = bytes(map(is_numbered, range(256)))
+_IS_RECOVERABLE = bytes(not flags & FLAG_EXPRESS for flags in range(256))
 _ADDRESS = slice(32, 48)  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
 _SEQUENCED = 0  # the priority of transactional messages
 _BATCH = 256  # rows that are looked at together
@@ -197,7 +201,7 @@ class OutgoingCursor:
         marks, lane = self._marks, self.queue.state.order.lane(priority)
         while not choice.full:
             ids, numbers = lane.some_after(marks[priority], min(choice.room, _BATCH))
-            rows = self._core.state.table.rows(numbers)
+            rows = self._core.state.table.gather(numbers)
             if ids and self._are_all_free(numbers, rows) and choice.has_room_for(rows):
                 marks[priority] = ids[-1]
                 choice.add_all(numbers, rows)
@@ -211,12 +215,12 @@ class OutgoingCursor:
             if not ids:
                 return
 
-    def _are_all_free(self, numbers: list[int], rows: list[Row]) -> bool:
+    def _are_all_free(self, numbers: list[int], rows: Rows) -> bool:
         """The common case: none of them is held, and all have time left."""
         if not self._core.locks.keys().isdisjoint(numbers):
             return False
-        now = self._core.utc
-        return not [row for row in rows if row.expires <= now or row.flags & FLAG_ARRIVED]
+        in_time = min(rows.word(EXPIRES_WORD)) > self._core.utc
+        return in_time and 1 not in rows.flags.translate(_IS_ARRIVED)
 
     def _choose_again(self, choice: _Choice) -> None:
         """Sequenced messages that are sent once more; the others of their lane are not."""
@@ -269,32 +273,34 @@ class OutgoingCursor:
 
     def _prepare(self, choice: _Choice) -> list[Outbound]:
         """The packets; a damaged one stays, locked until the next start."""
-        core = self._core
+        core, sequences = self._core, self.transfer.sequences
         try:
             self._reading.fetch_many(choice.numbers)
         except Unreadable:
             choice.keep(set(self._reading.fetch_sound(choice.numbers)[0]))
+        numbers, rows = choice.numbers, Rows(choice.packed)
         if core.spans is not None:
-            core.spans.begins(DELIVER, self.queue, choice.numbers, choice.rows)
-        packets, new, finder = core.effects.packets, tuple.__new__, Finder()
-        outbound: list[Outbound] = []
-        places = PositionRange(self.transfer.sequences, self.queue)
-        owner = self._owner()
-        for number, row in zip(choice.numbers, choice.rows, strict=True):
-            packet, flags = packets[number], row.flags
-            if owner and packet[_ADDRESS] != owner:
-                packet = packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]
-            if finder.needs_care(packet):
-                packet = self._cared_for(number, row, packet)
-                if not packet:
-                    continue
-            numbered = flags & _OURS == FLAG_TRANSACTIONAL
-            if numbered:
-                packet = placed(packet, flags, *places.next(row), finder.transaction_at)
-            outbound.append(new(Outbound, (number, packet, not flags & FLAG_EXPRESS, numbered)))
-        if places.sequence_id:
-            self.transfer.sequences.sent(self.queue, places.sequence_id, places.number)
-        return outbound
+            core.spans.begins(DELIVER, self.queue, numbers, rows)
+        if not numbers:
+            return []
+        packets, owner, finder = core.effects.packets, self._owner(), Finder()
+        going = [packets[number] for number in numbers]
+        if owner:
+            going = [_owned_by(packet, owner) for packet in going]
+        for at in finder.careful(going):
+            going[at] = self._cared_for(numbers[at], rows[at], going[at])
+        numbered = rows.flags.translate(_IS_NUMBERED)
+        if 1 in numbered:
+            places = PositionRange(sequences, self.queue)
+            for at, row in enumerate(rows):
+                if numbered[at] and going[at]:
+                    place = places.next(row)
+                    going[at] = placed(going[at], row.flags, *place, finder.transaction_at)
+            if places.sequence_id:
+                sequences.sent(self.queue, places.sequence_id, places.number)
+        new, recoverable = tuple.__new__, rows.flags.translate(_IS_RECOVERABLE)
+        columns = zip(numbers, going, map(bool, recoverable), map(bool, numbered), strict=True)
+        return [new(Outbound, values) for values in columns if values[1]]
 
     def _owner(self) -> bytes:
         """The machine that owns a public queue: routing servers forward by QueueManagerAddress.
@@ -434,11 +440,11 @@ class OutgoingCursor:
 class _Choice:
     """Messages chosen for one batch."""
 
-    __slots__ = ("bytes_left", "numbers", "room", "rows")
+    __slots__ = ("bytes_left", "numbers", "packed", "room")
 
     def __init__(self, count: int, bytes_max: int) -> None:
         self.numbers: list[int] = []
-        self.rows: list[Row] = []
+        self.packed = bytearray()  # their rows
         self.room = count
         self.bytes_left = bytes_max
 
@@ -449,23 +455,27 @@ class _Choice:
     def has_room(self, row: Row) -> bool:
         return self.room > 0 and (row.size <= self.bytes_left or not self.numbers)
 
-    def has_room_for(self, rows: list[Row]) -> bool:
-        return sum([row.size for row in rows]) <= self.bytes_left
+    def has_room_for(self, rows: Rows) -> bool:
+        return sum(rows.word(SIZE_WORD)) <= self.bytes_left
 
-    def add_all(self, numbers: list[int], rows: list[Row]) -> None:
+    def add_all(self, numbers: list[int], rows: Rows) -> None:
         self.numbers += numbers
-        self.rows += rows
+        self.packed += rows.packed
         self.room -= len(rows)
-        self.bytes_left -= sum([row.size for row in rows])
+        self.bytes_left -= sum(rows.word(SIZE_WORD))
 
     def add(self, number: int, row: Row) -> None:
-        self.numbers.append(number)
-        self.rows.append(row)
-        self.room -= 1
-        self.bytes_left -= row.size
+        self.add_all([number], Rows.of([row]))
 
     def keep(self, numbers: set[int]) -> None:
         """Only these, the others cannot be had."""
-        pairs = [p for p in zip(self.numbers, self.rows, strict=True) if p[0] in numbers]
+        pairs = [p for p in zip(self.numbers, Rows(self.packed), strict=True) if p[0] in numbers]
         self.numbers = [number for number, _ in pairs]
-        self.rows = [row for _, row in pairs]
+        self.packed = bytearray(Rows.of([row for _, row in pairs]).packed)
+
+
+def _owned_by(packet: bytes, owner: bytes) -> bytes:
+    """The packet with this QueueManagerAddress."""
+    if packet[_ADDRESS] == owner:
+        return packet
+    return packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]

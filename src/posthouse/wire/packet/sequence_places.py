@@ -43,29 +43,42 @@ def _names_end(packet: bytes, user_flags: int) -> int:
 
 
 class Finder:
-    """Finds the same headers in packets one after the other, most of which are alike."""
+    """Finds the same headers in packets that are sent together, most of which are alike."""
 
-    __slots__ = ("_known", "privacy_at", "transaction_at")
+    __slots__ = ("_alike", "_privacy_at", "transaction_at")
 
     def __init__(self) -> None:
-        self._known = b""
-        self.transaction_at = 0  # 0: there is no such header
-        self.privacy_at = 0  # PrivacyLevel; 0 as well where it is after a SecurityHeader
+        self._alike = False  # packets with these flags have their headers at the same places
+        self._privacy_at = 0  # PrivacyLevel; 0 as well where it is after a SecurityHeader
+        self.transaction_at = 0  # of all packets; 0: there is no such header, or not at one place
 
-    def needs_care(self, packet: bytes) -> bool:
-        """Looks at a sound packet. True: it is traced or secret, so more is to be done than to send
-        it.
-        """
-        at, likeness = self.transaction_at, packet[USER_FLAGS_AT:LIKENESS_END]
-        if likeness != self._known or (at and packet[at] & CONNECTOR_GUID):
-            self._look(packet)
-        if packet[BASE_FLAGS_AT + 1] & TRACED:
-            return True
-        at = self.privacy_at
-        if at:
-            return packet[at : at + 4] != NO_PRIVACY
-        (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
-        return bool(user_flags & PROPERTIES)
+    def careful(self, packets: list[bytes]) -> list[int]:
+        """Which of these sound packets are traced or secret, so that more is to be done."""
+        first = packets[0]
+        self._look(first)
+        if len(packets) > 1 and not self._are_alike(packets):
+            careful = [at for at, packet in enumerate(packets) if self.careful([packet])]
+            self.transaction_at = 0
+            return careful
+        begin, end = self._privacy_at, self._privacy_at + len(NO_PRIVACY)
+        if begin:
+            return [
+                at
+                for at, packet in enumerate(packets)
+                if packet[begin:end] != NO_PRIVACY or packet[BASE_FLAGS_AT + 1] & TRACED
+            ]
+        (user_flags,) = FLAGS.unpack_from(first, USER_FLAGS_AT)
+        if user_flags & PROPERTIES:
+            return list(range(len(packets)))
+        return [at for at, packet in enumerate(packets) if packet[BASE_FLAGS_AT + 1] & TRACED]
+
+    def _are_alike(self, packets: list[bytes]) -> bool:
+        """Whether all have their headers where the first has them."""
+        kinds = [packet[USER_FLAGS_AT:LIKENESS_END] for packet in packets]
+        if not self._alike or kinds.count(kinds[0]) != len(kinds):
+            return False
+        at = self.transaction_at
+        return not at or not [packet for packet in packets if packet[at] & CONNECTOR_GUID]
 
     def _look(self, packet: bytes) -> None:
         (user_flags,) = FLAGS.unpack_from(packet, USER_FLAGS_AT)
@@ -73,13 +86,12 @@ class Finder:
         self.transaction_at = at
         connected = bool(at and packet[at] & CONNECTOR_GUID)
         only_destination = user_flags >> 13 & 0x3F == 0
-        alike = only_destination and not connected
-        self._known = packet[USER_FLAGS_AT:LIKENESS_END] if alike else b""
-        self.privacy_at = 0
+        self._alike = only_destination and not connected
+        self._privacy_at = 0
         if user_flags & PROPERTIES and not user_flags & SECURITY:
             names = at or _names_end(packet, user_flags)
             size = (HEADER.size + 16 * connected) if at else 0
-            self.privacy_at = names + size + PRIVACY_LEVEL_AT
+            self._privacy_at = names + size + PRIVACY_LEVEL_AT
 
 
 def placed(
