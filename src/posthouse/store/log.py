@@ -36,6 +36,7 @@ from posthouse.store.read import (
     runs_of,
     unreadable,
 )
+from posthouse.store.recent_packets import GROUP_MIN, RecentPackets
 from posthouse.store.recovery import OpenedLog, Recovery
 from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
@@ -56,6 +57,7 @@ class LogStore:
         self._writer = LogWriter(disk, self.ledger, bytes(16), 0, 0)
         self._files = SegmentFiles(disk, self._writer, self.settings.open_files)
         self._express = ExpressMessages(disk, self.settings, bytes(16))
+        self._recent = RecentPackets()
         self._upkeep: Upkeep | None = None
         self._roomy_until = 0  # bytes written, up to which the disk need not be asked for room
 
@@ -185,6 +187,8 @@ class LogStore:
                 break
         if durable:
             writer.write(durable)
+            if durable[GROUP_MIN - 1 :]:
+                self._recent.add(durable)
             if writer.full():
                 self._begin_segment()
         else:
@@ -221,7 +225,10 @@ class LogStore:
         return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
 
     def read_many(self, numbers: list[int]) -> list[tuple[bytes, bytes]]:
-        """Verified senders and packets; what lies close together is fetched at once."""
+        """Verified senders and packets; what lies close together is fetched at once.
+
+        Those that were written a short while ago are still in memory.
+        """
         self._writer.check()
         if len(numbers) == 1:
             return [self._parts(numbers[0])]
@@ -229,6 +236,8 @@ class LogStore:
         if express is not None:
             heads, packets = zip(*express, strict=True) if express else ((), ())
             return list(zip(senders_of(heads), packets, strict=True))
+        if recent := self._recent.find(numbers):
+            return recent
         found: list[tuple[bytes, bytes]] = []
         for run in runs_of(self.ledger.positions.columns(numbers)) if numbers else ():
             if run.segments[0]:
