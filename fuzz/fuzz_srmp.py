@@ -16,8 +16,9 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope, read_tree
 from posthouse.wire.srmp.mapping import packet_of
-from posthouse.wire.srmp.message import kind_of
+from posthouse.wire.srmp.message import SrmpMessage, kind_of
 from posthouse.wire.srmp.mime_parts import XML, Parts, read_parts
+from posthouse.wire.srmp.repeated_messages import MessageReader
 from posthouse.wire.srmp.serialize import SrmpContext, srmp_of
 from posthouse.wire.srmp.stored_messages import stored_parts, without_srmp
 from posthouse.wire.srmp.values import U32_MAX
@@ -73,6 +74,7 @@ def fuzz_one(data: bytes) -> bool:
     verdict = verify(message, parts, KEYS)
     assert not verdict.authenticated
     check(packet, parts, head)
+    check_repeated(message, parts, head + b"\r\n\r\n", packet)
     return True
 
 
@@ -96,6 +98,16 @@ def check(packet: bytes, parts: Parts, head: bytes) -> None:
         request = srmp_of(sent, summarize(sent), CONTEXT)
         again = read_parts(dict(request.fields)["Content-Type"], request.payload)
         assert read_envelope(again.envelope).to == request.url
+
+
+def check_repeated(message: SrmpMessage, parts: Parts, head: bytes, packet: bytes) -> None:
+    """On a connection that repeats it, it stays what it is."""
+    reader = MessageReader()
+    for _ in range(3):
+        read = reader.read(head, content_type_of(head[:-4]), parts.payload)
+        assert (read.message, read.parts) == (message, parts)
+        if read.template is not None:
+            assert read.template.packet(parts.payload) == (packet, summarize(packet))
 
 
 TOKENS = (
@@ -135,8 +147,20 @@ def changed(seed: bytes, old: bytes, new: bytes) -> bytes:
     return head + end + refit(payload.replace(old, new))
 
 
+def sent_on(seed: bytes) -> bytes:
+    """A message in the form that we write."""
+    head, _, payload = seed.partition(b"\r\n\r\n")
+    parts = read_parts(content_type_of(head), payload)
+    whole = packet_of(read_tree(parts.envelope), parts, head, NOW_S)
+    packet = without_srmp(whole, summarize(whole))
+    request = srmp_of(packet, summarize(packet), CONTEXT)
+    kind = dict(request.fields)["Content-Type"].encode()
+    return b"POST / HTTP/1.1\r\nContent-Type: " + kind + b"\r\n\r\n" + request.payload
+
+
 SEEDS = [file.read_bytes() for file in sorted(VECTORS.glob("*.http"))]
 SEEDS += [
     changed(SEEDS[2], b"</se:Header>", SIGNATURE + b"</se:Header>"),
     changed(SEEDS[2], b"<BodyType>", MORE + b"<BodyType>"),
+    sent_on(SEEDS[2]),
 ]

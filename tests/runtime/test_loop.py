@@ -216,6 +216,29 @@ async def test_calls_of_one_round_share_a_turn_and_a_sync(bench: Bench) -> None:
 
 
 @on_loop
+async def test_what_joins_a_turn_shares_its_sync(bench: Bench) -> None:
+    assert not bench.desk.join(lambda: bench.send("none"))  # no turn is open
+    bench.send("one")
+    assert bench.desk.join(lambda: bench.send("two"))
+    await bench.loop.quiet()
+    assert bench.trace == ["append", "sync on the loop", "one answered", "two answered"]
+    assert not bench.desk.join(lambda: bench.send("none"))
+
+
+@on_loop
+async def test_what_breaks_as_it_joins_a_turn_keeps_nothing_from_its_end(bench: Bench) -> None:
+    told: list[BaseException] = []
+    bench.loop.set_exception_handler(lambda loop, context: told.append(context["exception"]))
+    bench.send("one")
+    bench.desk.join(lambda: [][0])
+    bench.desk.join(lambda: bench.send("two"))
+    await bench.loop.quiet()
+    assert bench.trace == ["append", "sync on the loop", "one answered", "two answered"]
+    assert [type(error) for error in told] == [IndexError]
+    assert not bench.failures
+
+
+@on_loop
 async def test_the_loop_tells_how_much_it_has_had_to_do(bench: Bench) -> None:
     begun = bench.desk.busy
     for label in ("one", "two"):

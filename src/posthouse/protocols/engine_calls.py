@@ -43,6 +43,13 @@ class Turns(Protocol):
         """Calls once after all that happens now, so that the answers of one sync are one write."""
         ...
 
+    def join(self, work: Callable[[], None]) -> bool:
+        """Runs work before the turn ends that is open, so that one sync covers both.
+
+        False: none is open, and the work is not run.
+        """
+        ...
+
     def measured(self, step: Callable[[], None]) -> None:
         """Runs work outside the calls on the engine, and measures how long others wait for it."""
         ...
@@ -62,6 +69,10 @@ class OneTurn:
     def soon(self, call: Callable[[], None]) -> None:
         """At once."""
         call()
+
+    def join(self, work: Callable[[], None]) -> bool:
+        """There is no turn that ends."""
+        return False
 
     def measured(self, step: Callable[[], None]) -> None:
         """Without a measure."""

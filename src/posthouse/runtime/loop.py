@@ -187,6 +187,7 @@ class Loop:
         self._releasing = False  # some answers wait for the next round
         self._letting_out = False  # answers are being let out
         self._written: list[Callable[[], None]] = []  # to be called after them
+        self._joining: list[Callable[[], None]] = []  # to be run before the turn ends
         self._untidy = True
         self._unfinished = False  # the last step of upkeep left something to do
         self._tidied_at = -self.upkeep_every_s
@@ -314,8 +315,18 @@ class Loop:
         self._loop.call_soon(self._guarded, self._end_turn)
         return begun
 
+    def join(self, work: Callable[[], None]) -> bool:
+        """Runs work before the turn ends that is open; False: none is."""
+        if self._open:
+            self._joining.append(work)
+        return self._open
+
     def _end_turn(self) -> None:
         if self._open:
+            if self._joining:
+                joining, self._joining = self._joining, []
+                for work in joining:
+                    self._run_one(work)
             self._open = False
             self.driver.end_turn()
             if self._postponed:  # answers began the next turn first, and may do so again

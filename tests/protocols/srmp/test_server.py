@@ -17,7 +17,7 @@ import pytest
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
 from posthouse.net.connections import Connections
-from posthouse.protocols.memory import RECEIVE, MemoryAccount
+from posthouse.protocols.memory import RECEIVE, UNSYNCED, MemoryAccount
 from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.tls_certificates import make_tls_files
@@ -288,6 +288,54 @@ async def test_a_stop_waits_for_the_disk_as_long_as_it_may() -> None:
     await beta.desk.stop()
     assert await answer_of(reader) == b"200"
     writer.close()
+
+
+@on_loop
+async def test_small_requests_that_wait_for_the_disk_are_counted_where_it_is_behind() -> None:
+    """The connection itself takes more; a larger request, or several, always count."""
+    store, memory = HeldStore(), MemoryAccount(unsynced_max=1 << 20)
+    beta = Server("BETA", store=store, memory=memory)
+    async with serving(beta):
+        await beta.create("q")
+        other = memory.open("192.0.2.1", lambda reason: None, lambda: None)
+        for waits, taken, counts in ((1, 0, False), (8, 0, True), (1, 2 << 20, True)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+            store.gate.clear()
+            before = beta.count("q")
+            other.take(UNSYNCED, taken)
+            for number in range(waits):
+                writer.write(message_to(beta, 100 * waits + taken + number))
+            await until(lambda: beta.count("q") > before)  # noqa: B023
+            (wire,) = beta.node.open
+            assert wire._holder is not None
+            assert (wire._holder.bytes[UNSYNCED] > 0) is counts
+            assert wire._holder.waiting is (taken > 0)
+            store.gate.set()
+            for _ in range(waits):
+                assert await answer_of(reader) == b"200"
+            await until(lambda: not wire._holder.held)  # noqa: B023
+            other.give(UNSYNCED, taken)
+            writer.close()
+            await until(lambda: not beta.node.open)
+
+
+@on_loop
+async def test_requests_that_come_while_a_turn_is_open_are_decided_in_it() -> None:
+    beta = Server("BETA")
+    beta.node.turns = beta.desk
+    async with serving(beta):
+        await beta.create("q")
+        reader, writer = await asyncio.open_connection("127.0.0.1", beta.ports["http"])
+        await until(lambda: len(beta.node.open) == 1)
+        (wire,) = beta.node.open
+        turns = beta.desk.turns
+        wire._take(message_to(beta, 1))
+        await asyncio.sleep(0)  # the turn begins
+        wire._take(message_to(beta, 2))
+        await until(lambda: beta.count("q") == 2)
+        assert beta.desk.turns == turns + 1
+        assert [await answer_of(reader) for _ in range(2)] == [b"200", b"200"]
+        writer.close()
 
 
 @on_loop

@@ -26,6 +26,7 @@ from posthouse.wire.srmp.mime_parts import check_receipt
 from posthouse.wire.srmp.repeated_messages import MessageReader
 
 PATH = "/msmq/"
+SMALL = 4 << 10  # bytes of requests: the connection itself takes more
 _new = tuple.__new__  # one for each request: half the time of a call of its class
 
 
@@ -44,9 +45,12 @@ class ResponseSlot:
 
     def answer(self, status: int, why: str = "", *, keep: bool = True) -> None:
         """The response, which goes out after those to earlier requests."""
+        self.decided(status, why, self.connection.utc, keep=keep)
+
+    def decided(self, status: int, why: str, utc: int, *, keep: bool) -> None:
+        """The response of this second."""
         self.status = status
         self.keep = self.keep and keep
-        utc = self.connection.utc
         self.response = response(status, why, keep=self.keep, is_old=self.is_old, utc=utc)
 
 
@@ -128,6 +132,11 @@ class SrmpConnection:
     def announced_bytes(self) -> int:
         """Of that request when it is whole."""
         return self._reader.announced
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all it holds is a small request that waits for its sync, or nothing."""
+        return self.unsynced_bytes <= SMALL and not self._reader.is_begun
 
     @property
     def is_waiting(self) -> bool:
@@ -215,13 +224,15 @@ class SrmpConnection:
 
     # -- responses out
 
-    def answered(self, slot: ResponseSlot, status: int, why: str) -> None:
-        """What the engine said of a request is durable."""
+    def answered(
+        self, slot: ResponseSlot, status: int, why: str, utc: int, *, is_over: bool = False
+    ) -> None:
+        """What the engine said of a request is durable; `is_over`: no more requests are taken."""
         self.unsynced_bytes -= slot.size
         if self.is_closed:
             return
-        is_last = slot is self._slots[-1] and (self._ending or bool(self._host.refuses))
-        slot.answer(status, "" if status == 200 else why, keep=not is_last)
+        is_last = slot is self._slots[-1] and (self._ending or is_over)
+        slot.decided(status, "" if status == 200 else why, utc, keep=not is_last)
         self._flush()
         self._transport.relieved()
         if self._paused and not self._is_full and not self.is_closed:

@@ -153,11 +153,12 @@ class SrmpProtocol:
         if not isinstance(verdicts, list):
             why = "the queue manager cannot take it" if answer.error is None else str(answer.error)
             verdicts = [SrmpVerdict(500, why)] * len(slots)
-        for slot, verdict in zip(slots, verdicts, strict=True):
-            if verdict.status == 200:
+        utc, is_over = self.utc, bool(self.refuses)
+        for slot, (status, why) in zip(slots, verdicts, strict=True):
+            if status == 200:
                 self._received += 1
             self._received_bytes += slot.size
-            slot.connection.answered(slot, verdict.status, verdict.why)
+            slot.connection.answered(slot, status, why, utc, is_over=is_over)
 
     def answered(self, status: int) -> None:
         """Counts a response."""

@@ -63,6 +63,22 @@ class Wire(Stream):
         if not self.writable:
             self._count()
 
+    def _count(self) -> None:
+        """A small request is not on the account while it waits for its sync, if all is well."""
+        holder, owner = self._holder, self._owner
+        if (
+            holder is None
+            or holder.held
+            or holder.announced
+            or holder.lapsed
+            or holder.is_ahead_of_disk
+            or not self.writable
+            or self._waiting
+            or not isinstance(owner, SrmpConnection)
+            or not owner.is_small
+        ):
+            super()._count()
+
     def _unsent(self) -> int:
         """Answers are small: only what a deaf peer leaves is worth a look."""
         return 0 if self.writable else self._transport.get_write_buffer_size()
@@ -131,8 +147,9 @@ class SrmpNode(StreamNode):
     # -- Network
 
     def soon(self, action: Callable[[], None]) -> None:
-        """In the next round of the loop."""
-        self._loop.call_soon(action)
+        """Before the turn ends that is open, or in the next round of the loop."""
+        if not self.turns.join(action):
+            self._loop.call_soon(action)
 
     def connect(self, address: str, port: int, secure: Secure | None, attempt: SrmpAttempt) -> None:
         """Connects within `connect_timeout_ms`."""

@@ -9,6 +9,7 @@ it is encrypted again each time that it is sent.
 """
 
 from hashlib import sha256
+from struct import Struct
 
 from posthouse.wire.packet.headers import HOPS
 from posthouse.wire.packet.packet_fields import (
@@ -22,6 +23,7 @@ from posthouse.wire.packet.packet_fields import (
 DIGEST_SIZE = 16
 _TTRQ_AT, _SOURCE_AT, _ADDRESS_AT, _LIFE_AT = 12, 16, 32, 48
 _FLAGS_AT = NAMES_AT - 4
+_IDENTITY = Struct("<16sIQI")  # source, ordinal, place
 _PREVIOUS_AT, _PREVIOUS_END = 16, 20  # in a TransactionHeader
 
 
@@ -65,12 +67,7 @@ def web_digest(packet: bytes, seen: PacketSummary, place: tuple[int, int] = (0, 
     Its sender writes the envelope again for each post, and proxies write the head.
     """
     end = seen.body_at + seen.body_size
-    digest = sha256(
-        seen.source_guid
-        + seen.ordinal.to_bytes(4, "little")
-        + place[0].to_bytes(8, "little")
-        + place[1].to_bytes(4, "little")
-    )
+    digest = sha256(_IDENTITY.pack(seen.source_guid, seen.ordinal, *place))
     digest.update(memoryview(packet)[seen.properties_at or seen.body_at : end])
     return digest.digest()[:DIGEST_SIZE]
 
