@@ -40,6 +40,10 @@ def test_a_statement_is_shown_as_rows_and_bars(browser: Browser, house: House) -
     browser.write("#statement", "SELECT * FROM read_text('/etc/passwd')")
     browser.click("#run")
     browser.one("#answer .notice.bad")
+    browser.write("#statement", "SELECT get_json_object(label, '$.a') AS a FROM queues.asked")
+    browser.click("#run")
+    browser.one("#answer .notice.bad", "only Spark has the function 'get_json_object'")
+    browser.one("#answer .notice.bad p", "Write it in another way, or let Spark answer it")
 
 
 def test_the_role_look_has_no_queries(browser: Browser, house: House) -> None:

@@ -2,6 +2,7 @@
 
 import { reaches, session as currentSession, signOut } from "./lib/api.js";
 import { parse, to } from "./lib/address.js";
+import { mayOpen } from "./lib/advice.js";
 import { note, problem, show as showDialog } from "./lib/dialogs.js";
 import { fill, h } from "./lib/dom.js";
 import { icon } from "./lib/icons.js";
@@ -65,6 +66,7 @@ function shell(now) {
     },
     icon("menu"),
   );
+  mayOpen(PAGES.filter((page) => reaches(now.role, page.role)).map((page) => page.name));
   nav.addEventListener("click", () => {
     nav.classList.remove("open");
     menu.setAttribute("aria-expanded", "false");
@@ -123,7 +125,8 @@ function navigate() {
   open = new AbortController();
   const signal = open.signal;
   const { page: name, path, query } = parse(location.hash);
-  const page = PAGES.find((one) => one.name === name && reaches(now.role, one.role)) ?? PAGES[0];
+  const wanted = PAGES.find((one) => one.name === name);
+  const page = wanted && reaches(now.role, wanted.role) ? wanted : PAGES[0];
   if (!page) return;
   for (const link of app.querySelectorAll("nav a")) {
     if (link.getAttribute("data-page") === page.name) link.setAttribute("aria-current", "page");
@@ -133,7 +136,7 @@ function navigate() {
   const main = /** @type {HTMLElement} */ (document.getElementById("main"));
   const trouble = /** @type {HTMLElement} */ (document.getElementById("trouble"));
   fill(main);
-  fill(trouble);
+  fill(trouble, wanted && wanted !== page && h("div", { class: "notice warn" }, h("p", {}, `The page ${wanted.title} is for the role ${wanted.role}. Yours is ${now.role}.`)));
   document.title = `${page.title} · ${now.name}`;
   refreshNow = () => {};
   try {

@@ -1,5 +1,6 @@
 // Questions to the user: dialogs with fields, and short notes of what was done.
 
+import { advice } from "./advice.js";
 import { ApiError } from "./api.js";
 import { fill, h } from "./dom.js";
 
@@ -15,9 +16,9 @@ export function problem(error) {
   return h(
     "div",
     { class: "notice bad", role: "alert" },
-    h("strong", {}, capital(reason)),
+    h("strong", {}, advice(capital(reason))),
     known && error.code && h("span", { class: "code" }, error.code),
-    known && error.remedy && h("p", {}, error.remedy),
+    known && error.remedy && h("p", {}, advice(error.remedy)),
   );
 }
 
@@ -46,6 +47,7 @@ export function note(text) {
  * @property {number} [min]
  * @property {number} [max]
  * @property {number} [length]  most characters
+ * @property {[string, string[]]} [when]  shown while another field has one of these values
  */
 
 /** @typedef {Record<string, any>} Values */
@@ -102,6 +104,13 @@ export function form(fields) {
     const label = h("label", { for: id }, field.label);
     const hint = field.hint && h("span", { class: "hint", id: `${id}-hint` }, field.hint);
     return kind === "checkbox" ? h("div", { class: "field check" }, input, label, hint) : h("div", { class: "field" }, label, input, hint);
+  });
+  fields.forEach(({ when }, place) => {
+    const [other, row] = [inputs.get(when?.[0] ?? ""), rows[place]];
+    if (!when || !other || !row) return;
+    const follow = () => { row.hidden = !when[1].includes(other.value); };
+    other.addEventListener("change", follow);
+    follow();
   });
   /** @returns {Values} */
   const read = () =>

@@ -33,11 +33,13 @@ export function s(tag, attributes = {}, ...children) {
 }
 
 const LONG = /\S{29}/; // a word that would make its column too wide
+const SHORT = /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|[\d,.]+ \S{1,3}( [\d]+ \S{1,3})?)$/; // a time, or a figure with its unit
 
-/** A cell of a table. Only cells with very long words break inside of words. @param {Attributes} attributes  @param {...Child} children */
+/** A cell of a table. Only cells with very long words break inside of words; times and figures do not break at all. @param {Attributes} attributes  @param {...Child} children */
 export function cell(attributes, ...children) {
   const made = h("td", attributes, ...children);
   made.classList.toggle("long", LONG.test(made.textContent ?? ""));
+  made.classList.toggle("short", SHORT.test(made.textContent ?? ""));
   return made;
 }
 

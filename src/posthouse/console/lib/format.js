@@ -1,5 +1,7 @@
 // Figures and times as people read them.
 
+import { h } from "./dom.js";
+
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 /** @param {number} value */
@@ -47,6 +49,11 @@ export function time(text) {
     `${moment.getFullYear()}-${pad(moment.getMonth() + 1)}-${pad(moment.getDate())} ` +
     `${pad(moment.getHours())}:${pad(moment.getMinutes())}:${pad(moment.getSeconds())}`
   );
+}
+
+/** A name of a queue that breaks between its parts. @param {string | null | undefined} name  @returns {import("./dom.js").Child[]} */
+export function breakable(name) {
+  return (name ?? "").split(/(?<=[\\:;=])/).flatMap((part, place) => (place ? [h("wbr"), part] : [part]));
 }
 
 /** The last part of a path name, and what goes before it. @param {string} path */

@@ -1,6 +1,7 @@
 // The life of a message: where it is, how it left, and what other queue managers know of it.
 
 import { to } from "./address.js";
+import { advice } from "./advice.js";
 import { h } from "./dom.js";
 import { time } from "./format.js";
 
@@ -13,7 +14,7 @@ export function lifeOf(life) {
   return h(
     "div",
     { class: "body" },
-    h("p", {}, life.answer),
+    h("p", {}, advice(life.answer)),
     steps(life.places, life.departures, true),
     life.peers.map((one) => [
       h("h3", {}, `At ${one.name}`),
@@ -38,9 +39,9 @@ function steps(places, departures, here) {
       h(
         "li",
         {},
-        h("p", {}, here ? h("a", { href: to("messages", [one.queue, String(one.lookup_id)]) }, one.queue) : one.queue, " ", h("span", { class: "badge" }, one.state)),
+        h("p", {}, here ? h("a", { href: to("queues", [one.queue]) }, one.queue) : one.queue, " ", h("span", { class: "badge" }, one.state), here && " ", here && h("a", { href: to("messages", [one.queue, String(one.lookup_id)]) }, `Message ${one.lookup_id}`)),
         h("p", {}, one.meaning),
-        one.reason && h("p", {}, one.reason),
+        one.reason && h("p", {}, here ? advice(one.reason) : one.reason),
         h("p", { class: "muted" }, `Since ${time(one.arrived_time)}`),
       ),
     ),

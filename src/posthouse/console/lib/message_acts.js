@@ -126,9 +126,9 @@ const FORMATTERS = [
 /** @type {import("./dialogs.js").Field[]} */
 const WRITTEN = [
   { name: "formatter", label: "Body is written", kind: "select", options: FORMATTERS, value: "" },
-  { name: "type", label: "Type of the value", hint: "For a value: string, int, dateTime, guid, ... Empty: string." },
-  { name: "root", label: "Class", hint: "For XML from JSON: the name of the class or list, such as Order or ArrayOfInt." },
-  { name: "namespace", label: "Namespace of the class", hint: "Empty: none." },
+  { name: "type", label: "Type of the value", when: ["formatter", ["xml", "activex"]], hint: "For a value: string, int, dateTime, guid, ... Empty: string." },
+  { name: "root", label: "Class", when: ["formatter", ["xml"]], hint: "For XML from JSON: the name of the class or list, such as Order or ArrayOfInt." },
+  { name: "namespace", label: "Namespace of the class", when: ["formatter", ["xml"]], hint: "Empty: none." },
 ];
 
 /** @type {Array<[string, string]>} */
@@ -151,6 +151,7 @@ export function send(queue, like, transactional, done) {
   let [number, wanted] = [0, ""];
   return ask({
     title: like ? "Edit and send again" : "Send a message",
+    ...(like ? { text: h("p", { class: "hint" }, "This is sent as a new message, with the headers of the old one. The old one stays in its queue.") } : {}),
     act: "Send",
     wide: true,
     fields: [

@@ -1,9 +1,9 @@
 // Pictures of machines and sites: where messages go next, and how sites are linked.
 
 import { h, s } from "./dom.js";
-import { many } from "./format.js";
+import { count, many } from "./format.js";
 
-/** @typedef {{name: string, messages: number, failed: boolean, machines: string[]}} Hop  the next machine, and those that messages go to by it */
+/** @typedef {{name: string, messages: number, paused: number, failed: boolean, machines: string[]}} Hop  the next machine, and those that messages go to by it */
 
 const ROW = 34;
 const LETTERS_MAX = 26;
@@ -53,7 +53,7 @@ export function routes(name, hops) {
       parts.push(line(610, y, 670, at, hop.failed), box(670, at, one));
     });
     ends.push(y);
-    const words = `${many(hop.messages, "message")}${hop.failed ? ", does not connect" : ""}`;
+    const words = `${many(hop.messages, "message")}${hop.failed ? ", does not connect" : hop.paused ? `, ${count(hop.paused)} paused` : ""}`;
     parts.push(box(420, y, hop.name, hop.failed ? "bad" : ""), s("text", { class: "words", x: "412", y: String(y - 5), "text-anchor": "end" }, words));
     row += size;
   }

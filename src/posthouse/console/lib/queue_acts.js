@@ -163,7 +163,7 @@ export async function pauseOrResume(queue, done) {
 /** @param {string} path  @param {() => void} done */
 export async function retry(path, done) {
   await call("retry_queue", { queue: path });
-  note("It connects now.");
+  note("It tries to connect now.");
   done();
 }
 

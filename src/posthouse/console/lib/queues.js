@@ -19,6 +19,21 @@ export function named(text) {
 /** Whether an operator has paused an outgoing queue. @param {Queue} queue */
 export const isPaused = (queue) => queue.state === "on_hold";
 
+/** The states of outgoing queues, in words. @type {Record<string, string>} */
+const STATES = { on_hold: "paused", need_validation: "address not resolved", local_connection: "of this machine" };
+
+/** @param {Queue} queue */
+export const stateOf = (queue) => STATES[queue.state] ?? (/^(disconnected|inactive)$/.test(queue.state) && queue.messages === 0 ? "idle" : queue.state.replaceAll("_", " "));
+
+/** When an outgoing queue tries again to connect; null if it does not. @param {Queue} queue */
+export const nextTry = (queue) => (queue.messages > 0 && !isPaused(queue) ? queue.outgoing?.next_retry_time : null);
+
+/** Whether an outgoing queue has something to send and no connection, so that an operator can have it try. @param {Queue} queue */
+export const canConnect = (queue) => queue.kind === "outgoing" && queue.messages > 0 && !isPaused(queue) && queue.state !== "connected";
+
+/** Whether the messages of a queue take up nearly all of its quota. @param {Queue} queue */
+export const isNearlyFull = (queue) => Boolean(queue.quota_kib) && queue.bytes >= Number(queue.quota_kib) * 1024 * 0.95;
+
 /** The queue that a journal or a subqueue belongs to. @param {string} path */
 export function ownerOf(path) {
   const cut = path.indexOf(";");
@@ -55,5 +70,7 @@ export function nameCell({ queue, depth }) {
     h("a", { href: to("queues", [name]), "data-focus": `queue ${name}` }, own || name),
     queue.kind !== "private" && h("span", { class: `badge ${queue.kind.includes("dead") ? "warn" : "quiet"}` }, queue.kind.replace("_", " ")),
     queue.transactional && h("span", { class: "badge quiet" }, "transactional"),
+    isPaused(queue) && h("span", { class: "badge warn" }, "paused"),
+    isNearlyFull(queue) && h("span", { class: "badge warn" }, "nearly full"),
   );
 }

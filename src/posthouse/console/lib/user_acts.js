@@ -19,13 +19,14 @@ const ROLES = [
 ];
 /** @type {Array<"http" | "rpc" | "ncp">} */
 const DOORS = ["http", "rpc", "ncp"];
+const DOOR_WORDS = { http: "this console and the API (http)", rpc: "programs of Windows (rpc)", ncp: "clients of NetWare (ncp)" };
 
 /** @param {User | null} user  @returns {Field[]} */
 function fields(user) {
   return [
-    { name: "administrator", label: "Administrator", kind: "checkbox", value: user?.administrator ?? false },
-    { name: "role", label: "Role", kind: "select", options: [["", "none: tokens decide"], ...ROLES], value: user?.role ?? "", hint: "The most that tokens and the password of this user give." },
-    .../** @type {Field[]} */ (DOORS.map((door) => ({ name: door, label: `The password opens ${door}`, kind: "checkbox", value: user ? user.doors.includes(door) : door === "http" }))),
+    { name: "administrator", label: "Administrator", kind: "checkbox", value: user?.administrator ?? false, hint: "Has all rights on all queues, as far as the role goes. Others see only queues on which they have rights: grant them on the page of a queue." },
+    { name: "role", label: "Role", kind: "select", options: [["", "none: tokens decide"], ...ROLES], value: user?.role ?? "", hint: "A limit, which gives no rights itself. An administrator with the role look sees the counts of all queues and no bodies." },
+    .../** @type {Field[]} */ (DOORS.map((door) => ({ name: door, label: `The password opens ${DOOR_WORDS[door]}`, kind: "checkbox", value: user ? user.doors.includes(door) : door === "http" }))),
   ];
 }
 

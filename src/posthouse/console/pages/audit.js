@@ -3,7 +3,7 @@
 import { call } from "../lib/api.js";
 import { rows } from "../lib/cards.js";
 import { fill, h } from "../lib/dom.js";
-import { count, time } from "../lib/format.js";
+import { breakable, count, time } from "../lib/format.js";
 import { ACTS } from "../lib/words.js";
 
 /** @typedef {import("../types.js").AuditEntryJson} Entry */
@@ -33,7 +33,7 @@ function show({ main, poll, signal }) {
       list,
       rows(
         ["Time", "User", "Role", "From", "Act", "On", "Outcome"],
-        entries.map((one) => [time(one.time), one.user, one.role, one.address, h("span", { title: one.act }, ACTS.get(one.act) ?? one.act), words(one.object), h("span", { class: `badge ${one.outcome === "done" ? "ok" : "warn"}` }, one.outcome, one.error && `: ${one.error}`)]),
+        entries.map((one) => [time(one.time), one.user, one.role, one.address, h("span", { title: one.act }, ACTS.get(one.act) ?? one.act), breakable(words(one.object)), [h("span", { class: `badge ${one.outcome === "done" ? "ok" : "warn"}` }, one.outcome), one.error && h("p", { class: "hint" }, one.error)]]),
         "No act is in the log.",
       ),
     );
@@ -62,8 +62,14 @@ function show({ main, poll, signal }) {
     next = null;
     now();
   };
-  user.addEventListener("change", again);
-  act.addEventListener("change", again);
+  let typed = 0;
+  const soon = () => {
+    clearTimeout(typed);
+    typed = setTimeout(again, 300);
+  };
+  signal.addEventListener("abort", () => clearTimeout(typed));
+  user.addEventListener("input", soon);
+  act.addEventListener("input", soon);
 }
 
 /** What an act was about, in a line. @param {Record<string, unknown>} object */

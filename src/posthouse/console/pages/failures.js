@@ -63,7 +63,7 @@ function show({ main, path, query, may, session, signal, poll }) {
       { name: "first", title: "First", optional: true, show: (row) => time(row.first_time), sort: (row) => row.first_time },
       { name: "examples", title: "Examples", show: (row) => row.examples.map((one) => [h("a", { class: "example", href: to("messages", [queue, String(one.lookup_id)]), "data-focus": `example ${one.lookup_id}` }, one.lookup_id), " "]) },
       { name: "note", title: "Note", show: (row) => h("input", { "aria-label": `Note on ${row.exception_type ?? row.class}`, maxlength: 200, value: notes()[row.key] ?? "", onchange: (/** @type {any} */ event) => keepNote(row.key, event.target.value.trim()) }) },
-      ...(may("operate") ? [{ name: "acts", title: "Acts", fixed: true, show: (/** @type {Group} */ row) => h("button", { type: "button", "data-focus": `return ${row.key}`, onclick: () => void giveBack({ queue, chosen: { group: row.key }, named: row.exception_type ?? row.class, done: () => void load() }) }, "Return") }] : []),
+      ...(may("operate") ? [{ name: "acts", title: "Acts", fixed: true, show: (/** @type {Group} */ row) => h("button", { type: "button", "data-focus": `return ${row.key}`, onclick: () => void giveBack({ queue, chosen: { group: row.key }, named: row.exception_type ?? row.class, done: () => { void load(); countAgain(); } }) }, "Return") }] : []),
     ],
   });
   const chooser = h("select", { "aria-label": "Queue", id: "queue", "data-filter": "", onchange: () => { location.hash = to("failures", chooser.value ? [chooser.value] : [], { similar: alike.checked ? "yes" : "" }); } });
@@ -92,7 +92,7 @@ function show({ main, path, query, may, session, signal, poll }) {
     queue ? h("section", { class: "card" }, table.element) : candidates,
   );
   void load();
-  poll(15, async (polled) => {
+  const countAgain = poll(15, async (polled) => {
     const listed = await call("list_queues", { system: true }, null, { polled, signal });
     const some = listed.queues.filter((one) => one.kind.includes("dead") || /error|fail|poison|dead/i.test(one.path) || nameOf(one) === queue);
     const full = some.filter((one) => one.messages > 0);

@@ -5,7 +5,7 @@ import { call } from "../lib/api.js";
 import { acting, actions, button, card, pairs, rows } from "../lib/cards.js";
 import { ask, note } from "../lib/dialogs.js";
 import { h, refresh } from "../lib/dom.js";
-import { bytes, count, many, time } from "../lib/format.js";
+import { breakable, bytes, count, many, time } from "../lib/format.js";
 
 /** @typedef {import("../types.js").GroupJson} Group */
 
@@ -42,7 +42,7 @@ function showAll({ main, poll, may, session: { administrator }, signal }) {
           ["Group", "Queue", "Mode", "#Position", "#Lag", "Claimed", "Reader", "Last", ""],
           groups.map((one) => [
             h("a", { href: to("groups", [one.queue, one.name]) }, one.name),
-            h("a", { href: to("queues", [one.queue]) }, one.queue),
+            h("a", { href: to("queues", [one.queue]) }, breakable(one.queue)),
             one.mode,
             count(one.position),
             one.lag_messages ? `${count(one.lag_messages)} (${bytes(one.lag_bytes)})` : "0",
@@ -104,11 +104,12 @@ function showAll({ main, poll, may, session: { administrator }, signal }) {
  */
 function buttons(group, act, done, gone = done) {
   const name = `${group.queue} ${group.name}`;
+  const isFree = !group.leased && !group.claimed_messages; // else the server refuses it
   return actions(
     group.claimed_messages > 0 && button("Settle", act(() => settle(group, done)), `settle ${name}`),
     group.claimed_messages > 0 && button("Release", act(() => release(group, done)), `release ${name}`),
-    button("Position", act(() => move(group, done)), `position ${name}`),
-    button("Delete", act(() => remove(group, gone)), `delete ${name}`),
+    isFree && button("Position", act(() => move(group, done)), `position ${name}`),
+    isFree && button("Delete", act(() => remove(group, gone)), `delete ${name}`),
   );
 }
 
@@ -121,7 +122,7 @@ function showGroup({ main, poll, may, signal }, queue, name) {
   main.append(h("p", {}, h("a", { href: to("groups") }, "Groups and pipelines")), h("div", { class: "heading" }, h("h1", {}, name)), acts, answer, cards);
   const now = poll(3, async (polled) => {
     const group = await call("show_group", { queue, group: name }, null, { polled, signal });
-    refresh(acts, [group.claimed_messages > 0], () => may("operate") && buttons(group, act, now, () => { location.hash = to("groups"); }));
+    refresh(acts, [group.leased, group.claimed_messages > 0], () => may("operate") && buttons(group, act, now, () => { location.hash = to("groups"); }));
     refresh(cards, group, () => [
       card(
         "Reading",

@@ -23,7 +23,7 @@ export function showMessage({ main, may, signal }, queue, lookup_id) {
   const answer = h("div", {});
   const content = h("div", { class: "split two" });
   const acts = h("div", { class: "toolbar" });
-  main.append(h("p", {}, h("a", { href: to("messages", [queue]) }, `Messages of ${queue}`)), h("div", { class: "heading" }, h("h1", {}, `Message ${lookup_id}`)), acts, answer, content);
+  main.append(h("p", {}, h("a", { href: to("messages", [queue]) }, `Messages of ${queue}`), " · ", h("a", { href: to("queues", [queue]) }, "Queue")), h("div", { class: "heading" }, h("h1", {}, `Message ${lookup_id}`)), acts, answer, content);
   const back = () => { location.hash = to("messages", [queue]); };
 
   /** @param {() => unknown} work */

@@ -74,7 +74,7 @@ function show(context) {
 
   const names = h("datalist", { id: "queue-names" });
   const chooser = h("input", { "aria-label": "Queue", placeholder: "All queues", list: "queue-names", value: queue, id: "queue", autocomplete: "off", spellcheck: "false" });
-  const filter = h("input", { "aria-label": "Filter", placeholder: 'priority >= 5 and label ~ "order"', value: where, id: "where", "data-filter": "", autocomplete: "off", spellcheck: "false" });
+  const filter = h("input", { "aria-label": "Filter", placeholder: 'Words of the label, or priority >= 5 and label ~ "order"', value: where, id: "where", "data-filter": "", autocomplete: "off", spellcheck: "false" });
   const kept = h("select", { "aria-label": "Saved filters", id: "saved", onchange: () => { filter.value = kept.value; apply(); } });
   const drawSaved = () => fill(kept, h("option", { value: "" }, "Saved filters"), saved().map((one) => h("option", { value: one, selected: one === where }, one)));
   /** @param {string[]} list */
@@ -84,7 +84,8 @@ function show(context) {
   };
   drawSaved();
   const apply = () => {
-    const target = to("messages", chooser.value.trim() ? [named(chooser.value)] : [], { where: filter.value.trim() });
+    filter.value = filterOf(filter.value);
+    const target = to("messages", chooser.value.trim() ? [named(chooser.value)] : [], { where: filter.value });
     if (target === location.hash) void load();
     else location.hash = target;
   };
@@ -203,7 +204,7 @@ function show(context) {
   }
 
   main.append(
-    h("div", { class: "heading" }, h("h1", {}, queue ? `Messages of ${queue}` : "Messages"), progress, stop),
+    h("div", { class: "heading" }, h("h1", {}, queue ? `Messages of ${queue}` : "Messages"), progress, stop, queue && h("a", { class: "button", href: to("queues", [queue]) }, "Queue")),
     form,
     h("div", { class: "toolbar" }, acts, h("span", { class: "spacer" }), table.chooser()),
     answer,
@@ -217,15 +218,25 @@ function show(context) {
   });
 }
 
+const FLAGS = ["authenticated", "encrypted"]; // which a filter may consist of
+
+/** A filter. Words without a comparison are looked for in labels. @param {string} text */
+export function filterOf(text) {
+  const words = text.trim();
+  if (!words || /[=<>~"()]/.test(words) || words.toLowerCase().split(/\s+/).some((one) => FLAGS.includes(one))) return words;
+  return `label ~ "${words.replaceAll("\\", "\\\\")}"`;
+}
+
 /** @type {Array<[string, string]>} */
 const EXAMPLES = [
+  ['message_type ~ "OrderPlaced"', "of a message bus; also exception_type, failed_queue"],
   ['label = "order 4711"', "the label, letter by letter"],
-  ['label ~ "order"', "a part of the label"],
+  ['label ~ "order"', "a part of the label; so are words without a comparison"],
   ['body_text ~ "needle"', "a part of the body, decoded as it is shown"],
   ["priority >= 5", "also = != < <= >"],
   ['arrived_time >= "2026-01-31T12:00:00Z"', "when it came into the queue"],
   ['class ~ "nack"', "dead letters by reason; the column Class shows the words"],
-  ['sender ~ "alice" and not encrypted', "join by and, or, not and brackets"],
+  ['priority = 7 and not encrypted', "join by and, or, not and brackets"],
   ["abort_count > 2", "how often readers gave it back"],
 ];
 

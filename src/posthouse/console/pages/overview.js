@@ -1,14 +1,15 @@
 // Overview: what is wrong first, then how much moves, and what waits where.
 
 import { to } from "../lib/address.js";
+import { advice } from "../lib/advice.js";
 import { ApiError, call } from "../lib/api.js";
 import { unseen } from "../lib/cards.js";
 import { chart } from "../lib/chart.js";
 import { classOf } from "../lib/classes.js";
 import { cell, h, refresh } from "../lib/dom.js";
 import { failures } from "../lib/failures.js";
-import { nameOf } from "../lib/queues.js";
-import { age, bytes, count, many, parts, rate } from "../lib/format.js";
+import { isPaused, nameOf } from "../lib/queues.js";
+import { age, breakable, bytes, count, many, parts, rate } from "../lib/format.js";
 
 /** @typedef {import("../types.js").StatusJson} Status */
 /** @typedef {import("../types.js").QueueJson} Queue */
@@ -42,7 +43,7 @@ function show({ main, may, poll, session: { administrator }, signal }) {
   const drawCards = () => {
     if (!seenLast) return;
     const { status, queues } = seenLast;
-    refresh(cards, [reasons, jobQueues, status, queues.map((one) => [nameOf(one), one.messages, one.oldest_age_s, one.accepted_per_s, one.received_per_s])], () => [
+    refresh(cards, [reasons, jobQueues, status, queues.map((one) => [nameOf(one), one.messages, one.oldest_age_s, one.accepted_per_s, one.received_per_s, one.state])], () => [
       deadLetters(status, reasons, administrator),
       administrator && outgoing(status, queues),
       busiest(queues, administrator),
@@ -69,7 +70,7 @@ function show({ main, may, poll, session: { administrator }, signal }) {
       call("list_queues", { outgoing: administrator, system: true }, null, asked),
     ]);
     const queues = listed.queues;
-    refresh(health, [status.problems, status.ready, status.not_ready, status.throttled, status.online], () => healthOf(status, administrator));
+    refresh(health, [status.queues === 0, status.problems, status.ready, status.not_ready, status.throttled, status.online], () => healthOf(status, administrator));
     const seen = figuresOf(status, queues);
     refresh(figures, seen, () => stats(seen));
     seenLast = { status, queues };
@@ -81,37 +82,16 @@ function show({ main, may, poll, session: { administrator }, signal }) {
 function healthOf(status, whole) {
   const lines = [...status.not_ready.filter((why) => !status.problems.some((line) => line.includes(why))), ...status.problems];
   if (!status.online) lines.push("it is offline: nothing is sent to or taken from other queue managers. posthouse online");
-  const grade = !status.ready ? "bad" : lines.length ? "warn" : "ok";
-  const words = !status.ready ? "It takes no messages." : lines.length ? `${many(lines.length, "thing")} to look at.` : whole ? "All is well." : "All is well with what you see.";
+  const blind = !whole && status.queues === 0;
+  const grade = !status.ready ? "bad" : lines.length || blind ? "warn" : "ok";
+  const words = !status.ready ? "It takes no messages." : lines.length ? `${many(lines.length, "thing")} to look at.` : whole ? "All is well." : blind ? "There is no queue that you may look at." : "All is well with what you see.";
   return h(
     "div",
     { class: `notice ${grade}` },
     h("p", { class: "health" }, h("span", { class: `dot ${grade}` }), words),
-    lines.length > 0 && h("ul", {}, lines.map((line) => h("li", {}, ...withCommands(line), ...whereTo(line)))),
+    blind && h("p", {}, "An administrator can grant you rights on the page of a queue: get-properties shows its counts."),
+    lines.length > 0 && h("ul", {}, lines.map((line) => h("li", {}, advice(line)))),
   );
-}
-
-/** @type {Array<[RegExp, string]>} */
-const HELPS = [
-  [/posthouse (failures|deadletters)/, "failures"],
-  [/cannot connect|posthouse online/, "transfer"],
-  [/posthouse group/, "groups"],
-  [/posthouse damage/, "store"],
-  [/posthouse transaction/, "transactions"],
-  [/posthouse job/, "jobs"],
-  [/posthouse directory/, "directory"],
-];
-
-/** The page on which something can be done about a line of the status. @param {string} line */
-function whereTo(line) {
-  const found = HELPS.find(([pattern]) => pattern.test(line));
-  return found ? [" ", h("a", { class: "inline", href: to(found[1]) }, "Show")] : [];
-}
-
-/** Commands stand at the end of a line of the status. @param {string} line */
-function withCommands(line) {
-  const place = line.search(/posthouse [a-z]/);
-  return place < 0 ? [line] : [line.slice(0, place), h("code", {}, line.slice(place))];
 }
 
 /**
@@ -231,7 +211,11 @@ function deadLetters(status, reasons, whole) {
  */
 function outgoing(status, queues) {
   const all = queues.filter((one) => one.kind === "outgoing");
-  const rows = status.unreachable.map((one) => [queueLink(one.queue), count(one.messages), one.reason]);
+  const link = (/** @type {string} */ path) => h("a", { href: to("queues", [path]) }, breakable(path)); // its last part alone does not tell the machine
+  const rows = [
+    ...all.filter((one) => one.messages > 0 && isPaused(one)).map((one) => [link(nameOf(one)), count(one.messages), h("span", { class: "badge warn" }, "paused")]),
+    ...status.unreachable.map((one) => [link(one.queue), count(one.messages), one.reason]),
+  ];
   return card(
     "Outgoing queues in trouble",
     small(["Queue", "#Waiting", "Reason"], rows, all.length ? `All ${count(all.length)} of them connect, or have nothing to send.` : "Nothing goes to other machines."),
@@ -245,7 +229,7 @@ function busiest(queues, whole) {
     .sort((left, right) => right.messages - left.messages)
     .slice(0, QUEUES_SHOWN)
     .map((one) => [queueLink(nameOf(one)), count(one.messages), age(one.oldest_age_s), rate(one.accepted_per_s), rate(one.received_per_s)]);
-  return card("Fullest queues", small(["Queue", "#Messages", "#Oldest", "#In/s", "#Out/s"], rows, whole ? "All queues are empty." : "All queues that you may look at are empty."), h("a", { href: to("queues") }, "All queues"));
+  return card("Queues with most messages", small(["Queue", "#Messages", "#Oldest", "#In/s", "#Out/s"], rows, whole ? "All queues are empty." : "All queues that you may look at are empty."), h("a", { href: to("queues") }, "All queues"));
 }
 
 /** @param {Status} status  @param {boolean} whole */

@@ -5,7 +5,7 @@ import { ApiError, call } from "../lib/api.js";
 import { acting, button, card, pairs, rows } from "../lib/cards.js";
 import { fill, h, refresh } from "../lib/dom.js";
 import { age, bytes, count, many, rate, time } from "../lib/format.js";
-import { isPaused } from "../lib/queues.js";
+import { canConnect, isNearlyFull, isPaused, nextTry, stateOf } from "../lib/queues.js";
 import { deleteQueue, grant, pauseOrResume, purge, resetSequences, retry, revoke, setQueue } from "../lib/queue_acts.js";
 
 /** @typedef {import("../types.js").QueueJson} Queue */
@@ -34,16 +34,18 @@ export function showQueue({ main, poll, may, signal }, path) {
     const queue = await call("show_queue", { queue: path }, null, asked);
     const isPlain = queue.kind === "private" || queue.kind === "public";
     const outgoing = queue.kind === "outgoing";
-    refresh(badges, [queue.kind, queue.transactional, queue.state], () => [
+    refresh(badges, [queue.kind, queue.transactional, queue.state, queue.messages === 0, isNearlyFull(queue)], () => [
       h("span", { class: "badge quiet" }, queue.kind.replace("_", " ")),
       queue.transactional && h("span", { class: "badge quiet" }, "transactional"),
-      queue.state && h("span", { class: `badge ${isPaused(queue) ? "warn" : "quiet"}` }, isPaused(queue) ? "paused" : queue.state),
+      queue.state && h("span", { class: `badge ${isPaused(queue) ? "warn" : "quiet"}` }, stateOf(queue)),
+      isNearlyFull(queue) && h("span", { class: "badge warn" }, "nearly full"),
     ]);
-    refresh(acts, [queue.kind, queue.state, queue.transactional, !queue.outgoing?.sequence], () => [
+    refresh(acts, [queue.kind, queue.state, canConnect(queue), queue.transactional, !queue.outgoing?.sequence], () => [
       h("a", { class: "button", href: to("messages", [path]) }, "Messages"),
+      !outgoing && h("a", { class: "button", href: to("tail", [path]) }, "Live tail"),
       may("operate") && button("Purge", act(() => purge(path, now)), "purge"),
       may("operate") && outgoing && button(isPaused(queue) ? "Resume" : "Pause", act(() => pauseOrResume(queue, now)), "pause"),
-      may("operate") && outgoing && !isPaused(queue) && button("Connect now", act(() => retry(path, now)), "retry"),
+      may("operate") && canConnect(queue) && button("Connect now", act(() => retry(path, now)), "retry"),
       may("administer") && (isPlain || queue.kind === "subqueue") && button("Properties", act(async () => setQueue(await call("show_queue", { queue: path }), now)), "set"),
       may("administer") && (queue.outgoing?.sequence || (isPlain && queue.transactional)) && button("Reset sequences", act(() => resetSequences(path, now)), "reset"),
       may("administer") && isPlain && button("Delete", act(() => deleteQueue(path, () => { location.hash = to("queues"); })), "delete"),
@@ -93,7 +95,7 @@ function stats(queue) {
     ["Oldest", age(queue.oldest_age_s) || "none", ""],
     ["In", rate(queue.accepted_per_s), "per s"],
     ["Out", rate(queue.received_per_s), "per s"],
-    ["Bytes", bytes(queue.bytes), ""],
+    ["Bytes", bytes(queue.bytes), queue.quota_kib ? `of ${bytes(queue.quota_kib * 1024)}` : ""],
     ["Journal", count(queue.journal_messages), ""],
     ["Readers", count(queue.readers), queue.waiting_readers ? `${queue.waiting_readers} waiting` : ""],
   ];
@@ -133,7 +135,7 @@ function sending(queue) {
     ["Failed", count(out.failed)],
     ["Next hops", out.next_hops.join(", ") || "none"],
     ["Last error", out.last_error || "none"],
-    ["Next try", time(out.next_retry_time) || "–"],
+    ["Next try", time(nextTry(queue)) || "–"],
   ];
   return [
     card("Delivery", pairs(lines)),

@@ -5,9 +5,9 @@ import { call } from "../lib/api.js";
 import { acting, actions, button, card, rows, unseen } from "../lib/cards.js";
 import { ask, note } from "../lib/dialogs.js";
 import { h, refresh } from "../lib/dom.js";
-import { age, count, many, time } from "../lib/format.js";
+import { age, breakable, count, many, time } from "../lib/format.js";
 import { routes } from "../lib/picture.js";
-import { isPaused, nameOf } from "../lib/queues.js";
+import { canConnect, isPaused, nameOf, nextTry, stateOf } from "../lib/queues.js";
 import { pauseOrResume, retry } from "../lib/queue_acts.js";
 
 /** @typedef {import("../types.js").QueueJson} Queue */
@@ -49,16 +49,16 @@ function show({ main, poll, may, session: { administrator }, signal }) {
       card(
         "Outgoing queues",
         rows(
-          ["To", "State", "#Not sent", "#Not acknowledged", "Oldest", "Next try", "Last error", ""],
+          ["To", "State", "#Not sent", "#Not confirmed", "Oldest", "Next try", "Last error", ""],
           outgoing.map((one) => [
-            h("a", { href: to("queues", [nameOf(one)]) }, nameOf(one)),
-            isPaused(one) ? h("span", { class: "badge warn" }, "paused") : one.state,
+            h("a", { href: to("queues", [nameOf(one)]) }, breakable(nameOf(one))),
+            isPaused(one) ? h("span", { class: "badge warn" }, "paused") : stateOf(one),
             count(one.outgoing?.unsent ?? 0),
             count(one.outgoing?.unacknowledged ?? 0),
             age(one.oldest_age_s),
-            time(one.outgoing?.next_retry_time),
-            one.outgoing?.last_error ?? "",
-            may("operate") && actions(button(isPaused(one) ? "Resume" : "Pause", act(() => pauseOrResume(one, now)), `pause ${nameOf(one)}`), !isPaused(one) && button("Connect now", act(() => retry(nameOf(one), now)), `retry ${nameOf(one)}`)),
+            time(nextTry(one)),
+            (!isPaused(one) && one.messages > 0 && one.outgoing?.last_error) || "",
+            may("operate") && actions(button(isPaused(one) ? "Resume" : "Pause", act(() => pauseOrResume(one, now)), `pause ${nameOf(one)}`), canConnect(one) && button("Connect now", act(() => retry(nameOf(one), now)), `retry ${nameOf(one)}`)),
           ]),
           "Nothing is sent to other machines.",
         ),
@@ -144,9 +144,10 @@ function hopsOf(queues) {
     if (!out) continue;
     const machine = machineOf(queue);
     for (const name of out.next_hops.length ? out.next_hops : [machine || "not connected"]) {
-      const hop = found.get(name) ?? { name, messages: 0, failed: false, machines: [] };
+      const hop = found.get(name) ?? { name, messages: 0, paused: 0, failed: false, machines: [] };
       hop.messages += queue.messages;
-      hop.failed ||= Boolean(out.last_error);
+      hop.failed ||= Boolean(out.last_error) && queue.messages > 0 && !isPaused(queue);
+      hop.paused += isPaused(queue) ? queue.messages : 0;
       if (machine && !isSame(name, machine) && !hop.machines.includes(machine)) hop.machines.push(machine);
       found.set(name, hop);
     }

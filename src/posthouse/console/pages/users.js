@@ -40,7 +40,7 @@ function showAll({ main, poll, signal }) {
           ["User", "Role", "Password opens", "State", "Created", ""],
           people.users.map((one) => [
             h("a", { href: to("users", [one.name]) }, one.name),
-            one.administrator ? "administrator" : (one.role ?? "by token"),
+            one.administrator ? `administrator${one.role ? `, limited to ${one.role}` : ""}` : (one.role ?? "by token"),
             one.password ? one.doors.join(", ") : "nothing: there is no password",
             one.disabled ? h("span", { class: "badge warn" }, "disabled") : "",
             time(one.created_time),

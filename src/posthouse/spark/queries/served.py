@@ -29,6 +29,7 @@ BESIDE: Final = 1 << 30  # of address space for programs, threads and their stac
 RESULT_MAX: Final = 8 << 20  # bytes of JSON; an answer with fewer rows follows
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 _NARROWER: Final = "Name fewer columns, add a condition or a LIMIT, or use posthouse pipeline sql."
+_ELSEWHERE: Final = "Write it in another way, or let Spark answer it with posthouse pipeline sql."
 # What DuckDB states where memory ends; it would go on in files, which it has none of.
 _MEMORY: Final = ("Out of Memory", "LocalFileSystem has been disabled")
 _INSTALL: Final = "Install it where the queue manager runs: pip install 'posthouse[spark]'."
@@ -115,7 +116,8 @@ def _result(asked: Asked) -> dict[str, Any]:
         except NeedsSpark as reason:
             if any(words in str(reason) for words in _MEMORY):
                 return _error("memory", "the query needs more memory than it may have", _NARROWER)
-            return _error("statement", f"this is not answered here: {reason}", _NARROWER)
+            remedy = _NARROWER if " MiB" in str(reason) else _ELSEWHERE
+            return _error("statement", f"this is not answered here: {reason}", remedy)
     rows, more = list[list[Any]](), found.num_rows > asked.rows
     size = 0
     for row in islice(_plain_rows(cells_of(found), plain), asked.rows):
