@@ -143,20 +143,18 @@ class Batch:
         bodies: Sequence[bytes | memoryview] = packets
         if self.size > _LARGE * self.count:  # a view is quicker than another copy
             bodies = [memoryview(packet) for packet in packets]
-        self.packets = [
-            b"".join(
-                (
-                    packet[:TIME_TO_REACH_QUEUE_AT],
-                    identity,
-                    packet[_ADDRESS_AT:SENT_TIME_AT],
-                    pair(sent_time, ordinal),
-                    middle,
-                    body[rest:],
-                )
+        stamped = []
+        for packet, body, ordinal in zip(packets, bodies, ordinals, strict=True):
+            parts = (
+                packet[:TIME_TO_REACH_QUEUE_AT],
+                identity,
+                packet[_ADDRESS_AT:SENT_TIME_AT],
+                pair(sent_time, ordinal),
+                middle,
+                body[rest:],
             )
-            for packet, body, ordinal in zip(packets, bodies, ordinals, strict=True)
-        ]
-        self.ordinals, self.sent_time = ordinals, sent_time
+            stamped.append(b"".join(parts))
+        self.packets, self.ordinals, self.sent_time = stamped, ordinals, sent_time
 
     def _middle(self, transaction_number: int | None) -> tuple[bytes, int]:
         """The bytes after MessageID that change and are the same in all packets, and their end."""
