@@ -12,6 +12,7 @@ from typing import Protocol
 from posthouse.engine.ledger.effects import Read
 from posthouse.engine.ledger.ledger import Lock
 from posthouse.engine.ledger.records import Change, Row
+from posthouse.engine.ledger.row_columns import Rows
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from posthouse.engine.queues.queue import Cursor, Group, Queue
 from posthouse.engine.transactions.transaction import Also, Transaction, Vote
@@ -254,7 +255,7 @@ class Endings(Protocol):
     def application_queue(self, name: str) -> Queue | None:
         """The queue of ours that a sender named for its dead letters, if there is one."""
 
-    def arrived_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+    def arrived_all(self, queue: Queue, numbers: list[int], rows: Rows) -> None:
         """Numbered messages are order-acknowledged ([MS-MQQB] 3.1.5.6)."""
 
     def delete(

@@ -286,7 +286,7 @@ class MessageOutcomes:
         self._transfer.sequences.left_all(queue, rows)
         self.core.end_run(numbers, rows, RECEIVED)
 
-    def arrived_all(self, queue: Queue, numbers: list[int], rows: list[Row]) -> None:
+    def arrived_all(self, queue: Queue, numbers: list[int], rows: Rows) -> None:
         """Numbered messages are order-acknowledged ([MS-MQQB] 3.1.5.6).
 
         Those whose sender asked for more stay until their final acknowledgments come.
@@ -294,7 +294,7 @@ class MessageOutcomes:
         damaged = self._reading.damaged
         # [MC-MQSRM] 3.1.5.1.8.4: over HTTP a journal does not wait for the final answer.
         asked = WANT_DEAD_LETTER if _is_web(queue) else FINAL_ANSWER
-        if not damaged and not [row for row in rows if row.wants & asked]:
+        if not damaged and not [wants for wants in rows.wants if wants & asked]:
             self.transferred_all(queue, numbers, rows)
             return
         gone: list[int] = []

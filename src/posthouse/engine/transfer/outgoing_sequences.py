@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
-from posthouse.engine.ledger.row_columns import Rows
+from posthouse.engine.ledger.row_columns import MOVE_WORD, Rows
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.sequence_values import SequenceInfo
 
@@ -389,20 +390,22 @@ class Sequences:
         mark, some = self._passed.get(queue.number, 0), min(number, _FEW)
         while some:
             _, numbers = lane.some_after(mark, some)
-            rows = self.core.state.table.rows(numbers)
-            leaving: list[int] = []
-            leaving_rows: list[Row] = []
-            some = min(some * 2, _MANY) if rows else 0
-            for row, found in zip(rows, numbers, strict=True):
-                if row.flags & _UNFINISHED == FLAG_TRANSACTIONAL:
-                    if row.lookup_id > last or (row.lookup_id >= first and row.last_move > number):
+            rows = self.core.state.table.gather(numbers)
+            leaving = [False] * len(numbers)
+            some = min(some * 2, _MANY) if numbers else 0
+            columns = zip(rows.lookup_ids, rows.flags, rows.word(MOVE_WORD), strict=True)
+            for at, (lookup_id, flags, place) in enumerate(columns):
+                if flags & _UNFINISHED == FLAG_TRANSACTIONAL:
+                    if lookup_id > last or (lookup_id >= first and place > number):
                         some = 0
                         break
-                    leaving.append(found)
-                    leaving_rows.append(row)
-                mark = row.lookup_id
-            if leaving:
-                self._outcomes.arrived_all(queue, leaving, leaving_rows)
+                    leaving[at] = True
+                mark = lookup_id
+            if all(leaving):
+                self._outcomes.arrived_all(queue, numbers, rows)
+            else:
+                gone = list(compress(rows, leaving))
+                self._outcomes.arrived_all(queue, list(compress(numbers, leaving)), Rows.of(gone))
         self._passed[queue.number] = mark
 
     def _first_unfinished(self, queue: Queue) -> tuple[int, Row] | None:
