@@ -330,8 +330,8 @@ async def test_requests_that_come_while_a_turn_is_open_are_decided_in_it() -> No
         (wire,) = beta.node.open
         turns = beta.desk.turns
         wire._take(message_to(beta, 1))
-        await asyncio.sleep(0)  # the turn begins
-        wire._take(message_to(beta, 2))
+        # The turn begins in the next round, and this comes before its end.
+        asyncio.get_running_loop().call_soon(wire._take, message_to(beta, 2))
         await until(lambda: beta.count("q") == 2)
         assert beta.desk.turns == turns + 1
         assert [await answer_of(reader) for _ in range(2)] == [b"200", b"200"]

@@ -202,7 +202,7 @@ def _template(repeated: _Repeated, message: SrmpMessage, parts: Parts) -> Messag
         try:
             known = MessageTemplate(repeated, message, parts)
         except MalformedPacket:
-            return None  # whoever makes its packet finds out why
+            return None  # raised again where its packet is made
         if len(_shared) >= TEMPLATES_MAX:
             _shared.clear()
         _shared[repeated] = known
