@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from posthouse.engine.ledger.records import EXPRESS
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.express import CLEAN_NAME, ExpressMessages, read_marker
@@ -55,6 +56,30 @@ def test_beyond_the_limit_the_oldest_go_to_files_that_are_never_synced() -> None
     assert store._express.memory_bytes <= SETTINGS.express_memory
     assert disk.calls["sync"] + disk.calls["sync_directory"] == syncs
     rig.check_packets()
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.data())
+def test_memory_is_counted_for_as_long_as_messages_are_in_it(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    """Those that were spilled, or are gone already, give nothing back."""
+    express = ExpressMessages(SimDisk(), SETTINGS, SETTINGS.store_id)
+    express.put_all([(EXPRESS, n, b"h" * 7, b"p" * size) for n, size in enumerate(sizes)])
+    full = express.memory_bytes
+    assert full >= sum(sizes) + 7 * len(sizes)
+    spilled = data.draw(st.integers(0, len(sizes)))
+    while len(express.memory) > len(sizes) - spilled:
+        express._spill(express.memory_bytes - 1)
+    gone = data.draw(st.permutations(range(len(sizes))))
+    express.drop(gone[: len(gone) // 2], 1)
+    express.drop(gone[len(gone) // 2 :], 2)
+    express.forget(1)
+    kept = [n for n in gone[len(gone) // 2 :] if n in express.memory]
+    each = (full - sum(sizes)) // len(sizes)
+    assert express.memory_bytes == sum(sizes[n] + each for n in kept)
+    express.forget(2)
+    assert (express.memory_bytes, express.memory) == (0, {})
+    assert [segment.live for segment in express.segments.values() if segment.live] == []
 
 
 def test_a_stop_after_a_purge_takes_time_in_proportion_to_what_is_left() -> None:
