@@ -215,3 +215,29 @@ def test_the_dialog_to_send_shows_fields_when_they_are_needed(
     browser.one("#field-root")
     browser.click("dialog button", "Cancel")
     call(house, "DELETE", at(path))
+
+
+@pytest.mark.visits("list_queues", "show_status")
+def test_an_outgoing_queue_without_messages_is_idle(browser: Browser, house: House) -> None:
+    path = HELD.replace("held", "emptied")
+    send(house, path, label="to be purged", delivery="recoverable")
+    browser.open("transfer")
+    browser.one(button("retry", path, "").replace(" ']", "']"))
+    call(house, "POST", f"{at(path)}/purge")
+    rows = "[...document.querySelectorAll('#main tr')]"
+    row = f"return {rows}.find((one) => one.innerText.includes('emptied')).innerText"
+    browser.wait(lambda: "\tidle\t" in browser.script(row), "no idle queue")
+    assert "Connect now" not in browser.script(row)
+    assert "no listener" not in browser.script(row)
+
+
+@pytest.mark.visits("show_audit")
+def test_the_audit_log_is_filtered_while_one_types(browser: Browser, house: House) -> None:
+    path = made(house, "purged-today")
+    call(house, "POST", f"{at(path)}/purge")
+    browser.open("audit")
+    browser.one("td", "Create a queue")
+    browser.one("[aria-label=Act]").send_keys("purge")
+    browser.wait(lambda: "Create a queue" not in browser.text)
+    browser.one("td", "Purge a queue")
+    call(house, "DELETE", at(path))
