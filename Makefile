@@ -21,6 +21,10 @@ GSSAPI := gssapi==1.12.0 decorator==5.3.1
 CHECKED := src tools tests $(wildcard benchmarks fuzz examples)
 TYPED   := src/posthouse $(wildcard src/pyspark_posthouse) tools $(wildcard benchmarks fuzz examples)
 
+# `make test` does the first before its tests, and the second beside them: many of them wait.
+STYLE = $(PY) -m ruff check $(CHECKED) && $(PY) -m ruff format --check $(CHECKED)
+TYPES = $(PY) -m mypy --strict $(TYPED)
+
 # Hundreds of processes start in a run of the tests: none compiles again what another has.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -41,14 +45,15 @@ demo: $(READY) ## sets everything up and runs the main job end to end
 
 test: $(READY) ## sets everything up and passes the whole test suite
 	@$(PY) -m tests.fast_java & $(PY) -m pytest --collect-only -qq >/dev/null & \
-	  $(MAKE) --no-print-directory lint; linted=$$?; wait; exit $$linted
-	@$(PY) -m tools.run_tests --unstable $(UNSTABLE) -- \
-	  -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5
+	  $(STYLE); styled=$$?; wait; exit $$styled
+	@$(TYPES) & types=$$!; \
+	  $(PY) -m tools.run_tests --unstable $(UNSTABLE) -- \
+	  -q -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5; tested=$$?; \
+	  wait $$types || { echo 'mypy has failed; its words are above'; exit 1; }; exit $$tested
 
 lint: $(READY) ## style, format and types
-	@$(PY) -m ruff check $(CHECKED)
-	@$(PY) -m ruff format --check $(CHECKED)
-	@$(PY) -m mypy --strict $(TYPED)
+	@$(STYLE)
+	@$(TYPES)
 
 bench: $(READY) ## measures store, engine and server, and SQLite and LMDB beside them (BENCH_ARGS)
 	@$(VENV)/bin/posthouse bench $(BENCH_ARGS)

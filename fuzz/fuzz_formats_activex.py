@@ -11,7 +11,7 @@ from posthouse.formats import FormatError, decode
 from posthouse.formats.encode import activex_body
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "formats"
-RUNS = 4000
+RUNS = 2000
 
 
 def fuzz_one(data: bytes) -> bool:

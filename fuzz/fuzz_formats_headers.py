@@ -11,7 +11,7 @@ from typing import Any
 from posthouse.formats import decode
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "formats"
-RUNS = 4000
+RUNS = 2000
 BUSES = frozenset({"nservicebus", "rebus", "masstransit"})
 
 

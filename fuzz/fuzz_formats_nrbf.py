@@ -9,7 +9,7 @@ from pathlib import Path
 from posthouse.formats import decode
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "formats"
-RUNS = 4000
+RUNS = 2000
 
 
 def fuzz_one(data: bytes) -> bool:

@@ -12,7 +12,7 @@ from posthouse.formats import decode
 from tools.fuzz import mutate as tools_mutate
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "formats"
-RUNS = 4000
+RUNS = 2000
 FRONT = b"\0\x01\0\x01\x04\x02\x01a\x03\x07"
 
 

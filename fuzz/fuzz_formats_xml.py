@@ -10,7 +10,7 @@ from pathlib import Path
 from posthouse.formats import decode
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "formats"
-RUNS = 4000
+RUNS = 2000
 TOKENS = (
     *(b"<", b">", b"</", b"/>", b"&", b"&amp;", b"&#13;", b"]]>", b"<!--", b"-->", b"<![CDATA["),
     *(

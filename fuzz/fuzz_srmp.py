@@ -26,7 +26,7 @@ from posthouse.wire.srmp.values import U32_MAX
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "srmp"
 NOW_S = 1_800_000_000
 CONTEXT = SrmpContext("http://alpha/MSMQ/PRIVATE$/order_queue$")
-RUNS = 4000
+RUNS = 2000
 GUID = "caf195ea-615c-4264-ae08-11a4e60194c0"
 SIGNATURE = (
     f'<Signature xmlns="{DRAFT}"><SignedInfo>'

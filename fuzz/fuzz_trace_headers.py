@@ -9,7 +9,7 @@ from posthouse.formats.trace_headers import context_in, shown_trace, trace_heade
 from posthouse.model.trace_context import TraceHeaders, read_context
 
 VECTORS = Path(__file__).parent.parent / "tests" / "vectors" / "formats"
-RUNS = 4000
+RUNS = 2000
 ADDED = TraceHeaders("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=<&>")
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 INPUT_SIZE_MAX = 1 << 16
-RUNS = 8000
+RUNS = 4000
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
