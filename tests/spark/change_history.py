@@ -204,18 +204,13 @@ class History:
         return [self.town.alpha, self.town.bravo, self.town.double]
 
     def in_queues(self) -> list[bytes]:
-        return [
-            body
-            for server in self.sources()
-            for queue in server.queues()
-            for body in server.bodies(queue)
-        ]
+        return [body for server in self.sources() for body in server.bodies(*server.queues())]
 
     def in_sink(self) -> Counter[bytes]:
         if self.sink == "table":
             batches = (rows for query in self.table.values() for rows in query.values())
             return Counter(body for rows in batches for body in rows)
-        return Counter(body for queue in self.targets for body in self.town.target.bodies(queue))
+        return Counter(self.town.target.bodies(*self.targets))
 
     def check(self) -> None:
         """The first two promises."""
@@ -247,7 +242,8 @@ class History:
                 bodies = [
                     b"%s%d" % (self.prefix, len(self.sent) + number) for number in range(count)
                 ]
-                server.send(queue, bodies)
+                if bodies:
+                    server.send(queue, bodies)
                 self.sent |= dict.fromkeys(bodies, Where(server.url, queue))
         self.say(f"sent up to {len(self.sent)}")
 
@@ -273,13 +269,13 @@ class History:
             options["checkpoint"] = str(self.checkpoint.path)
         return options
 
-    def read_queues(self) -> list[tuple[Server, str]]:
-        return [
-            (server, queue)
-            for server in self.servers
-            for queue in server.queues()
-            if self.pattern or queue in self.queues
-        ]
+    def to_read(self) -> set[bytes]:
+        """What is in the queues that the stream reads."""
+        found = set[bytes]()
+        for server in self.servers:
+            queues = [one for one in server.queues() if self.pattern or one in self.queues]
+            found.update(server.bodies(*queues))
+        return found
 
     def started(self, fails_at: int = -1) -> tuple[Any, MicroBatches]:
         """A driver: its reader, and the query around it."""
@@ -310,9 +306,9 @@ class History:
             trigger = draw.choice([AVAILABLE_NOW] * 4 + [ONCE, PROCESSING_TIME])
             fails_at = draw.choice([-1, -1, -1, 0, 1, 2])
             killed_at = draw.choice([-1, -1, draw.randrange(40)])
+        there = self.to_read()
         if self.starting == "latest":
-            self.unread |= {b for server, queue in self.read_queues() for b in server.bodies(queue)}
-        there = {body for server, queue in self.read_queues() for body in server.bodies(queue)}
+            self.unread |= there
         self.say(f"run {trigger} queues={self._reading()} fails={fails_at} killed={killed_at}")
         try:
             ended = self._attempt(trigger, fails_at, killed_at, calm=calm)
@@ -343,8 +339,7 @@ class History:
         left = there - sink.keys() - self.unread - self.given_up
         if left:
             raise self.broken(f"{sorted(left)} were passed over without a word")
-        kept = {body for server, queue in self.read_queues() for body in server.bodies(queue)}
-        claimed = kept & there & sink.keys() - self.again.keys()
+        claimed = self.to_read() & there & sink.keys() - self.again.keys()
         if self.consumes and claimed:
             raise self.broken(f"{sorted(claimed)} are in the sink and not received")
 
@@ -406,14 +401,14 @@ class History:
 
     def renew_home(self) -> None:
         server = self.random.choice(self.servers)
-        self.given_up |= {body for queue in server.queues() for body in server.bodies(queue)}
+        self.given_up |= set(server.bodies(*server.queues()))
         server.renew()
         self.is_gentle = False
         self.say(f"new home of {server.name}")
 
     def copy_home(self) -> None:
         server = self.random.choice(self.servers)
-        has = {body for queue in server.queues() for body in server.bodies(queue)}
+        has = set(server.bodies(*server.queues()))
         self._copies[server.url] = (server.copied("copy"), has)
         self.say(f"copy of the home of {server.name}")
 
@@ -421,13 +416,13 @@ class History:
         """The copy, if there is one, else one is made first and something happens after it."""
         server = self.random.choice(self.servers)
         if server.url not in self._copies:
-            has = {body for queue in server.queues() for body in server.bodies(queue)}
+            has = set(server.bodies(*server.queues()))
             self._copies[server.url] = (server.copied("copy"), has)
             self.say(f"copy of the home of {server.name}")
             self.send()
             self.run()
         copy, has = self._copies[server.url]
-        now = {body for queue in server.queues() for body in server.bodies(queue)}
+        now = set(server.bodies(*server.queues()))
         self.given_up |= now - has
         sink = self.in_sink()
         for body in has & sink.keys():

@@ -54,7 +54,8 @@ class Drivers:
                 worker.stop()
             held.disconnect()
             for server in self._servers:
-                server.end_leases(held.owner)
+                if server.queues():
+                    server.end_leases(held.owner)
         if reader._course is not None:
             for endpoint in reader._course._endpoints:
                 endpoint.close()

@@ -181,10 +181,9 @@ class Server:
         return self._thread.run(self._desk.run(call))
 
     def create(self, *queues: str) -> None:
-        for queue in queues:
-            path = f".\\private$\\{queue}"
-            self.ask(partial(_create, path=path))
-            self._queues.append(queue)
+        if queues:
+            self.ask(partial(_create, paths=[f".\\private$\\{queue}" for queue in queues]))
+            self._queues += queues
 
     def make_again(self, queue: str) -> None:
         """Deletes a queue, and makes another one of that name."""
@@ -210,15 +209,16 @@ class Server:
 
         self.ask(send)
 
-    def bodies(self, queue: str) -> list[bytes]:
-        """What is in a queue, claimed or not, as the store has it."""
+    def bodies(self, *queues: str) -> list[bytes]:
+        """What is in queues, claimed or not, as the store has it."""
 
         def look(manager: QueueManager) -> list[bytes]:
-            found = manager.queues.local_queue(parse_name(f".\\private$\\{queue}"))
-            numbers = [number for _, number in found.state.order.some_after(0, MANY)]
+            names = [parse_name(f".\\private$\\{queue}") for queue in queues]
+            orders = [manager.queues.local_queue(name).state.order for name in names]
+            numbers = [number for order in orders for _, number in order.some_after(0, MANY)]
             return [Packet(self._store.read(number)).body for number in numbers]
 
-        return self.ask(look)
+        return self.ask(look) if queues else []
 
     def queues(self) -> list[str]:
         """The short names of its queues."""
@@ -235,8 +235,9 @@ class Server:
         self.ask(end)
 
 
-def _create(manager: QueueManager, path: str) -> None:
-    manager.queues.create_queue(path, QueueProperties(), Caller.administrator())
+def _create(manager: QueueManager, paths: Iterable[str]) -> None:
+    for path in paths:
+        manager.queues.create_queue(path, QueueProperties(), Caller.administrator())
 
 
 def close_files(folder: Path) -> None:
