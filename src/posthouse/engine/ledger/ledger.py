@@ -124,7 +124,9 @@ def _rests(looks: list[PacketSummary], sizes: tuple[int, int], tail: bytes) -> I
     head, pack = looks[0], ARRIVAL_REST.pack
     if all(map(is_, looks, repeat(head))):
         return repeat(pack(*head.span, *sizes) + tail)
-    return [pack(*seen.span, *sizes) + tail for seen in looks]
+    kinds = {id(seen): seen for seen in looks}  # neighbours that are alike share one
+    rests = {key: pack(*seen.span, *sizes) + tail for key, seen in kinds.items()}
+    return map(rests.__getitem__, map(id, looks))
 
 
 class Lock:
