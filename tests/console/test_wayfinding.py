@@ -149,6 +149,7 @@ def test_a_user_with_a_role_alone_is_told_what_is_missing(browser: Browser, hous
     browser.one("td", "administrator, limited to look")
     enter(browser)
     send(house, made(house, "counted"), label="seen")
+    browser.open("queues")
     browser.one("#main td a", "counted")
     browser.open("failures")
     browser.one("#trouble .notice", "The page Failures is for the role read. Yours is look.")

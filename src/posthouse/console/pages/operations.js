@@ -58,7 +58,7 @@ function show({ main, may, poll, signal }) {
       { name: "state", title: "State", show: (row) => [h("span", { class: `badge ${GRADES[row.state] ?? ""}` }, row.state), row.error && h("p", { class: "hint" }, row.error)], sort: (row) => row.state },
       { name: "progress", title: "Looked at", number: true, optional: true, show: (row) => `${count(row.scanned)} of ${count(row.total)}` },
       { name: "done", title: "Done", number: true, show: (row) => [count(row.dry_run ? row.matched : row.done), isRunning(row) && h("p", { class: "hint" }, `${count(row.scanned)} of ${count(row.total)} looked at`), row.refused > 0 && h("p", {}, h("span", { class: "badge warn" }, `${count(row.refused)} refused`))], sort: (row) => row.done },
-      { name: "user", title: "User", show: (row) => row.user, sort: (row) => row.user },
+      { name: "user", title: "User", optional: true, show: (row) => row.user, sort: (row) => row.user },
       { name: "begun", title: "Begun", show: (row) => time(row.begun_time), sort: (row) => row.begun_time },
       ...(may("operate") ? [{ name: "acts", title: "Acts", fixed: true, show: acts }] : []),
     ],
