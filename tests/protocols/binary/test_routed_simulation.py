@@ -28,7 +28,7 @@ from posthouse.wire.packet.packet_fields import PacketSummary
 from posthouse.wire.packet.patch import patch
 from tests.conftest import Dose
 
-CHUNKS = 10
+CHUNKS = 20
 
 
 @pytest.mark.spec("MS-MQQB 3.1.7.5/1")
@@ -36,7 +36,7 @@ CHUNKS = 10
 def test_every_message_arrives_once_and_in_order_over_routers_that_fail(
     chunk: int, dose: Dose
 ) -> None:
-    count = dose(50, 2_000) // CHUNKS
+    count = dose(100, 2_000) // CHUNKS
     totals: Counter[str] = Counter()
     for seed in range(chunk * count, (chunk + 1) * count):
         trial = RoutedTrial(seed)
