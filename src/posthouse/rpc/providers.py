@@ -130,7 +130,7 @@ class Attempt:
 
 
 class DomainAttempt:
-    """One client's login as a user of a domain: a `posthouse.rpc.ntlm.authentication.DomainDesk`."""
+    """One client's login as a user of a domain: a `DomainDesk` of `rpc.ntlm.authentication`."""
 
     def __init__(
         self, attempt: Attempt, logins: Logins, service: DomainLogins, address: str
