@@ -15,6 +15,7 @@ from posthouse.model.errors import (
     MessageNotAuthenticated,
     PropertyNotAllowed,
 )
+from posthouse.model.guids import format_guid
 from posthouse.model.message import Message, SenderIdentifierType
 from posthouse.security.access import Caller, system_queue_descriptor
 from posthouse.security.acls import ALLOWED, Ace, Acl
@@ -37,6 +38,7 @@ from posthouse.security.sids import (
     EVERYONE,
     make_sid,
 )
+from posthouse.wire.packet.headers import QUEUE_PRIVATE_ON_DESTINATION
 from posthouse.wire.packet.message import serialize
 from tests.engine.letters import (
     ALICE,
@@ -473,6 +475,31 @@ def test_packets_are_held_to_the_same(rig: PostRig) -> None:
     rig.grant("closed", BOB, WRITE_MESSAGE)
     rig.run(lambda m: m.messages.send_packets(sender, packets))
     assert len(rig.messages("closed")) == 1
+
+
+@pytest.mark.parametrize("forged", ["nothing", "source", "address"])
+def test_a_packet_is_held_to_it_whatever_machine_it_names(rig: PostRig, forged: str) -> None:
+    """Private names are of the source or of the destination, and we become the source."""
+    shut = SecurityDescriptor(ALICE.sid).with_dacl(Acl()).pack()
+    number, own = rig.create("closed", security=shut).number, rig.manager.ledger.guid
+    message = Message(
+        destination_queue_format_name=r"DIRECT=OS:ALPHA\private$\orders",
+        acknowledgements_requested=0x02,
+        administration_queue_format_name=f"PRIVATE={format_guid(own)}\\{number:08x}",
+        source_machine_identifier=own,
+    )
+    packet, stranger = serialize(message), bytes(range(16))
+    packets = [packet]
+    if forged == "source":
+        packets = [packet[:16] + stranger + packet[32:]]
+    elif forged == "address":  # of the queue on the destination, in the first of two
+        flags = int.from_bytes(packet[60:64], "little") & ~(7 << 13)
+        flags |= QUEUE_PRIVATE_ON_DESTINATION << 13
+        on_there = packet[:60] + flags.to_bytes(4, "little") + packet[64:]
+        packets = [on_there[:32] + machine + on_there[48:] for machine in (stranger, own)]
+    sender = rig.open("orders", SEND, BOB)
+    with rig.refused(AccessDenied.code):
+        rig.run(lambda m: m.messages.send_packets(sender, packets))
 
 
 # -- managing

@@ -219,7 +219,7 @@ async def test_calls_of_one_round_share_a_turn_and_a_sync(bench: Bench) -> None:
 async def test_what_joins_a_turn_shares_its_sync(bench: Bench) -> None:
     assert not bench.desk.join(lambda: bench.send("none"))  # no turn is open
     bench.send("one")
-    assert bench.desk.join(lambda: bench.send("two"))
+    assert bench.desk.join(lambda: bench.desk.join(lambda: bench.send("two")) and None)
     await bench.loop.quiet()
     assert bench.trace == ["append", "sync on the loop", "one answered", "two answered"]
     assert not bench.desk.join(lambda: bench.send("none"))

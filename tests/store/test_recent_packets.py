@@ -52,7 +52,7 @@ def test_express_messages_between_them_do_not_matter() -> None:
 
 
 def test_what_is_not_there_is_read_from_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_packets, "BYTES_MAX", 2 * GROUP * SIZE)
+    monkeypatch.setattr(recent_packets, "BYTES_MAX", 2 * GROUP * (SIZE + recent_packets._OVERHEAD))
     rig, groups = written(5)
     everything = [number for group in groups for number in group]
     assert rig.store.read_many(everything) == parts(everything)
@@ -68,7 +68,7 @@ def test_small_groups_and_a_group_that_is_too_much_are_not_kept(
 ) -> None:
     rig, (few,) = written(1, GROUP - 1)
     assert rig.store.read_many(few) == parts(few)
-    monkeypatch.setattr(recent_packets, "BYTES_MAX", GROUP * SIZE)
+    monkeypatch.setattr(recent_packets, "BYTES_MAX", GROUP * (SIZE + recent_packets._OVERHEAD))
     large = [rig.send() for _ in range(GROUP + 1)]
     rig.keep()
     assert rig.store.read_many(large) == parts(large)

@@ -125,6 +125,13 @@ def test_what_decides_the_way_of_a_message_parts_batches(change: dict[str, Any])
     assert [len(batch) for batch in split([plain, plain, other, plain])] == [2, 1, 1]
 
 
+@pytest.mark.parametrize("label", ["", "another"])
+def test_the_machine_that_private_names_are_of_parts_batches(label: str) -> None:
+    plain, other = packet_of(), packet_of(label=label)
+    other = other[:32] + bytes(range(16)) + other[48:]
+    assert [len(batch) for batch in split([plain, plain, other, other])] == [2, 2]
+
+
 def test_sizes_priorities_and_labels_are_columns() -> None:
     packets = [packet_of(body=b"x" * n, label="l" * (n % 3), priority=n % 8) for n in range(9)]
     (batch,) = split(packets)

@@ -323,7 +323,7 @@ class Loop:
 
     def _end_turn(self) -> None:
         if self._open:
-            if self._joining:
+            while self._joining:  # work may bring more of it
                 joining, self._joining = self._joining, []
                 for work in joining:
                     self._run_one(work)

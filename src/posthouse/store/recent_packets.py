@@ -13,7 +13,8 @@ from typing import Final
 
 from posthouse.engine.ledger.records import MESSAGE, Record, senders_of
 
-BYTES_MAX: Final = 8 << 20  # of packets
+BYTES_MAX: Final = 8 << 20  # of packets, and of what is kept with them
+_OVERHEAD: Final = 300  # of a record: its head, its tuple and its place
 GROUP_MIN: Final = 16  # messages: fewer are read from the file as quickly
 
 _NUMBER, _HEAD, _PACKET = itemgetter(1), itemgetter(2), itemgetter(3)  # of a record
@@ -27,7 +28,7 @@ class RecentPackets:
     def __init__(self) -> None:
         self._groups: list[dict[int, Record]] = []
         self._lasts: list[int] = []  # the last number of each, which grow
-        self._sizes: list[int] = []  # of the packets of each
+        self._sizes: list[int] = []  # bytes of each
         self._bytes = 0
 
     def add(self, records: Sequence[Record]) -> None:
@@ -36,7 +37,7 @@ class RecentPackets:
         if len(records) < GROUP_MIN:
             return
         group = dict(zip(map(_NUMBER, records), records, strict=True))
-        last, size = max(group), sum(map(len, map(_PACKET, records)))
+        last, size = max(group), sum(map(len, map(_PACKET, records))) + _OVERHEAD * len(group)
         if self._lasts and last <= self._lasts[-1]:
             return
         self._groups.append(group)

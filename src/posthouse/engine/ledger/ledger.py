@@ -374,6 +374,7 @@ class Ledger:
             head = ARRIVAL_OF_ROW.pack(number, rows, *batch.head.span, *sizes) + tail
             records.append((kind, number, head, packets[0]))
             return numbers
+        assert len(packets) == len(batch.looks) == count
         fronts = map(ARRIVAL_FRONT.pack, numbers, chain.from_iterable(PACKED_ROW.iter_unpack(rows)))
         heads = map(add, fronts, _rests(batch.looks, sizes, tail))
         records += zip(repeat(kind), numbers, heads, packets)

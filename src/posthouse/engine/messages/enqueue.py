@@ -314,7 +314,9 @@ class Sending:
                     batch = Batch.of(packet, seen)
                 flags = self._admission.admit(queue, batch, flags, in_transaction, room)
                 if seen.ack_flags:
-                    name = Packet(batch.packets[0], seen).administration_queue
+                    # Of a queue "on the source": that will be us, whatever the sender has written.
+                    known = seen._replace(source_guid=core.guid)
+                    name = Packet(batch.packets[0], known).administration_queue
                     if name is not None:
                         self._opening.check_answer_queue(name, caller)
                 admitted.append((batch, flags))

@@ -251,18 +251,19 @@ def _end_of_alike(packets: list[bytes], at: int, size: int, front: bytes) -> int
     return at
 
 
-Shared = tuple[bytes, bytes, int, int, int, int, int]
-_NOTHING_SHARED: Shared = b"?", b"?", 0, 0, 0, 0, 0
+Shared = tuple[bytes, bytes, bytes, int, int, int, int, int]
+_NOTHING_SHARED: Shared = b"?", b"?", b"?", 0, 0, 0, 0, 0
 
 
 def _shared(packet: bytes, seen: PacketSummary) -> Shared:
     """What all packets of a batch share with its first, as far as they are of one client.
 
     User flags, queue names and TransactionHeader are the same bytes, so that all other headers lie
-    where those of the first do.
+    where those of the first do; and so is the machine that private names are of.
     """
     end = seen.properties_at or seen.body_at
     return (
+        packet[_ADDRESS_AT:SENT_TIME_AT],
         packet[USER_FLAGS_AT:end],
         packet[end + PRIVACY_LEVEL_AT : end + PRIVACY_LEVEL_AT + 4] if seen.properties_at else b"",
         seen.base_flags & ~PRIORITY,
@@ -275,9 +276,10 @@ def _shared(packet: bytes, seen: PacketSummary) -> Shared:
 
 def _shares(packet: bytes, seen: PacketSummary, shared: Shared) -> bool:
     """Whether a packet has what the packets of a batch share."""
-    headers, privacy, flags, reach, received, acks, message_class = shared
+    address, headers, privacy, flags, reach, received, acks, message_class = shared
     return (
-        packet.startswith(headers, USER_FLAGS_AT)
+        packet.startswith(address, _ADDRESS_AT)
+        and packet.startswith(headers, USER_FLAGS_AT)
         and packet.startswith(privacy, USER_FLAGS_AT + len(headers) + PRIVACY_LEVEL_AT)
         and seen.base_flags & ~PRIORITY == flags
         and seen.time_to_reach_queue == reach
