@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from posthouse.engine.messages.admission import Admission
 from posthouse.engine.queues.queue import Queue
+from posthouse.model.errors import MalformedPacket
 from posthouse.wire.packet.batch import Batch
+from posthouse.wire.packet.packet_fields import PacketSummary
 from posthouse.wire.srmp.message import SrmpMessage
+from posthouse.wire.srmp.repeated_messages import MessageTemplate
 from tests.engine.letters import FAR_GUID
 from tests.engine.rig import RECEIVE
 from tests.engine.web import ADMIN, ORDERS, PEER, STRANGER, STREAMED, WebRig, arrival_of
@@ -116,6 +119,23 @@ def test_alike_messages_of_a_turn_are_asked_about_once(monkeypatch: pytest.Monke
     rig.post(*[rig.message() for _ in range(9)], body=KIB)
     assert asked == [1, 8]  # the first could not know that others would be like it
     assert len(rig.messages("orders")) == 9
+    rig.check_books()
+
+
+def test_one_bad_message_among_alike_ones_is_refused_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig, packet = make(), MessageTemplate.packet
+
+    def failing(self: MessageTemplate, payload: bytes) -> tuple[bytes, PacketSummary]:
+        if b"uuid:4@" in payload:
+            raise MalformedPacket("it fits into no packet")
+        return packet(self, payload)
+
+    posted = [rig.message() for _ in range(6)]
+    monkeypatch.setattr(MessageTemplate, "packet", failing)
+    assert rig.post(*posted, body=KIB) == [200, 200, 200, 400, 200, 200]
+    assert len(rig.messages("orders")) == 5
     rig.check_books()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from random import Random
 
@@ -13,7 +14,7 @@ from posthouse.wire.srmp import repeated_messages
 from posthouse.wire.srmp.envelope import read_tree
 from posthouse.wire.srmp.mapping import packet_of
 from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.mime_parts import Parts, read_parts, write_parts
+from posthouse.wire.srmp.mime_parts import FRAME_SIZE_MAX, Parts, read_parts, write_parts
 from posthouse.wire.srmp.repeated_messages import REPEATED_MAX, TEMPLATES_MAX, MessageReader
 from tests.conftest import Dose
 from tests.wire.srmp import GUID, GUID_TEXT, LATER, MARK, NOW_S, RP, SE, SENT, SRMP, URL
@@ -164,6 +165,46 @@ def test_requests_in_any_order_on_any_connection(dose: Dose) -> None:
             assert remembered(reader, one) == alone(one), one
             templated += reader._template is not None
     assert templated > 5 * seed
+
+
+def copied(number: str, copy: str) -> Request:
+    """A request with a copy of the envelope in front of it, in a header of its part."""
+    head, kind, payload = request(number)
+    start, end = payload.index(b"<se:Envelope"), payload.index(b"</se:Envelope>") + 14
+    other = payload[start:end].replace(number.encode(), copy.encode())
+    return head, kind, payload.replace(b"\r\n\r\n", b"\r\nX: " + other + b"\r\n\r\n", 1)
+
+
+def test_a_copy_of_the_envelope_is_not_taken_for_it() -> None:
+    # Less stands around the parts than a connection remembers at most.
+    assert len(request()[2]) < FRAME_SIZE_MAX
+    reader = primed(copied("1000000007", "1000000007"))
+    for other in (
+        copied("1000000007", "1000000099"),
+        copied("1000000099", "1000000007"),
+        copied("1000000099", "1000000099"),
+    ):
+        assert remembered(reader, other) == alone(other)
+
+
+def bytes_below(what: object) -> int:
+    """Bytes and text that are held by something, and by what that holds."""
+    found: dict[int, int] = {}
+    look: list[object] = [what]
+    while look:
+        one = look.pop()
+        if id(one) in found or isinstance(one, type):
+            continue
+        found[id(one)] = len(one) if isinstance(one, bytes | str) else 0
+        look += gc.get_referents(one)
+    return sum(found.values())
+
+
+def test_a_template_keeps_nothing_of_a_body() -> None:
+    reader = primed(request(body=bytes(1 << 20)))
+    assert reader._template is not None
+    assert bytes_below(reader) < 4 * REPEATED_MAX
+    assert bytes_below(repeated_messages._shared[reader._template.repeated]) < 4 * REPEATED_MAX
 
 
 def test_connections_share_templates_up_to_a_limit() -> None:

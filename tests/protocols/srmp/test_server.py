@@ -18,7 +18,7 @@ from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import parse_format_name
 from posthouse.net.connections import Connections
 from posthouse.protocols.memory import RECEIVE, UNSYNCED, MemoryAccount
-from posthouse.protocols.srmp.server import SrmpNode, SrmpServer
+from posthouse.protocols.srmp.server import UNCOUNTED, SrmpNode, SrmpServer
 from posthouse.protocols.srmp.settings import SrmpSettings
 from posthouse.security.tls_certificates import make_tls_files
 from tests.protocols.closed_at_once import reset_first
@@ -317,6 +317,31 @@ async def test_small_requests_that_wait_for_the_disk_are_counted_where_it_is_beh
             other.give(UNSYNCED, taken)
             writer.close()
             await until(lambda: not beta.node.open)
+
+
+@on_loop
+async def test_small_requests_of_many_connections_do_not_get_ahead_of_the_disk() -> None:
+    store, memory = HeldStore(), MemoryAccount(unsynced_max=32 << 10)
+    beta = Server("BETA", store=store, memory=memory)
+    async with serving(beta):
+        await beta.create("q")
+        opened = [await asyncio.open_connection("127.0.0.1", beta.ports["http"]) for _ in range(60)]
+        store.gate.clear()
+        for number, (_, writer) in enumerate(opened):
+            writer.write(message_to(beta, 1 + number))
+        await until(lambda: beta.protocol.unsynced_bytes > 60 * len(message_to(beta)))
+        left_out = beta.protocol.unsynced_bytes - memory.bytes[UNSYNCED]
+        assert 0 <= left_out <= memory.unsynced_max // UNCOUNTED
+        assert any(wire._holder is not None and wire._holder.waiting for wire in beta.node.open)
+        store.gate.set()
+        for number, (reader, writer) in enumerate(opened):
+            assert await answer_of(reader) == b"200"
+            writer.write(message_to(beta, 101 + number))
+        assert [await answer_of(reader) for reader, _ in opened] == [b"200"] * 60
+        await until(lambda: not memory.held)
+        assert beta.protocol.unsynced_bytes == 0
+        for _, writer in opened:
+            writer.close()
 
 
 @on_loop

@@ -63,6 +63,7 @@ class SrmpProtocol:
         self._network = network
         self._answers: Counter[int] = Counter()
         self._arrivals: list[tuple[ResponseSlot, SrmpArrival]] = []
+        self.unsynced_bytes = 0  # of requests that wait for their sync, on all connections
         self._received = self._received_bytes = 0
         self._receipts_from = frozenset(map(host_key, settings.receipts_from))
 
@@ -136,6 +137,7 @@ class SrmpProtocol:
         if not self._arrivals:
             self._network.soon(self._decide)
         self._arrivals.append((slot, arrival))
+        self.unsynced_bytes += slot.size
 
     def _decide(self) -> None:
         """SRMP Message Received (3.1.5.1) for all of them."""
@@ -158,6 +160,7 @@ class SrmpProtocol:
             if status == 200:
                 self._received += 1
             self._received_bytes += slot.size
+            self.unsynced_bytes -= slot.size
             slot.connection.answered(slot, status, why, utc, is_over=is_over)
 
     def answered(self, status: int) -> None:

@@ -24,6 +24,7 @@ from posthouse.protocols.streams import Stream, StreamNode, monotonic_ms
 from posthouse.protocols.transport import ConnectionOwner
 
 HANDSHAKE_S: Final = 20.0  # of TLS
+UNCOUNTED: Final = 16  # this part of what may wait for a sync need not be on the account
 
 
 class Wire(Stream):
@@ -35,6 +36,7 @@ class Wire(Stream):
         super().__init__(node, admission, attempt)
         self._protocol = node.protocol
         self._attempt = attempt
+        self._uncounted_max = node.memory.unsynced_max // UNCOUNTED
 
     def begin(self, address: str) -> ConnectionOwner | None:
         """Who gets the bytes."""
@@ -64,13 +66,14 @@ class Wire(Stream):
             self._count()
 
     def _count(self) -> None:
-        """A small request is not on the account while it waits for its sync, if all is well."""
+        """A small request is not on the account while it waits for its sync, if few others do."""
         holder, owner = self._holder, self._owner
         if (
             holder is None
             or holder.held
             or holder.announced
             or holder.lapsed
+            or self._protocol.unsynced_bytes > self._uncounted_max
             or holder.is_ahead_of_disk
             or not self.writable
             or self._waiting

@@ -133,9 +133,9 @@ class PartsReader:
         self._frame: _Frame | None = None
 
     @property
-    def is_framed(self) -> bool:
-        """Whether the bytes around envelope and body decided where the last payload was cut."""
-        return self._frame is not None
+    def envelope_at(self) -> int | None:
+        """Where the last envelope began; None: not the bytes around it alone decided on that."""
+        return None if self._frame is None else len(self._frame.front)
 
     def read(self, content_type: str, payload: bytes) -> Parts:
         """See `read_parts`."""

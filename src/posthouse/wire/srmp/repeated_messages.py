@@ -68,16 +68,18 @@ class MessageTemplate:
         "repeated",
     )
 
-    def __init__(self, repeated: _Repeated, message: SrmpMessage, parts: Parts) -> None:
+    def __init__(
+        self, repeated: _Repeated, message: SrmpMessage, parts: Parts, envelope_at: int
+    ) -> None:
         """Of one such message; `MalformedPacket` where it fits into no packet."""
         assert message.sent_at is not None, "the time of arrival would be a part of the packet"
         head, front, middle, _, _ = self.repeated = repeated
-        self._message, self._parts = message, parts
+        self._message = message
+        self._parts = parts._replace(envelope=b"", body=b"", payload=b"")  # they may be large
         self._digits_at, self._body_at = len(front), parts.body_at
         self._digits_end = parts.body_at - len(middle)
         self._body_end = parts.body_at + len(parts.body)
-        self._envelope_at = parts.payload.find(parts.envelope)
-        self._envelope_end = self._envelope_at + len(parts.envelope)
+        self._envelope_at, self._envelope_end = envelope_at, envelope_at + len(parts.envelope)
         packet = packet_of(message, parts, head, 0)
         seen = summarize(packet)
         self._before, self._after = seen[:_ORDINAL], seen[_ORDINAL + 1 :]
@@ -85,7 +87,7 @@ class MessageTemplate:
         body_end, width = seen.body_at + seen.body_size, self._digits_end - self._digits_at
         text_at = align4(body_end) + SRMP_ENVELOPE_HEADER.size
         text_end = align4(text_at + 2 * len(parts.envelope) + 2)
-        first = text_at + 2 * (self._digits_at - self._envelope_at)
+        first = text_at + 2 * (self._digits_at - envelope_at)
         second = text_end + COMPOUND_MESSAGE_HEADER.size + len(head) + self._digits_at
         self._packed = (
             packet[:ORDINAL_AT],
@@ -170,21 +172,26 @@ class MessageReader:
         if message is None:
             self._repeated = self._template = None
             return ReadMessage(read_tree(parts.envelope), parts)
-        repeated = _repeated(head, message, parts, self._parts.is_framed)
-        if repeated is None or repeated != self._repeated:
+        envelope_at = self._parts.envelope_at
+        repeated = _repeated(head, message, parts, envelope_at)
+        if envelope_at is None or repeated is None or repeated != self._repeated:
             self._repeated, self._template = repeated, None
             return ReadMessage(message, parts)
-        self._template = _template(repeated, message, parts)
+        self._template = _template(repeated, message, parts, envelope_at)
         return ReadMessage(message, parts, self._template)
 
 
-def _repeated(head: bytes, message: SrmpMessage, parts: Parts, is_framed: bool) -> _Repeated | None:
+def _repeated(
+    head: bytes, message: SrmpMessage, parts: Parts, envelope_at: int | None
+) -> _Repeated | None:
     """What the next message of the sender may have in common with this one, of the usual form."""
     payload, body_at, body_size = parts.payload, parts.body_at, len(parts.body)
     around = len(head) + len(payload) - body_size
-    if not is_framed or not message.is_plain or message.sent_at is None or around > REPEATED_MAX:
+    if envelope_at is None or around > REPEATED_MAX:
         return None
-    digits_at = payload.index(_ID, payload.find(parts.envelope)) + len(_ID)
+    if not message.is_plain or message.sent_at is None:
+        return None
+    digits_at = payload.index(_ID, envelope_at) + len(_ID)
     digits_end = payload.index(b"@", digits_at)
     return _Repeated(
         head,
@@ -195,12 +202,14 @@ def _repeated(head: bytes, message: SrmpMessage, parts: Parts, is_framed: bool) 
     )
 
 
-def _template(repeated: _Repeated, message: SrmpMessage, parts: Parts) -> MessageTemplate | None:
+def _template(
+    repeated: _Repeated, message: SrmpMessage, parts: Parts, envelope_at: int
+) -> MessageTemplate | None:
     """The template of such messages; connections whose messages are alike share it."""
     known = _shared.get(repeated)
     if known is None:
         try:
-            known = MessageTemplate(repeated, message, parts)
+            known = MessageTemplate(repeated, message, parts, envelope_at)
         except MalformedPacket:
             return None  # raised again where its packet is made
         if len(_shared) >= TEMPLATES_MAX:

@@ -227,7 +227,7 @@ class SrmpReceiving:
         batch.come_from(alike[0].peer.host)
         try:
             return self._gather(batch, alike)
-        except (WebRefusal, QueueError):
+        except (WebRefusal, RemoteProtocolError, QueueError):
             return False
 
     def _gather(self, batch: SrmpBatch, alike: list[SrmpArrival]) -> bool:
