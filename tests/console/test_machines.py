@@ -148,11 +148,11 @@ def test_transfer_shows_where_messages_go(browser: Browser, house: House) -> Non
         for one in call(house, "GET", "/queues?outgoing=true")["queues"]
         if "away" in one["format_name"]
     )
-    browser.click("button", "Pause")
-    browser.one(".badge.warn", "paused")
-    assert "Connect now" not in browser.one_text("main")
-    browser.click("button", "Resume")
-    browser.wait(lambda: not browser.all(".badge.warn"))
+    browser.click_in("main tr", "<i>away</i>", "Pause")
+    browser.wait(lambda: "paused" in browser.one("main tr", "<i>away</i>").text)
+    assert "Connect now" not in browser.one("main tr", "<i>away</i>").text
+    browser.click_in("main tr", "<i>away</i>", "Resume")
+    browser.wait(lambda: "paused" not in browser.one("main tr", "<i>away</i>").text)
     browser.click("[data-focus=online]")
     browser.confirm()
     browser.one(".badge.warn", "offline")
