@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posthouse.client import operations as ops
-from posthouse.client.consumer import END_AFTER_S, Browsing, Consuming
+from posthouse.client.consumer import END_AFTER_S, SMALL_BATCH, Browsing, Consuming
 from posthouse.client.errors import MessageReturned, ServerUnreachable, SessionLost
 from posthouse.client.packets import Options
 from posthouse.client.requests import QueueHandle
@@ -66,6 +66,39 @@ def test_what_is_in_hand_and_what_was_not_seen_goes_back(prefetch: bool) -> None
     assert pair.bodies(ORDERS) == [b"%d" % number for number in range(2, 11)]
     assert pair.rig.queue("orders").locked == 0
     pair.run(consuming.close())
+
+
+def locked_ahead(messages: int, size: int, batch: int) -> int:
+    """How many are locked when the caller has the first of this many alike messages."""
+    pair = Pair()
+    handle = QueueHandle(ORDERS, QueueAccessType.SEND)
+    pair.run(ops.send_many(pair.core, handle, [bytes(size)] * messages, DURABLE, None))
+    consuming = consumer(pair, batch=batch, prefetch=True)
+    assert take(pair, consuming) == bytes(size)
+    return pair.rig.queue("orders").locked
+
+
+def test_two_small_batches_are_under_way_while_they_come_full() -> None:
+    assert locked_ahead(20, 10, 4) == 12
+    assert locked_ahead(20, SMALL_BATCH // 2, 4) == 8  # large ones: only one
+
+
+def test_no_more_than_three_batches_are_locked_ahead() -> None:
+    pair = filled(60)
+    consuming = consumer(pair, prefetch=True)
+    for _ in range(40):
+        take(pair, consuming)
+        not_ended = pair.rig.queue("orders").locked - len(consuming._finished)
+        assert not_ended <= 3 * 4 + 1  # and the one in hand
+    pair.run(consuming.close())
+    assert pair.rig.queue("orders").locked == 0
+
+
+def test_a_batch_that_was_not_full_is_followed_by_one() -> None:
+    pair = filled(3)
+    consuming = consumer(pair, timeout=5, prefetch=True)
+    assert take(pair, consuming) == b"0"
+    assert len(pair.rig.queue("orders").waiters) == 1
 
 
 @pytest.mark.parametrize("prefetch", [False, True])

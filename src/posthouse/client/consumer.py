@@ -27,7 +27,8 @@ from posthouse.wire.frames import frames
 
 END_AFTER_S: Final = 0.05  # the longest that the end of a message waits for others
 ENDS_MAX: Final = 16  # under way
-PREFETCHED: Final = 2  # this many batches at hand before no other is asked for
+PREFETCHED: Final = 2  # this many batches at hand or under way before no other is asked for
+SMALL_BATCH: Final = 256 << 10  # bytes: two larger ones on their way only fill caches
 
 
 class Consuming:
@@ -47,7 +48,7 @@ class Consuming:
         self._handle = handle
         self._batch = batch
         self._timeout = timeout
-        self._enough = PREFETCHED * batch if prefetch else 0  # with more at hand none is asked for
+        self._enough = PREFETCHED * batch if prefetch else 0  # with more none is asked for
         self._at_once = at_once  # messages are gone from the queue when they come: nothing to end
         self._lookup_id = lookup_id  # the only message that is wanted
         self._looked_up = False
@@ -58,7 +59,8 @@ class Consuming:
         self._ends: deque[EndRequest] = deque()
         self._doubtful: set[int] = set()  # handed out before, and their end is not confirmed
         self._returned: set[int] = set()  # those of them that `done` has not reported
-        self._asked: ReadRequest | LookupRequest | None = None
+        self._asked: deque[ReadRequest | LookupRequest] = deque()  # under way, in their order
+        self._goes_on = False  # the last batch was full and small: another one is likely there
         self._least = self._enough  # with as many at hand, or fewer, something has to be asked for
         self._clock = core.clock
         self._ended_at = core.clock()
@@ -104,8 +106,8 @@ class Consuming:
                 return None
         elif self._core.clock() - self._ended_at > END_AFTER_S:
             self._end_finished()
-        if self._enough and self._asked is None and len(self._ready) <= self._enough:
-            self._ask()
+        if len(self._ready) <= self._least:
+            self._ask_ahead(len(self._ready))
         yield from self._settle(ENDS_MAX)
         return self._hand_out()
 
@@ -129,9 +131,8 @@ class Consuming:
             returned.append(current.lookup_id)
         self._ready.clear()
         self._current = None
-        if self._asked is not None:
-            asked, self._asked = self._asked, None
-            core.abandon(asked)
+        while self._asked:
+            core.abandon(self._asked.popleft())
         self._end_finished()
         if returned and not self._have_gone_back and not self._at_once and core.open:
             yield core.give_back(self._handle, returned, self._locked_in)
@@ -142,11 +143,27 @@ class Consuming:
             self._finished.append(self._current.lookup_id)
             self._current = None
 
-    def _ask(self, waited: float = 0) -> ReadRequest | LookupRequest:
-        self._asked = request = self._lookup() or self._read(waited)
-        self._least = 0
+    def _ask(self, waited: float = 0) -> None:
+        request = self._lookup() or self._read(waited)
+        self._asked.append(request)
         self._core.submit(request)
-        return request
+
+    def _ask_ahead(self, at_hand: int) -> None:
+        """Asks for what is wanted before the caller has come to the end of what is at hand.
+
+        A second batch is under way only while small ones come full: the queue manager reads it
+        while the first one travels. On a queue that is nearly empty it would only wait beside it.
+        """
+        while self._enough and at_hand <= self._wanted_below():
+            self._ask()
+        self._least = max(self._wanted_below(), 0)
+
+    def _wanted_below(self) -> int:
+        """With as many at hand, or fewer, another batch is asked for; negative: with none."""
+        under_way = len(self._asked)
+        if under_way and not self._goes_on:
+            return -1
+        return self._enough - under_way * self._batch if under_way < PREFETCHED else -1
 
     def _lookup(self) -> LookupRequest | None:
         if self._lookup_id is None:
@@ -166,10 +183,13 @@ class Consuming:
         while True:
             if self._looked_up and (yield from self._all_ended()):
                 return False
-            ahead = self._asked is not None
-            request = self._asked or self._ask(self._core.clock() - begun)
+            ahead = bool(self._asked)
+            if not ahead:
+                self._ask(self._core.clock() - begun)
+            request = self._asked[0]
             yield request
-            self._asked, self._least = None, self._enough
+            self._asked.popleft()
+            self._goes_on = False
             try:
                 delivered = request.result()
             except (IoTimeout, ServerUnreachable) as error:
@@ -182,9 +202,12 @@ class Consuming:
                     return False
                 continue  # what a broken connection gave back may be there by now
             if request.generation == self._core.generation or self._at_once:
-                self._ready.extend(map(Message, delivered, repeat(self._handle.name)))
+                if len(delivered) == self._batch and not self._at_once:
+                    self._goes_on = len(delivered[-1].packet) * self._batch <= SMALL_BATCH
                 self._locked_in = request.generation
                 self._looked_up = self._lookup_id is not None
+                self._ask_ahead(len(delivered))  # it is on its way while these are made ready
+                self._ready.extend(map(Message, delivered, repeat(self._handle.name)))
                 return True
 
     def _end_finished(self) -> None:

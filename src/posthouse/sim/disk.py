@@ -66,6 +66,10 @@ class SimFile(File):
         """Up to `size` bytes; fewer only where the file ends."""
         return self._disk._read(self._name, self._usable(), offset, size)
 
+    def start_writing(self, offset: int, size: int) -> None:
+        """Changes nothing: a crash keeps any part of what is not synced, whether begun or not."""
+        self._usable()
+
     def sync(self) -> None:
         """Make every write and length change of this file durable."""
         self._disk._sync(self._name, self._usable())

@@ -5,11 +5,12 @@ runs on real files (`RealDisk`) and on the simulated disk of `posthouse.sim`, wh
 and fails on demand (design.md 4).
 """
 
+import ctypes
 import errno
 import os
 import stat
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,21 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+_WRITE = 2  # SYNC_FILE_RANGE_WRITE: begin to write the changed pages, wait for nothing
+
+
+def _system_call() -> Callable[[int, int, int, int], int] | None:
+    """sync_file_range(2), which Python's `os` has not; None where the C library has not either."""
+    try:
+        call = ctypes.CDLL(None).sync_file_range
+    except (OSError, AttributeError):
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    call.restype = ctypes.c_int
+    return call  # type: ignore[no-any-return]
+
+
+_start_writing = _system_call()
 
 
 class File(Protocol):
@@ -42,6 +58,9 @@ class File(Protocol):
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""
+
+    def start_writing(self, offset: int, size: int) -> None:
+        """Let the disk begin with these bytes, which a `sync` soon waits for. Promises nothing."""
 
     def sync(self) -> None:
         """Return when content and length are on the disk.
@@ -148,6 +167,11 @@ class RealFile(File):
             error.filename = self._name
             raise
         return data
+
+    def start_writing(self, offset: int, size: int) -> None:
+        """Returns at once. What goes wrong, the next `sync` reports."""
+        if _start_writing is not None:
+            _start_writing(self._descriptor, offset, size, _WRITE)
 
     def sync(self) -> None:
         """fdatasync: content and length, not the times."""

@@ -41,6 +41,7 @@ from posthouse.store.index import IndexBuilder
 from posthouse.store.ledger import StoreLedger
 from posthouse.store.segment import Segment
 
+STARTED_BYTES = 192 << 10  # groups up to this size are mostly synced at once (runtime/loop.py)
 PREPARED_BYTES = 1 << 20  # zeros after the records
 PREPARED_PARTS = 16  # at most this part of a segment
 PREPARED_GROUP_MAX = 1 << 17
@@ -116,6 +117,9 @@ class LogWriter:
         size = at - start
         large = size > GATHER_BYTES and size > len(parts) * LARGE_PART
         self._put(segment, parts if large else [b"".join(parts)], start)
+        if size < STARTED_BYTES:  # the disk works while the rest of the turn is done
+            assert segment.file is not None
+            segment.file.start_writing(start, size)
         index.add_all(group, offsets)
         self._account(group, segment, offsets, at)
         segment.end = at
