@@ -34,7 +34,7 @@ def _system_call() -> Callable[[int, int, int, int], int] | None:
         return None
     call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
     call.restype = ctypes.c_int
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 _start_writing = _system_call()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Sequence
 from errno import EDQUOT, ENOSPC
 from itertools import chain, compress, repeat
 from operator import not_
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.records import EXPRESS, Record
+from posthouse.engine.ledger.records import EXPRESS
 from posthouse.model.large_tables import LargeTable
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, write_file
 from posthouse.store.checksum import crc32
@@ -119,13 +120,13 @@ class ExpressMessages:
         self.memory[number] = (head, packet)
         self.memory_bytes += len(head) + len(packet) + _OVERHEAD
 
-    def put_all(self, records: list[Record]) -> None:
-        """Several new messages."""
-        if records:
-            _, numbers, heads, packets = zip(*records, strict=True)
-            self.memory.update(zip(numbers, zip(heads, packets, strict=True), strict=True))
-            size = sum(map(len, heads)) + sum(map(len, packets))
-            self.memory_bytes += size + _OVERHEAD * len(records)
+    def put_all(
+        self, numbers: Sequence[int], heads: Sequence[bytes], packets: Sequence[bytes]
+    ) -> None:
+        """Several new messages, by column."""
+        self.memory.update(zip(numbers, zip(heads, packets, strict=True), strict=True))
+        size = sum(map(len, heads)) + sum(map(len, packets))
+        self.memory_bytes += size + _OVERHEAD * len(numbers)
 
     def drop(self, numbers: list[int], position: int) -> None:
         """Messages are gone; they stay readable until their end is synced and tidied away."""

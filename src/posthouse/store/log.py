@@ -198,9 +198,12 @@ class LogStore:
         return writer.appended
 
     def _append_express(self, records: Sequence[Record]) -> None:
-        kinds, numbers, _, _ = zip(*records, strict=True)
+        kinds, *columns = zip(*records, strict=True)
+        numbers = columns[0]
         if EXPRESS in kinds:
-            self._express.put_all(list(compress(records, map(EXPRESS.__eq__, kinds))))
+            if kinds.count(EXPRESS) < len(kinds):
+                columns = [tuple(compress(one, map(EXPRESS.__eq__, kinds))) for one in columns]
+            self._express.put_all(*columns)
         if DROP in kinds:
             gone = list(compress(numbers, map(DROP.__eq__, kinds)))
             self._express.drop(gone, self._writer.appended)

@@ -227,7 +227,7 @@ class OrdinalCounter:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._counter = ReservedCounter(ledger, b"ordinal", 1 << 12)
+        self._counter = ReservedCounter(ledger, b"ordinal", 1 << 16)
         self._round = 0
         self._in_use: set[int] = set()
 
