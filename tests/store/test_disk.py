@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.sim import SimDisk
-from posthouse.store.disk import IOV_MAX, Disk, RealDisk, behind
+from posthouse.store.disk import IOV_MAX, Disk, RealDisk, RealFile, behind
 
 MakeDisk = Callable[[bool], Disk]
 
@@ -213,6 +213,7 @@ def test_read_only_disk_reads_and_refuses_every_change(make_disk: MakeDisk) -> N
     changes: list[Callable[[], object]] = [
         lambda: file.write([b"x"], 0),
         lambda: file.truncate(0),
+        lambda: file.start_writing(0, 4),
         file.sync,
         lambda: disk.open("b", create=True),
         lambda: disk.rename("a", "b"),
@@ -225,6 +226,25 @@ def test_read_only_disk_reads_and_refuses_every_change(make_disk: MakeDisk) -> N
         assert caught.value.errno == errno.EROFS
     assert disk.names() == ["a"]
     assert get(disk, "a") == b"data"
+
+
+def test_the_system_is_asked_to_begin_with_what_was_written(tmp_path: Path) -> None:
+    file = RealDisk(tmp_path).open("a", create=True)
+    file.write([b"data"], 0)
+    file.start_writing(0, 4)
+    file.sync()
+    descriptor = file.fileno()
+    os.close(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):  # so the call is made, and looked at
+        file.start_writing(0, 4)
+
+
+def test_a_file_system_that_cannot_begin_early_is_synced_as_usual(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    descriptor = os.open(tmp_path / "pipe", os.O_RDWR)
+    file = RealFile(descriptor, "pipe", False)
+    file.start_writing(0, 4)  # ESPIPE
+    file.close()
 
 
 OPERATION = st.one_of(

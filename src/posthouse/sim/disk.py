@@ -10,6 +10,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from random import Random
 from threading import RLock
 from typing import Literal, NamedTuple, NoReturn
@@ -68,7 +69,7 @@ class SimFile(File):
 
     def start_writing(self, offset: int, size: int) -> None:
         """Changes nothing: a crash keeps any part of what is not synced, whether begun or not."""
-        self._usable()
+        self._disk._start(self._name, self._usable())
 
     def sync(self) -> None:
         """Make every write and length change of this file durable."""
@@ -401,12 +402,23 @@ class SimDisk(Disk):
                 self._fail(fault, name)
             return bytes(inode.live[offset : offset + size])
 
-    def _sync(self, name: str, inode: Inode) -> None:
-        def spoil() -> None:
-            chance = self._chance("sync")
-            inode.fail_sync(chance, self._stale(chance))
+    def _start(self, name: str, inode: Inode) -> None:
+        with self._lock:
+            if self.read_only:
+                raise refused(name)
+            fault = self._faults.count("start")
+            if fault is not None:
+                self._spoil("start", inode)
+                self.operations.append(Operation("start", name, error=fault.error))
+                self._fail(fault, name)
 
+    def _sync(self, name: str, inode: Inode) -> None:
+        spoil = partial(self._spoil, "sync", inode)
         self._call(Operation("sync", name), inode.sync, spoil)
+
+    def _spoil(self, label: str, inode: Inode) -> None:
+        chance = self._chance(label)
+        inode.fail_sync(chance, self._stale(chance))
 
     def _truncate(self, name: str, inode: Inode, size: int) -> None:
         def act() -> None:

@@ -9,6 +9,7 @@ Kind = Literal[
     "create",
     "write",
     "truncate",
+    "start",
     "sync",
     "rename",
     "unlink",
@@ -17,7 +18,12 @@ Kind = Literal[
     "note",
     "any",
 ]
-"""Kinds of calls. `any` stands for every call that changes or syncs; reads are not among them."""
+"""Kinds of calls. `any` stands for every call that changes or syncs.
+
+A `read` is not among them, and neither is the `start` of what a sync soon waits for.
+"""
+
+_APART = ("read", "start")
 
 
 class PowerLost(RuntimeError):
@@ -73,7 +79,7 @@ class Faults:
     def count(self, kind: Kind) -> Fault | None:
         """Count one call; the fault it has to meet, if any."""
         self.calls[kind] += 1
-        if kind != "read":
+        if kind not in _APART:
             self.calls["any"] += 1
         for fault in self.plan:
             if fault.kind in self._kinds(kind) and self._due(fault):
@@ -81,7 +87,7 @@ class Faults:
         return None
 
     def _kinds(self, kind: Kind) -> tuple[str, ...]:
-        return (kind,) if kind == "read" else (kind, "any")
+        return (kind,) if kind in _APART else (kind, "any")
 
     def _due(self, fault: Fault) -> bool:
         return fault.first <= self.calls[fault.kind] < fault.last

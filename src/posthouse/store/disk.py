@@ -23,13 +23,15 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+# What a kind of file system or a sandbox answers that does not have the call.
+_NOT_OFFERED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ESPIPE})
 _WRITE = 2  # SYNC_FILE_RANGE_WRITE: begin to write the changed pages, wait for nothing
 
 
 def _system_call() -> Callable[[int, int, int, int], int] | None:
     """sync_file_range(2), which Python's `os` has not; None where the C library has not either."""
     try:
-        call = ctypes.CDLL(None).sync_file_range
+        call = ctypes.CDLL(None, use_errno=True).sync_file_range
     except (OSError, AttributeError):
         return None
     call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
@@ -60,7 +62,10 @@ class File(Protocol):
         """Up to `size` bytes; fewer only where the file ends."""
 
     def start_writing(self, offset: int, size: int) -> None:
-        """Let the disk begin with these bytes, which a `sync` soon waits for. Promises nothing."""
+        """Let the disk begin with these bytes, which a `sync` soon waits for. Promises nothing.
+
+        Raises OSError where the disk has refused them already, which is like a failed `sync`.
+        """
 
     def sync(self) -> None:
         """Return when content and length are on the disk.
@@ -169,9 +174,13 @@ class RealFile(File):
         return data
 
     def start_writing(self, offset: int, size: int) -> None:
-        """Returns at once. What goes wrong, the next `sync` reports."""
-        if _start_writing is not None:
-            _start_writing(self._descriptor, offset, size, _WRITE)
+        """Returns at once; does nothing on a system that does not offer it."""
+        if self._read_only:
+            raise refused(self._name)
+        if _start_writing is not None and _start_writing(self._descriptor, offset, size, _WRITE):
+            error = ctypes.get_errno()
+            if error not in _NOT_OFFERED:
+                raise OSError(error, os.strerror(error), self._name)
 
     def sync(self) -> None:
         """fdatasync: content and length, not the times."""
