@@ -38,7 +38,7 @@ QUEUE = ".\\private$\\orders"
 GOAL_CALLS, AIM_CALLS = 525, 200
 GOAL_SYSTEM_CALLS, AIM_SYSTEM_CALLS = 5, 4
 START_S = 60.0
-DISK_CALLS = frozenset({"pwrite64", "pwritev", "pwritev2", "fdatasync", "fsync"})
+DISK_CALLS = frozenset({"pwritev2", "pwritev", "pwrite64", "sync_file_range", "fdatasync", "fsync"})
 READS = frozenset({"read", "recvfrom", "recvmsg"})
 _LINE = re.compile(r"^(\d+) +(\w+)\((\d*).*?(?: = (\d+))?$")
 _COLUMNS = [

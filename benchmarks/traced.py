@@ -13,7 +13,7 @@ from benchmarks.processes import started
 from benchmarks.run import Run
 from benchmarks.witness import NotSynced
 
-CALLS = ("fsync", "fdatasync", "msync", "sync_file_range")
+CALLS = ("fsync", "fdatasync", "msync")
 BATCH = 16
 _NO_FILE = 0x7FFFFFFF  # no process has this many open
 

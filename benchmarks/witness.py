@@ -30,9 +30,9 @@ class WitnessFile(RealFile):
         self.durable = _SEGMENT.fullmatch(name) is not None
         self.unsynced: deque[int] = deque()
 
-    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+    def write(self, buffers: Sequence[Buffer], offset: int, *, begin: bool = False) -> int:
         """Writes and notes it; zeros only reserve space and are not noted."""
-        written = super().write(buffers, offset)
+        written = super().write(buffers, offset, begin=begin)
         if self.durable and any(buffers[0][:_HEAD]):
             self.disk.writes += 1
             self.unsynced.append(self.disk.writes)

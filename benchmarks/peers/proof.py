@@ -24,7 +24,7 @@ from benchmarks.peers.work import KIB, ONE_AT_A_TIME, RECEIVE, SEND, TRANSACTION
 from benchmarks.processes import started
 from benchmarks.witness import NotSynced
 
-CALLS: Final = ("fsync", "fdatasync", "msync", "sync_file_range")
+CALLS: Final = ("fsync", "fdatasync", "msync")
 _CALL = re.compile(
     r"^(?P<thread>\d+) +(?P<at>\d+\.\d+) "
     rf"(?:<\.\.\. )?(?P<name>{'|'.join(CALLS)})(?: resumed>|\()"

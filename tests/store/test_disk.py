@@ -213,7 +213,6 @@ def test_read_only_disk_reads_and_refuses_every_change(make_disk: MakeDisk) -> N
     changes: list[Callable[[], object]] = [
         lambda: file.write([b"x"], 0),
         lambda: file.truncate(0),
-        lambda: file.start_writing(0, 4),
         file.sync,
         lambda: disk.open("b", create=True),
         lambda: disk.rename("a", "b"),
@@ -228,23 +227,30 @@ def test_read_only_disk_reads_and_refuses_every_change(make_disk: MakeDisk) -> N
     assert get(disk, "a") == b"data"
 
 
-def test_the_system_is_asked_to_begin_with_what_was_written(tmp_path: Path) -> None:
-    file = RealDisk(tmp_path).open("a", create=True)
-    file.write([b"data"], 0)
-    file.start_writing(0, 4)
+def test_a_write_that_begins_at_once_is_a_write(make_disk: MakeDisk) -> None:
+    file = make_disk(False).open("a", create=True)
+    assert file.write([b"da", b"ta"], 3, begin=True) == 4
     file.sync()
-    descriptor = file.fileno()
-    os.close(descriptor)
-    with pytest.raises(OSError, match="Bad file descriptor"):  # so the call is made, and looked at
-        file.start_writing(0, 4)
+    assert file.read(0, 9) == b"\0\0\0data"
 
 
 def test_a_file_system_that_cannot_begin_early_is_synced_as_usual(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    descriptor = os.open(tmp_path / "pipe", os.O_RDWR)
-    file = RealFile(descriptor, "pipe", False)
-    file.start_writing(0, 4)  # ESPIPE
+    descriptor = os.memfd_create("memory")  # it has nothing to begin with
+    file = RealFile(descriptor, "memory", False)
+    assert file.write([b"data"], 0, begin=True) == 4
     file.close()
+
+
+@pytest.mark.peer("strace")
+def test_the_system_is_asked_to_begin_with_what_was_written(tmp_path: Path) -> None:
+    program = (
+        "from posthouse.store.disk import RealDisk;"
+        f"RealDisk({str(tmp_path)!r}).open('a', create=True).write([b'data'], 5, begin=True)"
+    )
+    trace = tmp_path / "trace"
+    words = ["strace", "-f", "-o", str(trace), "-e", "trace=sync_file_range"]
+    subprocess.run([*words, sys.executable, "-c", program], check=True)
+    assert ", 5, 4, SYNC_FILE_RANGE_WRITE) = 0" in trace.read_text()
 
 
 OPERATION = st.one_of(

@@ -17,7 +17,7 @@ from posthouse.store.errors import StoreDamaged, StoreFailed
 from posthouse.store.format import MARK_SIZE
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
-from posthouse.store.writer import STARTED_BYTES
+from posthouse.store.writer import BEGUN_BYTES
 from tests.store.rig import Rig, packet_of, picture, random_step
 
 STORE_ID = b"0123456789abcdef"
@@ -162,14 +162,14 @@ def test_the_disk_begins_a_small_group_before_its_sync() -> None:
     rig = rig_on(disk, StoreSettings(store_id=STORE_ID))
     rig.send()
     rig.keep()
-    assert disk.calls["start"] == 1
-    while sum(len(record[3]) for record in rig.records) < STARTED_BYTES:
+    assert disk.calls["begin"] == 1
+    while sum(len(record[3]) for record in rig.records) < BEGUN_BYTES:
         rig.send()
     rig.keep()  # a sync of as much is left to the thread
-    assert disk.calls["start"] == 1
+    assert disk.calls["begin"] == 1
 
 
-@pytest.mark.parametrize("kind", ["write", "start", "sync"])
+@pytest.mark.parametrize("kind", ["write", "begin", "sync"])
 def test_an_error_of_the_disk_is_final(kind: Kind) -> None:
     disk = SimDisk()
     rig = rig_on(disk)

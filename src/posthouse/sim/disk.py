@@ -55,21 +55,22 @@ class SimFile(File):
         """Length in bytes, unsynced writes included."""
         return len(self._usable().live)
 
-    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write all buffers one after the other at `offset`; bytes written."""
+    def write(self, buffers: Sequence[Buffer], offset: int, *, begin: bool = False) -> int:
+        """Write all buffers one after the other at `offset`; bytes written.
+
+        To begin early changes nothing: a crash keeps any part of what is not synced.
+        """
         assert offset >= 0, offset
         inode, data = self._usable(), b"".join(buffers)
         if data:
             self._disk._write(self._name, inode, offset, data)
+        if begin:
+            self._disk._begin(self._name, inode)
         return len(data)
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""
         return self._disk._read(self._name, self._usable(), offset, size)
-
-    def start_writing(self, offset: int, size: int) -> None:
-        """Changes nothing: a crash keeps any part of what is not synced, whether begun or not."""
-        self._disk._start(self._name, self._usable())
 
     def sync(self) -> None:
         """Make every write and length change of this file durable."""
@@ -402,15 +403,15 @@ class SimDisk(Disk):
                 self._fail(fault, name)
             return bytes(inode.live[offset : offset + size])
 
-    def _start(self, name: str, inode: Inode) -> None:
+    def _begin(self, name: str, inode: Inode) -> None:
         with self._lock:
-            if self.read_only:
-                raise refused(name)
-            fault = self._faults.count("start")
+            fault = self._faults.count("begin")
             if fault is not None:
-                self._spoil("start", inode)
-                self.operations.append(Operation("start", name, error=fault.error))
-                self._fail(fault, name)
+                self._spoil("begin", inode)
+                self.operations.append(Operation("begin", name, error=errno.EIO))
+                if fault.power:
+                    self._fail(fault, name)
+                raise OSError(errno.EIO, os.strerror(fault.error), name)
 
     def _sync(self, name: str, inode: Inode) -> None:
         spoil = partial(self._spoil, "sync", inode)

@@ -9,7 +9,7 @@ Kind = Literal[
     "create",
     "write",
     "truncate",
-    "start",
+    "begin",
     "sync",
     "rename",
     "unlink",
@@ -20,10 +20,10 @@ Kind = Literal[
 ]
 """Kinds of calls. `any` stands for every call that changes or syncs.
 
-A `read` is not among them, and neither is the `start` of what a sync soon waits for.
+A `read` is not among them, and neither is the `begin` of a write that a sync soon waits for.
 """
 
-_APART = ("read", "start")
+_APART = ("read", "begin")
 
 
 class PowerLost(RuntimeError):

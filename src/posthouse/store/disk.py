@@ -39,7 +39,17 @@ def _system_call() -> Callable[[int, int, int, int], int] | None:
     return call
 
 
-_start_writing = _system_call()
+_begin = _system_call()
+
+
+def _require_offered(error: int) -> None:
+    """Where a system does not have the call, the sync does all.
+
+    Any other error is as final as that of a sync, a full disk too: what else was not synced may be
+    lost with these bytes, so that it does not help to write them again.
+    """
+    if error not in _NOT_OFFERED:
+        raise OSError(errno.EIO, os.strerror(error))
 
 
 class File(Protocol):
@@ -52,20 +62,15 @@ class File(Protocol):
     def size(self) -> int:
         """Length in bytes, unsynced writes included."""
 
-    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+    def write(self, buffers: Sequence[Buffer], offset: int, *, begin: bool = False) -> int:
         """Write all buffers one after the other at `offset`; bytes written.
 
-        Raises OSError; some first part may be in the file then.
+        With `begin` the disk begins with them at once, for a `sync` that comes soon. Raises
+        OSError; some first part may be in the file then.
         """
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only where the file ends."""
-
-    def start_writing(self, offset: int, size: int) -> None:
-        """Let the disk begin with these bytes, which a `sync` soon waits for. Promises nothing.
-
-        Raises OSError where the disk has refused them already, which is like a failed `sync`.
-        """
 
     def sync(self) -> None:
         """Return when content and length are on the disk.
@@ -129,7 +134,7 @@ class RealFile(File):
         """Length in bytes, unsynced writes included."""
         return os.fstat(self._descriptor).st_size
 
-    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+    def write(self, buffers: Sequence[Buffer], offset: int, *, begin: bool = False) -> int:
         """Write all buffers one after the other at `offset`; bytes written."""
         if self._read_only:
             raise refused(self._name)
@@ -142,6 +147,10 @@ class RealFile(File):
                 position += os.pwritev(self._descriptor, some, position)
                 if position < end:
                     position = self._write_rest(some, position, end)
+            if begin and _begin is not None:
+                size = position - offset
+                if _begin(self._descriptor, offset, size, _WRITE):
+                    _require_offered(ctypes.get_errno())
         except OSError as error:
             error.filename = self._name
             raise
@@ -172,15 +181,6 @@ class RealFile(File):
             error.filename = self._name
             raise
         return data
-
-    def start_writing(self, offset: int, size: int) -> None:
-        """Returns at once; does nothing on a system that does not offer it."""
-        if self._read_only:
-            raise refused(self._name)
-        if _start_writing is not None and _start_writing(self._descriptor, offset, size, _WRITE):
-            error = ctypes.get_errno()
-            if error not in _NOT_OFFERED:
-                raise OSError(error, os.strerror(error), self._name)
 
     def sync(self) -> None:
         """fdatasync: content and length, not the times."""

@@ -20,7 +20,7 @@ from tests.store.faults.world import World
 KINDS: tuple[Kind, ...] = (
     "create",
     "write",
-    "start",
+    "begin",
     "sync",
     "rename",
     "unlink",
