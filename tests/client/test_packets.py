@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, options
+from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, SendOptions, options
 from posthouse.model.errors import (
     IllegalPropertySize,
     IllegalPropertyValue,
@@ -18,6 +21,8 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
+from posthouse.wire.frames import frames
+from posthouse.wire.frames.send_frames import PacketRun, Packets, encode_send_run
 from posthouse.wire.packet.headers import PACKET_SIZE_MAX
 from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.rig import SEND, Rig
@@ -272,3 +277,110 @@ def test_the_active_span_is_taken_over() -> None:
         other = PARENT.replace("0af7", "1bf7")
         assert other.encode() in options({"traceparent": other}).extension
     assert options({}) == DEFAULTS
+
+
+# -- packets for frames
+
+BIG = b"b" * 100_000  # three of them are more than a frame holds
+ALIKE = [b"%04d" % number for number in range(20)]
+
+
+def as_packets(batch: Packets) -> list[bytes]:
+    """The packets of a frame."""
+    if isinstance(batch, PacketRun):
+        frame = encode_send_run(1, 2, 3, 4, batch)
+        return frames.decode_send(frame[frames.HEADER_SIZE :]).packets
+    return batch
+
+
+@pytest.mark.parametrize("given_as", [list, tuple, iter])
+@pytest.mark.parametrize(
+    ("bodies", "count_max", "sizes"),
+    [
+        ([], 5, []),
+        (ALIKE, 256, [20]),
+        (ALIKE, 9, [9, 9, 2]),
+        (ALIKE, 1, [1] * 20),
+        ([*ALIKE, b"of another size", *ALIKE], 256, [41]),
+        ([*ALIKE, "text", {"a": 1}, bytearray(b"0123"), Draft(b"0123", label="own")], 22, [22, 2]),
+        (["text", *ALIKE], 256, [21]),
+        ([BIG] * 7, 256, [3, 3, 1]),
+        ([b"small", *[BIG] * 7], 256, [4, 3, 1]),
+    ],
+    ids=str,
+)
+def test_batches_hold_the_packets_of_all_bodies_in_order(
+    bodies: list[Any], count_max: int, sizes: list[int], given_as: Callable[[Any], Any]
+) -> None:
+    how = Options(label="all")
+    batches = [*maker().batches(given_as(bodies), how, False, count_max)]
+    assert [len(batch) for batch in batches] == sizes
+    packets = [packet for batch in batches for packet in as_packets(batch)]
+    assert packets == [*maker().packets(bodies, how, False)]
+
+
+def test_alike_bodies_are_a_run() -> None:
+    for bodies in (ALIKE, iter(ALIKE), repeat(b"body", 20)):
+        (batch,) = maker().batches(bodies, DEFAULTS, True, 256)
+        assert isinstance(batch, PacketRun)
+
+
+def test_a_run_is_of_bytes_alone() -> None:
+    """Others of the same length are other bytes, or change after they were given."""
+    changing = bytearray(b"0020")
+    bodies: Any
+    for bodies in ([*ALIKE, changing], iter([*ALIKE, changing])):
+        (batch,) = maker().batches(bodies, DEFAULTS, False, 256)
+        changing[:] = b"9999"
+        assert deserialize(as_packets(batch)[-1]).body == b"0020"
+        changing[:] = b"0020"
+
+
+def test_no_more_bodies_are_taken_than_a_frame_holds() -> None:
+    left = iter([BIG] * 7)
+    batches = maker().batches(left, DEFAULTS, False, 256)
+    next(iter(batches))
+    assert len([*left]) == 4
+
+
+# -- options as keywords
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "with OpenTelemetry"])
+def telemetry(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has loaded it or not; no span is active."""
+    if request.param:
+        import opentelemetry.trace as loaded
+
+        monkeypatch.setitem(sys.modules, "opentelemetry.trace", loaded)
+    else:
+        monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
+
+
+@pytest.mark.usefixtures("telemetry")
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"recoverable": True, "label": "a"},
+        {"label": "b", "priority": 7},
+        {"ack": ["pos-arrival"]},
+        {"body_type": 8},
+        {"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("body", [b"bytes", "text"])
+def test_keywords_that_come_again_make_the_same_packet(how: SendOptions, body: str | bytes) -> None:
+    made = maker()
+    for transactional in (False, True, False, True):
+        expected = maker().packet(body, options(how), transactional)
+        assert made.packet_of(body, how, transactional) == expected
+
+
+@pytest.mark.usefixtures("telemetry")
+def test_an_unknown_keyword_is_refused_every_time() -> None:
+    made, how = maker(), cast(SendOptions, {"lable": "x"})
+    for _ in range(2):
+        with pytest.raises(TypeError, match="label"):
+            made.packet_of(b"", how, False)

@@ -14,7 +14,7 @@ from posthouse.client.address import Address
 from posthouse.client.blocking import FRUITLESS_MAX, LOOK_S, RETRY_FIRST_S, RETRY_MAX_S, spread
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import SessionEnded
-from posthouse.client.operations import Operation
+from posthouse.client.operations import Operation, ask
 from posthouse.client.process_ownership import of_the_parent, watch
 from posthouse.client.requests import Request, TransactionHandle
 from posthouse.client.session_upgrade import (
@@ -125,6 +125,10 @@ class AioChannel:
         finally:
             self._flush_soon()  # frames of the last step that no caller waits for
 
+    async def ask(self, request: Request) -> Any:
+        """One request and its answer."""
+        return await self.run(ask(self.core, request))
+
     def begin_transaction(self) -> TransactionHandle:
         """A new transaction; nothing waits for its beginning."""
         if self._forked:
@@ -146,7 +150,7 @@ class AioChannel:
             if not done.done():
                 done.set_result(None)
 
-        request.on_done.append(tell)
+        request.on_done += (tell,)
         if self._connection is None:
             self._look_at(request.deadline)
         if request.holds:

@@ -238,7 +238,12 @@ class Queue:
         With `recoverable` or in a transaction that means: on disk. `transactional` makes the
         message a transaction of its own.
         """
-        return await self._channel.run(self._open.send(body, _handle(tx), transactional, how))
+        handle = None if tx is None else tx.handle
+        request = self._open.single(body, handle, transactional, how)
+        if request is None:
+            return await self._channel.run(self._open.send(body, handle, transactional, how))
+        ordinals = await self._channel.ask(request)
+        return self._core.message_id(ordinals[0])
 
     async def send_many(
         self,

@@ -11,7 +11,8 @@ import math
 import random
 import threading
 import time
-from typing import Final, TypeVar
+from threading import get_ident
+from typing import Any, Final, TypeVar
 
 from posthouse.client.core import SessionCore
 from posthouse.client.errors import ServerUnreachable, SessionEnded
@@ -45,7 +46,7 @@ class SharedCore(SessionCore):
     def submit(self, request: Request) -> None:
         """Submit a request while no other thread uses the core."""
         with self.lock:
-            super().submit(request)
+            self.take_in(request)
 
     def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """End messages while no other thread uses the core."""
@@ -99,27 +100,81 @@ class Channel:
         try:
             try:
                 while True:
-                    request = next(operation)
-                    if self.core.begins or (request is not None and not request.repeatable):
-                        self._look()
-                    self._flush()
-                    if request is not None and not request.done:
-                        self._wait(request)
+                    self._exchange(next(operation))
             except StopIteration as end:
                 value: T = end.value
                 return value
             finally:
-                self._flush()  # frames of the last step that no caller waits for
+                if self.core.outgoing or self.core.ends:
+                    self._flush()  # frames of the last step that no caller waits for
         except BaseException as error:
             if not isinstance(error, Exception):
                 self._interrupted()
             raise
 
+    def ask(self, request: Request) -> Any:
+        """One request and its answer, as an operation of one step: `operations.ask`."""
+        if self._forked:
+            raise of_the_parent()
+        try:
+            self._exchange(request, new=True)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._interrupted()
+            raise
+        if request.error is not None:
+            raise request.error
+        return request.answer
+
+    def _exchange(self, request: Request | None, *, new: bool = False) -> None:
+        """Writes what is to be written, and waits for the answer to a request."""
+        core = self.core
+        try:
+            if core.begins or (request is not None and not request.repeatable):
+                self._look()
+            thread = get_ident()
+            with core.lock:
+                if new and request is not None:
+                    core.take_in(request)
+                if self._connected and (outgoing := core.take_outgoing()):
+                    self._write(outgoing)
+                if request is None or request.done:
+                    return
+                mine = self._connected and self._reader in (0, thread)
+                if mine:
+                    self._reader = thread
+            if not mine or not self._read_answer(request):
+                self._wait(request)
+        except BaseException:
+            self._stop_reading()
+            if request is not None:
+                core.abandon(request)
+            self._flush()
+            raise
+
+    def _read_answer(self, request: Request) -> bool:
+        """Reads once, as the thread that reads. False: there is more to wait for."""
+        core = self.core
+        try:
+            data = self._link.read(None, core.room())
+            with core.lock:
+                if data:
+                    core.receive(data)
+                    if (core.outgoing or core.ends) and self._connected:
+                        self._write(core.take_outgoing())
+                self._reader = 0
+                if self._idle or self._closed:
+                    self._changed.notify_all()
+        except (OSError, RemoteProtocolError, QueueError) as error:
+            self._lost(error)
+            self._stop_reading()
+        return request.done
+
     def _interrupted(self) -> None:
         """Ctrl-C. Unless the thread only waited, something is half done: bytes that were read and
         not taken in, or a queue that was to be opened. Another connection begins without it.
         """
-        thread = threading.get_ident()
+        thread = get_ident()
         if self._link.idle == thread:
             self._link.idle = 0
         elif thread in self._idle:
@@ -136,12 +191,15 @@ class Channel:
 
     def _flush(self) -> None:
         with self.core.lock:
-            outgoing = self.core.take_outgoing() if self._connected else []
-            if outgoing:
-                try:
-                    self._link.write(outgoing)
-                except OSError as error:
-                    self._lost(error)
+            if self._connected and (outgoing := self.core.take_outgoing()):
+                self._write(outgoing)
+
+    def _write(self, outgoing: list[bytes]) -> None:
+        """Only with the lock of the core: one thread at a time writes."""
+        try:
+            self._link.write(outgoing)
+        except OSError as error:
+            self._lost(error)
 
     def _look(self) -> None:
         """Reads what has come: the session reads only while a thread waits, and may have ended
@@ -153,7 +211,7 @@ class Channel:
             with self._changed:
                 if self._others_are_reading() or not self._connected:
                     return
-                self._reader = threading.get_ident()
+                self._reader = get_ident()
             while data := self._link.look():
                 with self.core.lock:
                     self.core.receive(data)
@@ -170,30 +228,23 @@ class Channel:
 
     def _others_are_reading(self) -> bool:
         """A thread that calls is not reading, even if Ctrl-C cut off the end of its last read."""
-        return self._reader not in (0, threading.get_ident())
+        return self._reader not in (0, get_ident())
 
     def _wait(self, request: Request) -> None:
-        try:
-            while not self._others_read(request):
-                self._read_once(request)
-                self._stop_reading()
-        except BaseException:
-            self._stop_reading()
-            self.core.abandon(request)
-            self._flush()
-            raise
+        while not self._others_read(request):
+            self._read_once(request)
 
     def _others_read(self, request: Request) -> bool:
         """Waits while another thread reads. False: it is this one's turn."""
         with self._changed:
             while self._others_are_reading() and not request.done:
-                self._idle.add(threading.get_ident())
+                self._idle.add(get_ident())
                 self._changed.wait(self._patience(request.deadline))
-                self._idle.discard(threading.get_ident())
+                self._idle.discard(get_ident())
                 if not self._connected:
                     self._give_up_overdue()
             if not request.done:
-                self._reader = threading.get_ident()
+                self._reader = get_ident()
             return request.done
 
     def _patience(self, deadline: float | None) -> float | None:
@@ -219,17 +270,9 @@ class Channel:
         elif not self._connected:
             self._connect_again(request)
         else:
-            try:
-                data = self._link.read(None, self.core.room())
-                if data:
-                    self._take(data)
-            except (OSError, RemoteProtocolError, QueueError) as error:
-                self._lost(error)
-
-    def _take(self, data: bytes | memoryview) -> None:
-        with self.core.lock:
-            self.core.receive(data)
-            self._flush()
+            self._read_answer(request)
+            return
+        self._stop_reading()
 
     # -- the connection
 

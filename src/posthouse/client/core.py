@@ -24,7 +24,6 @@ from posthouse.client.requests import (
     BeginRequest,
     CommitRequest,
     EndRequest,
-    OpenWait,
     QueueHandle,
     ReadRequest,
     Request,
@@ -37,6 +36,7 @@ from posthouse.model.errors import (
     QueueError,
     QueueNotAvailable,
 )
+from posthouse.model.guids import format_guid
 from posthouse.wire.frames import frames
 from posthouse.wire.frames.frames import Frame, Splitter
 from posthouse.wire.frames.payloads import (
@@ -70,14 +70,15 @@ class SessionCore:
         self.begins = False  # a transaction begins with what leaves next
         self.computer = ""  # whom the session is with, known from the first welcome on
         self.guid = b""
+        self._id_front = ""  # of identifiers of messages
         self._hello = Hello(session=session, client=client)
         self._splitter = Splitter()
-        self._outgoing: list[bytes] = []
+        self.outgoing: list[bytes] = []  # for `take_outgoing`
         self._sent: dict[int, Request] = {}  # by number, in this connection
         self._at_hand: list[Request] = []  # of these, those whose frames are not taken yet
         self._unsent: deque[Request] = deque()  # there is no connection yet
         self._without_id: deque[Request] = deque()  # too many are unanswered
-        self._ends: dict[QueueHandle, EndRequest] = {}  # still open to more messages
+        self.ends: dict[QueueHandle, EndRequest] = {}  # still open to more messages
         self._last_number = _HELLO_NUMBER
         self._last_id = 0
         self._unanswered: dict[int, Request] = {}  # by request id, oldest first
@@ -90,7 +91,7 @@ class SessionCore:
         self.answers = 0
         self.welcome = None
         self._splitter = Splitter()
-        self._outgoing = [frames.encode(_HELLO_NUMBER, self._hello)]
+        self.outgoing = [frames.encode(_HELLO_NUMBER, self._hello)]
         self._last_number = _HELLO_NUMBER
 
     @property
@@ -101,22 +102,29 @@ class SessionCore:
     @property
     def busy(self) -> bool:
         """Whether anybody waits for an answer."""
-        return bool(self._sent or self._unsent or self._ends)
+        return bool(self._sent or self._unsent or self.ends)
 
     def take_outgoing(self) -> list[bytes]:
         """What is to be written now."""
-        if self._ends and self.welcome is not None:
-            ends, self._ends = self._ends, {}
+        if self.ends and self.welcome is not None:
+            ends, self.ends = self.ends, {}
             for request in ends.values():
                 self._send(request)
-        outgoing, self._outgoing = self._outgoing, []
+        outgoing, self.outgoing = self.outgoing, []
         self._at_hand.clear()
         self.begins = False
         return outgoing
 
     def room(self) -> memoryview | None:
         """Where to read the rest of a large answer; None: bytes come as they are."""
-        return self._splitter.room()
+        splitter = self._splitter
+        return splitter.room() if splitter.pending else None
+
+    def message_id(self, ordinal: int) -> str:
+        """The identifier of a message that was sent."""
+        if not self._id_front:
+            self._id_front = f"{format_guid(self.guid)}\\"
+        return f"{self._id_front}{ordinal}"
 
     def receive(self, data: bytes | memoryview) -> None:
         """Bytes of the queue manager, cut anywhere.
@@ -132,7 +140,7 @@ class SessionCore:
     def lost(self) -> None:
         """The connection is gone: what can be asked again waits for the next one."""
         self.welcome = None
-        self._outgoing, self.begins = [], False
+        self.outgoing, self.begins = [], False
         for request in self._at_hand:
             if not isinstance(request, _OpenRequest) and not request.here_only:
                 del self._sent[request.number]
@@ -153,9 +161,9 @@ class SessionCore:
     def fail(self, error: Exception) -> None:
         """There will be no other connection: whatever is asked ends with this error."""
         self.lost()
-        waiting = [*self._unsent, *self._ends.values()]
+        waiting = [*self._unsent, *self.ends.values()]
         self._unsent.clear()
-        self._ends.clear()
+        self.ends.clear()
         self._unanswered.clear()
         for request in waiting:
             if not request.done:
@@ -178,8 +186,8 @@ class SessionCore:
         for handle in request.handles:
             handle.opening = False
         if isinstance(request, _OpenRequest):
-            self._unsent.extend(request.handle.waiting)
-            request.handle.waiting = []
+            self._unsent.extend(request.opening.waiting)
+            request.opening.waiting = []
             return False
         error: Exception | None = None
         if request.abandoned:
@@ -207,6 +215,10 @@ class SessionCore:
 
     def submit(self, request: Request) -> None:
         """Asks something; its frame leaves with the next `take_outgoing`, or when it can."""
+        self.take_in(request)
+
+    def take_in(self, request: Request) -> None:
+        """What `submit` does, for one who has the lock of a core with several threads."""
         if self.welcome is None:
             self._unsent.append(request)
         else:
@@ -216,7 +228,7 @@ class SessionCore:
         """Asks for a transaction; what is asked for in it leaves together with that, or waits."""
         handle = TransactionHandle()
         handle.beginning = request = BeginRequest(handle)
-        request.on_done.append(lambda: self._begun(handle, request))
+        request.on_done = (lambda: self._begun(handle, request),)
         self.submit(request)
         return handle
 
@@ -228,10 +240,10 @@ class SessionCore:
             handle.generation = request.generation
         self._send_waiting(handle)
 
-    def _begin_early(self, request: BeginRequest) -> None:
+    def _begin_early(self, request: Request, handle: TransactionHandle) -> None:
         """The queue manager finds the transaction by the number of its BEGIN too."""
         if self.revision >= REVISION:
-            handle, self.begins = request.begins, True
+            self.begins = True
             handle.number, handle.generation = early_handle(request.number), self.generation
             self._send_waiting(handle)
 
@@ -243,12 +255,12 @@ class SessionCore:
 
     def end(self, handle: QueueHandle, lookup_ids: list[int], locked_in: int) -> EndRequest:
         """Ends received messages, together with others of the same moment."""
-        request = self._ends.get(handle)
+        request = self.ends.get(handle)
         if request is None or request.locked_in != locked_in:
             request = EndRequest(handle, [*lookup_ids], locked_in)
-            if handle in self._ends:  # of another connection
-                self.submit(self._ends.pop(handle))
-            self._ends[handle] = request
+            if handle in self.ends:  # of another connection
+                self.submit(self.ends.pop(handle))
+            self.ends[handle] = request
         else:
             request.lookup_ids += lookup_ids
             request.shared = True
@@ -268,7 +280,7 @@ class SessionCore:
         if request.done:
             self._return_unseen(request)
             return
-        request.on_done.clear()
+        request.on_done = ()
         if request.takes and request.transaction is not None:
             request.transaction.abandoned.append(request)
         if not isinstance(request, ReadRequest):
@@ -300,22 +312,23 @@ class SessionCore:
                 transaction.waiting.append(request)
                 return
             transaction.used = True
-        refusal = self._refusal(request)
-        if refusal is not None:
-            self._finish(request, None, refusal)
-            return
+        if request.bound or transaction is not None or request.cursor is not None:
+            refusal = self._refusal(request)
+            if refusal is not None:
+                self._finish(request, None, refusal)
+                return
         for handle in request.handles:
             if handle.generation != self.generation:
                 handle.generation, handle.number, handle.opening = self.generation, 0, False
             if not handle.number and not _tells_itself(request):
                 self._open_first(handle, request)
                 return
-        if isinstance(request, OpenWait):
+        if request.waits_only:
             request.finish(None, None)
         elif not request.needs_id or request.request_id or self._take_id(request):
             self._put(request)
-            if isinstance(request, BeginRequest):
-                self._begin_early(request)
+            if request.begins is not None:
+                self._begin_early(request, request.begins)
 
     def _put(self, request: Request) -> None:
         number = self._last_number % _NUMBER_MAX + 1
@@ -323,7 +336,7 @@ class SessionCore:
             number += 1
         self._last_number = request.number = number
         parts = request.parts()
-        size = sum(map(len, parts))
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         assert self.welcome is not None
         if size > self.welcome.frame_size_max:  # it would end the session, again and again
             request.number = 0
@@ -332,7 +345,7 @@ class SessionCore:
         request.generation = self.generation
         self._sent[number] = request
         self._at_hand.append(request)
-        self._outgoing += parts
+        self.outgoing += parts
 
     def _refusal(self, request: Request) -> Exception | None:
         """Why a request makes no sense in this connection."""
@@ -362,7 +375,7 @@ class SessionCore:
 
     def _take_id(self, request: Request) -> bool:
         """Gives the next id, unless there is none."""
-        if not self._has_id():
+        if self._unanswered and not self._has_id():
             self._without_id.append(request)
             return False
         self._last_id += 1
@@ -377,8 +390,7 @@ class SessionCore:
         oldest = next(iter(self._unanswered), self._last_id + 1)
         return self._last_id + 1 - oldest < limit
 
-    def _answered(self, request_id: int) -> None:
-        self._unanswered.pop(request_id, None)
+    def _send_without_id(self) -> None:
         while self._without_id and self.welcome is not None and self._has_id():
             self._send(self._without_id.popleft())
 
@@ -401,7 +413,8 @@ class SessionCore:
             del self._sent[number]
             self._refused(request, rebuilt(refusal))
         elif kind == request.expects:
-            answer = frames.decode(kind, payload)
+            unpack = frames.UNPACKED.get(kind)
+            answer = frames.decode(kind, payload) if unpack is None else unpack(payload)
             del self._sent[number]
             self._finish(request, answer, None)
         else:
@@ -431,7 +444,7 @@ class SessionCore:
                 request.repeated = True
                 self._unsent.append(request)
 
-        ping.on_done.append(told)
+        ping.on_done = (told,)
         self.submit(ping)
 
     def _ending(self, kind: int, payload: bytes) -> Exception:
@@ -451,19 +464,22 @@ class SessionCore:
             raise MalformedPacket(f"HELLO was answered by kind 0x{kind:02X}")
         self.welcome = answer
         self.computer, self.guid, self.revision = answer.name, answer.guid, answer.version
+        self._id_front = ""
         unsent, self._unsent = self._unsent, deque()
         for request in unsent:
             self._send(request)
 
     def _finish(self, request: Request, answer: object, error: Exception | None) -> None:
-        if isinstance(request, _OpenRequest):
-            self._opened(request.handle, answer, error)
+        if request.opening is not None:
+            self._opened(request.opening, answer, error)
         elif request.abandoned:
             self._finish_abandoned(request, answer, error)
         else:
             request.finish(answer, error)
         if request.request_id:
-            self._answered(request.request_id)
+            self._unanswered.pop(request.request_id, None)
+            if self._without_id:
+                self._send_without_id()
 
     def _opened(self, handle: QueueHandle, answer: object, error: Exception | None) -> None:
         handle.opening = False
@@ -499,14 +515,14 @@ class SessionCore:
 class _OpenRequest(Request):
     """OPEN, sent for all that waits for a queue to be open."""
 
-    __slots__ = ("handle",)
+    opening: QueueHandle
 
     def __init__(self, handle: QueueHandle) -> None:
         super().__init__(frames.OPENED)
-        self.handle = handle
+        self.opening = handle
 
     def encode(self) -> bytes:
-        handle = self.handle
+        handle = self.opening
         return frames.encode(self.number, Open(handle.name, handle.access, handle.share))
 
 

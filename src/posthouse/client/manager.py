@@ -229,7 +229,12 @@ class Queue:
         With `recoverable` or in a transaction that means: on disk. `transactional` makes the
         message a transaction of its own.
         """
-        return self._channel.run(self._open.send(body, _handle(tx), transactional, how))
+        handle = None if tx is None else tx.handle
+        request = self._open.single(body, handle, transactional, how)
+        if request is None:
+            return self._channel.run(self._open.send(body, handle, transactional, how))
+        ordinals = self._channel.ask(request)
+        return self._core.message_id(ordinals[0])
 
     def send_many(
         self,

@@ -7,10 +7,10 @@ where it wants what was handed over to be on its way. It goes on when that reque
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Final, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from posthouse.client.bodies import Body
 from posthouse.client.core import SessionCore
@@ -55,22 +55,21 @@ from posthouse.wire.frames.payloads import (
     OpenCursor,
     Purge,
 )
+from posthouse.wire.frames.send_frames import Packets, size_of
 
 T = TypeVar("T")
 Operation = Generator[Request | None, None, T]
 
 BATCH_MESSAGES: Final = 256  # of one SEND frame
-BATCH_BYTES: Final = 256 << 10
 FLIGHT_FRAMES: Final = 16  # SEND frames of one call that are not answered
 FLIGHT_BYTES: Final = 8 << 20
 
 
-def ask(core: SessionCore, request: Request) -> Operation[object]:
+def ask(core: SessionCore, request: Request) -> Operation[Any]:
     """One request and its answer."""
     core.submit(request)
     yield request
-    answer: object = request.result()
-    return answer
+    return request.result()
 
 
 # -- sending
@@ -127,10 +126,8 @@ def send(
     """One message. Returns its identifier."""
     maker = handle.maker or (yield from _maker(core, handle))
     packet = maker.packet(body, how, transaction is not None)
-    request = SendRequest(handle, [packet], len(packet), transaction)
-    core.submit(request)
-    yield request
-    return f"{format_guid(core.guid)}\\{request.result()[0]}"
+    ordinals = yield from ask(core, SendRequest(handle, [packet], len(packet), transaction))
+    return core.message_id(ordinals[0])
 
 
 def send_many(
@@ -142,8 +139,7 @@ def send_many(
 ) -> Operation[MessageIds]:
     """Many messages in frames of many, several frames under way at a time."""
     maker = handle.maker or (yield from _maker(core, handle))
-    packets = maker.packets(bodies, how, transaction is not None)
-    batches = _batches(packets, 1 if handle.is_list else BATCH_MESSAGES)
+    batches = maker.batches(bodies, how, transaction is not None, _count_max(handle))
     return (yield from _send_batches(core, handle, batches, transaction))
 
 
@@ -152,33 +148,30 @@ def send_as_transaction(
 ) -> Operation[MessageIds]:
     """Messages that are a transaction of their own: in one request where one frame holds them."""
     maker = handle.maker or (yield from _maker(core, handle))
-    packets = maker.packets(bodies, how, True)
-    batches = _batches(packets, 1 if handle.is_list else BATCH_MESSAGES)
+    batches = maker.batches(bodies, how, True, _count_max(handle))
     first = list(islice(batches, 2))
     if len(first) != 1 or handle.is_list or core.revision < REVISION:
         every = chain(first, batches)
         work = partial(_send_batches, core, handle, every)
         return (yield from in_transaction(core, work))
-    ((batch, size),) = first
-    request, ids = SendRequest(handle, batch, size, None, alone=True), MessageIds(core.guid)
-    core.submit(request)
-    yield request
-    ids.add(request.result())
+    ids = MessageIds(core.guid)
+    request = SendRequest(handle, first[0], size_of(first[0]), None, alone=True)
+    ids.add((yield from ask(core, request)))
     return ids
 
 
 def _send_batches(
     core: SessionCore,
     handle: QueueHandle,
-    batches: Iterable[tuple[list[bytes], int]],
+    batches: Iterable[Packets],
     transaction: TransactionHandle | None,
 ) -> Operation[MessageIds]:
     ids, flight, size = MessageIds(core.guid), deque[SendRequest](), 0
-    for batch, batch_size in batches:
-        request = SendRequest(handle, batch, batch_size, transaction)
+    for batch in batches:
+        request = SendRequest(handle, batch, size_of(batch), transaction)
         core.submit(request)
         flight.append(request)
-        size += batch_size
+        size += request.size
         yield None
         while len(flight) >= FLIGHT_FRAMES or size > FLIGHT_BYTES:
             size -= flight[0].size
@@ -201,17 +194,9 @@ def _landed(flight: deque[SendRequest], ids: MessageIds) -> Operation[None]:
         raise
 
 
-def _batches(packets: Iterable[bytes], count_max: int) -> Iterator[tuple[list[bytes], int]]:
-    batch: list[bytes] = []
-    size = 0
-    for packet in packets:
-        batch.append(packet)
-        size += len(packet)
-        if size >= BATCH_BYTES or len(batch) >= count_max:
-            yield batch, size
-            batch, size = [], 0
-    if batch:
-        yield batch, size
+def _count_max(handle: QueueHandle) -> int:
+    """Messages of one frame; a list of queues takes one at a time."""
+    return 1 if handle.is_list else BATCH_MESSAGES
 
 
 # -- reading

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, repeat
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from posthouse.client.bodies import Body, encode_body
@@ -31,9 +32,13 @@ from posthouse.model.trace_context import (
     traceparent_of,
 )
 from posthouse.security.sids import ANONYMOUS
+from posthouse.wire.frames.send_frames import PacketRun, Packets
 from posthouse.wire.packet.template import Template
 
 _TEMPLATES_MAX: Final = 256  # of one queue
+_AT_HAND: Final = frozenset((list, tuple, repeat))  # their bodies take no memory when taken out
+BATCH_BYTES: Final = 256 << 10  # of one SEND frame, about
+RUN_MIN: Final = 8  # fewer packets are written one by one: large ones are copied less so
 _OPENTELEMETRY: Final = "opentelemetry.trace"
 
 
@@ -161,6 +166,7 @@ class PacketMaker:
         self._computer = computer
         self._protection = protection  # whether a queue manager signs and encrypts for us
         self._templates: dict[tuple[Options, int, bool], Template] = {}
+        self._by_keywords: dict[tuple[object, ...], Template] = {}  # of bodies that are bytes
 
     def packet(self, body: Body, how: Options, transactional: bool) -> bytes:
         """One packet."""
@@ -169,6 +175,23 @@ class PacketMaker:
         if template is None:
             template = self._make(how, body_type, transactional)
         return template.packet(data)
+
+    def packet_of(self, body: Body, how: SendOptions, transactional: bool) -> bytes:
+        """One packet, with options as keywords; those that come again are not looked at again."""
+        if type(body) is not bytes or _OPENTELEMETRY in sys.modules:
+            return self.packet(body, options(how), transactional)
+        try:
+            known = transactional, *how.items()
+            template = self._by_keywords.get(known)
+        except TypeError:  # a list of acknowledgments
+            return self.packet(body, options(how), transactional)
+        if template is None:
+            wanted = options(how)
+            template = self._template(wanted, wanted.body_type or 0, transactional)
+            if len(self._by_keywords) >= _TEMPLATES_MAX:
+                self._by_keywords.clear()
+            self._by_keywords[known] = template
+        return template.packet(body)
 
     def packets(
         self, bodies: Iterable[Body | Draft], how: Options, transactional: bool
@@ -184,6 +207,32 @@ class PacketMaker:
                 yield self.packet(body.body, body.options, transactional)
             else:
                 yield self.packet(body, how, transactional)
+
+    def batches(
+        self, bodies: Iterable[Body | Draft], how: Options, transactional: bool, count_max: int
+    ) -> Iterator[Packets]:
+        """The packets for frames: runs as long as all bodies are bytes of one size.
+
+        No more is taken out of `bodies` than a frame holds, unless memory holds them anyway.
+        """
+        source, at_hand = iter(bodies), type(bodies) in _AT_HAND
+        for first in source:
+            taken: list[Any] = [first]
+            if type(first) is bytes:
+                size, template = len(first), self._template(how, how.body_type or 0, transactional)
+                front, back = template.around(size)
+                most = -(-BATCH_BYTES // (len(front) + size + len(back)))
+                rest = islice(source, min(most, count_max) - 1)
+                if _take_at_hand(taken, rest) if at_hand else _take_alike(taken, rest, size):
+                    alike = len(taken) >= RUN_MIN
+                    yield (
+                        PacketRun(front, taken, back)
+                        if alike
+                        else [b"".join((front, body, back)) for body in taken]
+                    )
+                    continue
+            packets = self.packets(chain(taken, source), how, transactional)
+            yield from _batches(packets, count_max)
 
     def _template(self, how: Options, body_type: int, transactional: bool) -> Template:
         found = self._templates.get((how, body_type, transactional))
@@ -205,6 +254,34 @@ class PacketMaker:
         template = Template(message, how.sign)
         self._templates[how, body_type, transactional] = template
         return template
+
+
+def _take_at_hand(taken: list[Any], rest: Iterable[Body | Draft]) -> bool:
+    """Takes all of the rest. Whether all are bytes of one size."""
+    taken += rest
+    return {*map(type, taken)} == {bytes} and len({*map(len, taken)}) == 1
+
+
+def _take_alike(taken: list[Any], rest: Iterable[Body | Draft], size: int) -> bool:
+    """Takes the rest, up to the first that is not bytes of this size. Whether there is none."""
+    for body in rest:
+        taken.append(body)
+        if type(body) is not bytes or len(body) != size:
+            return False
+    return True
+
+
+def _batches(packets: Iterable[bytes], count_max: int) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for packet in packets:
+        batch.append(packet)
+        size += len(packet)
+        if size >= BATCH_BYTES or len(batch) >= count_max:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _message(how: Options, body_type: int, computer: str) -> Message:

@@ -11,7 +11,7 @@ from posthouse.client.core import SessionCore
 from posthouse.client.message import Message
 from posthouse.client.operations import MessageIds, Operation
 from posthouse.client.packets import Draft, Options, SendOptions, options
-from posthouse.client.requests import QueueHandle, TransactionHandle
+from posthouse.client.requests import QueueHandle, SendRequest, TransactionHandle
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter
 
@@ -59,6 +59,16 @@ class OpenQueue:
         if tx is None and transactional:
             return self._send_alone(body, wanted)
         return ops.send(self.core, handle, body, wanted, tx)
+
+    def single(
+        self, body: Body, tx: TransactionHandle | None, transactional: bool, how: SendOptions
+    ) -> SendRequest | None:
+        """The request for one message; None: `send` sees to what it needs besides."""
+        handle = self._handles.get(QueueAccessType.SEND)
+        if handle is None or handle.maker is None or (transactional and tx is None):
+            return None
+        packet = handle.maker.packet_of(body, how, tx is not None)
+        return SendRequest(handle, [packet], len(packet), tx)
 
     def send_many(
         self,

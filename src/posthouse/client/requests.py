@@ -14,6 +14,12 @@ from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, Que
 from posthouse.model.message import ACK_RECEIVE
 from posthouse.wire.frames import frames
 from posthouse.wire.frames.payloads import OWN_TRANSACTION, Begin, Commit, Lookup, Payload
+from posthouse.wire.frames.send_frames import (
+    PacketRun,
+    Packets,
+    encode_send_run,
+    one_send_front,
+)
 
 
 class QueueHandle:
@@ -94,27 +100,31 @@ class CursorHandle:
 
 
 class Request:
-    """Something asked, and its answer or error once `done`."""
+    """Something asked, and its answer or error once `done`.
 
-    __slots__ = (
-        "abandoned",
-        "answer",
-        "cursor",
-        "done",
-        "error",
-        "expects",
-        "generation",
-        "handles",
-        "here_only",
-        "needs_id",
-        "number",
-        "on_done",
-        "repeatable",
-        "repeated",
-        "request_id",
-        "transaction",
-    )
+    What most requests leave as it is stands in the class: a request is made for every message.
+    """
+
+    waits_only: ClassVar[bool] = False  # for a queue to be open; nothing is sent
+    bound: ClassVar[bool] = False  # to its connection, by what it holds there
     holds: ClassVar[bool] = False  # once sent, its outcome matters even to one who was cancelled
+    expects: int = 0  # the kind of frame that answers it
+    opening: QueueHandle | None = None  # what it opens
+    begins: TransactionHandle | None = None
+    transaction: TransactionHandle | None = None
+    cursor: CursorHandle | None = None
+    needs_id: bool = False  # its result is kept, so that it can be asked again
+    repeatable: bool = True
+    here_only: bool = False  # it makes no sense in another connection, sent or not
+    number: int = 0  # of the frame; 0: not sent yet
+    generation: int = 0  # of the connection it was sent in
+    request_id: int = 0
+    repeated: bool = False
+    abandoned: bool = False
+    done: bool = False
+    answer: Any = None
+    error: Exception | None = None
+    on_done: tuple[Callable[[], None], ...] = ()
 
     def __init__(
         self,
@@ -124,22 +134,11 @@ class Request:
         cursor: CursorHandle | None = None,
         needs_id: bool = False,
     ) -> None:
-        self.expects = expects  # the kind of frame that answers it
+        self.expects = expects
         self.handles = handles
         self.transaction = transaction
         self.cursor = cursor
-        self.needs_id = needs_id  # its result is kept, so that it can be asked again
-        self.repeatable = True
-        self.here_only = False  # it makes no sense in another connection, sent or not
-        self.number = 0  # of the frame; 0: not sent yet
-        self.generation = 0  # of the connection it was sent in
-        self.request_id = 0
-        self.repeated = False
-        self.abandoned = False
-        self.done = False
-        self.answer: Any = None
-        self.error: Exception | None = None
-        self.on_done: list[Callable[[], None]] = []
+        self.needs_id = needs_id
 
     @property
     def takes(self) -> bool:
@@ -163,9 +162,10 @@ class Request:
         """It has come to this."""
         assert not self.done
         self.done, self.answer, self.error = True, answer, error
-        callbacks, self.on_done = self.on_done, []
-        for callback in callbacks:
-            callback()
+        if self.on_done:
+            callbacks, self.on_done = self.on_done, ()
+            for callback in callbacks:
+                callback()
 
     def result(self) -> Any:
         """The answer; raises the error."""
@@ -177,8 +177,6 @@ class Request:
 
 class Ask(Request):
     """A request whose payload is a structure."""
-
-    __slots__ = ("_make",)
 
     def __init__(
         self,
@@ -203,7 +201,7 @@ class Ask(Request):
 class BeginRequest(Request):
     """BEGIN, of a transaction whose first requests may leave before this is answered."""
 
-    __slots__ = ("begins",)
+    begins: TransactionHandle
 
     def __init__(self, begins: TransactionHandle) -> None:
         super().__init__(frames.BEGUN)
@@ -217,7 +215,7 @@ class BeginRequest(Request):
 class OpenWait(Request):
     """Waits for a queue to be open; nothing is sent but what opens it."""
 
-    __slots__ = ()
+    waits_only = True
 
     def __init__(self, handle: QueueHandle) -> None:
         super().__init__(0, handle)
@@ -233,7 +231,6 @@ class CommitRequest(Request):
     `branches` are databases that are prepared, and wait for the decision.
     """
 
-    __slots__ = ("_branches",)
     holds = True
 
     def __init__(
@@ -254,45 +251,46 @@ class CommitRequest(Request):
 class SendRequest(Request):
     """SEND: packets for one queue; `alone`: they are a transaction of their own."""
 
-    __slots__ = ("_alone", "packets", "size")
+    expects = frames.SENT
 
     def __init__(
         self,
         handle: QueueHandle,
-        packets: list[bytes],
+        packets: Packets,
         size: int,
         transaction: TransactionHandle | None,
         *,
         alone: bool = False,
     ) -> None:
-        # Of a transaction only the commit is asked about again, not its parts.
-        outside = transaction is None
-        super().__init__(frames.SENT, handle, transaction=transaction, needs_id=outside)
+        self.handles = (handle,)
+        self.transaction = transaction
+        self.needs_id = transaction is None  # else the commit is asked about again, not its parts
         self._alone = alone
         self.packets = packets
         self.size = size
 
     def encode(self) -> bytes:
         """The frame."""
-        return b"".join(self._parts())
+        return b"".join(self.parts())
 
     def parts(self) -> list[bytes]:
         """The frame in parts, so that large packets are not copied."""
-        return self._parts() if self.size >= frames.LARGE else [self.encode()]
-
-    def _parts(self) -> list[bytes]:
         transaction = OWN_TRANSACTION if self._alone else 0
         if self.transaction is not None:
             transaction = self.transaction.number
-        return frames.encode_send_parts(
-            self.number, self.handles[0].number, transaction, self.request_id, self.packets
-        )
+        number, queue, request_id = self.number, self.handles[0].number, self.request_id
+        packets, size = self.packets, self.size
+        if isinstance(packets, PacketRun):
+            return [encode_send_run(number, queue, transaction, request_id, packets)]
+        if len(packets) == 1:
+            front = one_send_front(number, queue, transaction, request_id, size)
+            return [front + packets[0]] if size < frames.LARGE else [front, packets[0]]
+        parts = frames.encode_send_parts(number, queue, transaction, request_id, packets)
+        return parts if size >= frames.LARGE else [b"".join(parts)]
 
 
 class ReadRequest(Request):
     """RECEIVE or PEEK; sent again, it waits for what is left of its time."""
-
-    __slots__ = ("_clock", "_count", "_deadline", "_flags", "_kind")
 
     def __init__(
         self,
@@ -345,8 +343,6 @@ class ReadRequest(Request):
 class LookupRequest(Request):
     """LOOKUP: one message by its lookup id."""
 
-    __slots__ = ("_action", "_lookup_id", "_take")
-
     def __init__(
         self,
         handle: QueueHandle,
@@ -382,7 +378,7 @@ class EndRequest(Request):
     such locks: only an end that was sent before is asked again there, for it may be done.
     """
 
-    __slots__ = ("locked_in", "lookup_ids", "message_class", "positive", "shared")
+    bound = True
     holds = True
 
     def __init__(

@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections import deque
 from itertools import islice
+from threading import get_ident
 from typing import Final, Protocol
 
 from posthouse.client.address import Address
@@ -22,7 +23,7 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT"
 
 
 class ClientLink(Protocol):
-    """The way to a queue manager. One thread at a time reads; any may write or wake it.
+    """The way to a queue manager. One thread at a time reads, one writes; any may wake it.
 
     `idle` is the thread that waits for bytes, and has read none; 0: there is none.
     """
@@ -71,6 +72,8 @@ class SocketLink:
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
+        self._woken_file = self._woken.fileno()
+        self._plain = not address.tls
         self.idle = 0
         self._lock = threading.Lock()  # of what is written, and of all that TLS does
 
@@ -116,6 +119,12 @@ class SocketLink:
 
     def write(self, data: list[bytes]) -> None:
         """Without waiting; the reader sees to the rest."""
+        connection = self._socket
+        if len(data) == 1 and self._plain and not self._left and connection is not None:
+            rest = self._written(connection, data[0])
+            if not rest:
+                return
+            data = [rest]
         with self._lock:
             connection = self._socket
             if connection is None:
@@ -127,23 +136,30 @@ class SocketLink:
                 if self._left:
                     self.wake()
 
+    def _written(self, connection: socket.socket, data: bytes) -> bytes:
+        """Writes without the lock, which nothing needs where nothing is left; returns the rest."""
+        try:
+            sent = connection.send(data)
+        except BlockingIOError:
+            return data
+        return b"" if sent == len(data) else data[sent:]
+
     def read(self, timeout: float | None, room: memoryview | None = None) -> bytes | memoryview:
         """Bytes of the queue manager."""
         connection = self._socket
         if connection is None:
             raise SessionEnded("the connection is closed")
-        data = self._pending(connection)
-        if data is not None:
+        if not self._plain and (data := self._pending(connection)) is not None:
             return data
         if self._polls_out is not bool(self._left):
             self._polls_out = not self._polls_out
             out = select.POLLOUT if self._polls_out else 0
             self._poll.modify(connection, select.POLLIN | out)
-        self.idle = threading.get_ident()
+        self.idle = get_ident()
         ready = self._poll.poll(None if timeout is None else timeout * 1000)
         self.idle = 0
         for file, events in ready:
-            if file == self._woken.fileno():
+            if file == self._woken_file:
                 with contextlib.suppress(BlockingIOError):
                     self._woken.recv(4096)
                 continue
@@ -162,31 +178,34 @@ class SocketLink:
         """What TLS has decrypted already; the system does not report it."""
         if isinstance(connection, ssl.SSLSocket):
             with self._lock:
-                return self._try_receive(connection) if connection.pending() else None
+                return self._try_receive(connection, None) if connection.pending() else None
         return None
 
     def _receive(self, connection: socket.socket, room: memoryview | None) -> bytes | memoryview:
         """TLS does not read in one thread while it writes in another."""
-        if isinstance(connection, ssl.SSLSocket):
-            with self._lock:
-                return self._try_receive(connection)
-        return self._try_receive(connection, room)
+        if self._plain:
+            return self._try_receive(connection, room)
+        with self._lock:
+            return self._try_receive(connection, None)
 
     def _try_receive(
-        self, connection: socket.socket, room: memoryview | None = None
+        self, connection: socket.socket, room: memoryview | None
     ) -> bytes | memoryview:
+        size = self._read_size
         try:
             if room is not None:
                 data: bytes | memoryview = room[: connection.recv_into(room)]
             else:
-                data = connection.recv(self._read_size)
+                data = connection.recv(size)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return b""
         if not data:
             raise SessionEnded("the queue manager closed the connection")
         # A large buffer costs something to make: only while there is much to read.
-        full = room is None and len(data) == self._read_size
-        self._read_size = min(2 * self._read_size, READ_SIZE_MAX) if full else READ_SIZE
+        if room is None and len(data) == size:
+            self._read_size = min(2 * size, READ_SIZE_MAX)
+        elif size != READ_SIZE:
+            self._read_size = READ_SIZE
         return data
 
     def wake(self) -> None:

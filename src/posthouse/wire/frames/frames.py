@@ -176,6 +176,7 @@ _SEND = struct.Struct("<IIQI")
 _ONE_SEND = struct.Struct("<IIQII")  # with the size of its one packet
 _ONE_SEND_SIZE = _ONE_SEND.size
 _LARGE_SEND_AT = HEADER_SIZE + _ONE_SEND_SIZE
+_ONE_SENT = struct.Struct("<II")
 _READ = struct.Struct("<IIIiIB")
 _END = struct.Struct("<IQBHI")
 MESSAGE_HEADER: Final = struct.Struct("<QIIHHHBBBxHI")
@@ -293,6 +294,10 @@ def encode_sent(request: int, ordinals: Sequence[int]) -> bytes:
 
 def decode_sent(payload: bytes) -> tuple[int, ...]:
     """The ordinals of a SENT."""
+    if len(payload) == _ONE_SENT.size:
+        count, ordinal = _ONE_SENT.unpack(payload)
+        if count == 1:
+            return (ordinal,)
     count = _count(payload)
     if len(payload) != 4 + 4 * count:
         raise MalformedPacket("a SENT does not have the announced length")
@@ -414,7 +419,7 @@ def decode_payload(kind: int, payload: bytes) -> Payload:
         raise MalformedPacket(f"the payload of frame kind 0x{kind:02X}: {error}") from None
 
 
-_PACKED: Final[dict[int, Callable[[bytes], object]]] = {
+UNPACKED: Final[dict[int, Callable[[bytes], object]]] = {
     SEND: decode_send,
     RECEIVE: decode_read,
     PEEK: decode_read,
@@ -423,13 +428,13 @@ _PACKED: Final[dict[int, Callable[[bytes], object]]] = {
     MESSAGES: decode_messages,
     ENDED: decode_ended,
 }
-REQUEST_KINDS: Final = frozenset(k for k in (*_STRUCTURES, *_PACKED) if k < 0x80)
-ANSWER_KINDS: Final = frozenset(k for k in (*_STRUCTURES, *_PACKED) if k >= 0x80)
+REQUEST_KINDS: Final = frozenset(k for k in (*_STRUCTURES, *UNPACKED) if k < 0x80)
+ANSWER_KINDS: Final = frozenset(k for k in (*_STRUCTURES, *UNPACKED) if k >= 0x80)
 
 
 def decode(kind: int, payload: bytes) -> object:
     """The payload of any kind; `RemoteProtocolError` for anything that is none."""
-    unpack = _PACKED.get(kind)
+    unpack = UNPACKED.get(kind)
     if unpack is not None:
         return unpack(payload)
     if kind not in _DECODERS:

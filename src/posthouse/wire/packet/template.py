@@ -19,7 +19,17 @@ _PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")  # by size modulo 4
 class Template:
     """The packet of a message that is sent often, without its sizes and its body."""
 
-    __slots__ = ("_content", "_fixed", "_head", "_layout", "_middle", "_rest", "_tail", "body_type")
+    __slots__ = (
+        "_content",
+        "_fixed",
+        "_head",
+        "_last",
+        "_layout",
+        "_middle",
+        "_rest",
+        "_tail",
+        "body_type",
+    )
 
     def __init__(self, message: Message, sign: bool = False) -> None:
         parts = construct(message)
@@ -36,11 +46,17 @@ class Template:
         self._layout = struct.Struct(
             f"<{len(self._head)}sI{len(self._middle)}sII{len(self._rest)}s"
         )
+        self._last: tuple[int, tuple[bytes, bytes]] = -1, (b"", b"")
         self.body_type = message.body_type
 
     def packet(self, body: bytes) -> bytes:
         """The packet with this body."""
-        body_size = len(body)
+        size, last = len(body), self._last
+        front, back = last[1] if last[0] == size else self.around(size)
+        return b"".join((front, body, back))
+
+    def around(self, body_size: int) -> tuple[bytes, bytes]:
+        """What is in front of a body of this size, and what is after it."""
         content = self._content + body_size
         padding = _PADDING[content & 3]
         size = self._fixed + content + len(padding)
@@ -50,7 +66,9 @@ class Template:
                 "Split the body over several messages, or send a reference to it.",
             )
         front = self._layout.pack(self._head, size, self._middle, body_size, body_size, self._rest)
-        return b"".join((front, body, padding, self._tail))
+        around = front, padding + self._tail
+        self._last = body_size, around  # as one value: other threads may come between
+        return around
 
 
 def _asking_for_signature(front: bytes, security_at: int) -> bytes:
