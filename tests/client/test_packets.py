@@ -307,7 +307,17 @@ def as_packets(batch: Packets) -> list[bytes]:
         ([BIG] * 7, 256, [3, 3, 1]),
         ([b"small", *[BIG] * 7], 256, [4, 3, 1]),
     ],
-    ids=str,
+    ids=[
+        "none",
+        "one frame",
+        "frames of nine",
+        "one by one",
+        "another size",
+        "other types",
+        "text first",
+        "large",
+        "small, then large",
+    ],
 )
 def test_batches_hold_the_packets_of_all_bodies_in_order(
     bodies: list[Any], count_max: int, sizes: list[int], given_as: Callable[[Any], Any]
