@@ -2,7 +2,8 @@
 
 A queue manager runs in a child that counts what its loop does for each request of one client, who
 has one request under way at a time. Of many alike requests the most frequent count stands here;
-`share` is how many had exactly that one. So the figures are the same on a busy machine.
+`share` is how many had exactly that one. So the figures are the same on a busy machine. The calls
+of a client are counted in a process of its own as well, where nothing else is loaded.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ GOAL_SYSTEM_CALLS, AIM_SYSTEM_CALLS = 5, 4
 START_S = 60.0
 DISK_CALLS = frozenset({"pwritev2", "pwritev", "pwrite64", "sync_file_range", "fdatasync", "fsync"})
 READS = frozenset({"read", "recvfrom", "recvmsg"})
+WRITES = frozenset({"sendto", "sendmsg"})
 _LINE = re.compile(r"^(\d+) +(\w+)\((\d*).*?(?: = (\d+))?$")
 _COLUMNS = [
     Column("case", "case"),
@@ -96,7 +98,7 @@ class CallCounter:
         self._request, self._python, self._builtin = "", 0, 0
 
 
-# -- the child
+# -- the children
 
 
 def run_server(home: Path, *, counting: bool) -> None:
@@ -119,13 +121,34 @@ def run_server(home: Path, *, counting: bool) -> None:
     print(json.dumps(counted), flush=True)
 
 
+def run_client(home: Path, messages: int) -> None:
+    """Sends durable messages one by one; then what each took, as one line of JSON."""
+    counts: Counter[Count] = Counter()
+    python = builtin = 0
+
+    def counter(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal python, builtin
+        python += event == "call"
+        builtin += event == "c_call"
+
+    with connect(home) as manager:
+        queue, body = manager.create_queue(QUEUE), body_of(0)
+        for _ in range(messages):
+            python, builtin = 0, -1  # the last builtin call is the one that ends the count
+            sys.setprofile(counter)
+            queue.send(body, recoverable=True)
+            sys.setprofile(None)
+            counts[Count(python, builtin)] += 1
+    print(json.dumps([[*count, n] for count, n in counts.items()]), flush=True)
+
+
 # -- the parent
 
 
 @contextmanager
 def _serving(directory: Path, command: Sequence[str], *switches: str) -> Iterator[Process]:
     home = directory / "home"
-    words = [*command, sys.executable, "-m", "benchmarks.calls", str(home), *switches]
+    words = [*command, *_child(home, *switches)]
     ready, until = directory / "ready.json", time.monotonic() + START_S
     with started(words) as process:
         while not ready.exists():
@@ -134,6 +157,20 @@ def _serving(directory: Path, command: Sequence[str], *switches: str) -> Iterato
                 raise RuntimeError(f"the server did not start: {process.stderr.read()[-2000:]}")
             time.sleep(0.01)
         yield process
+
+
+def _child(home: Path, *switches: str) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.calls", str(home), *switches]
+
+
+def _client(directory: Path, messages: int, *command: str) -> str:
+    """Runs a client to its end; returns its output."""
+    words = [*command, *_child(directory / "home", "client", str(messages))]
+    with started(words) as process:
+        output, errors = process.communicate(timeout=START_S)
+    if process.returncode:
+        raise RuntimeError(f"the client failed: {errors[-2000:]}")
+    return output
 
 
 def _work(directory: Path, sent: int, received: int) -> None:
@@ -165,6 +202,14 @@ def count_calls(run: Run, messages: int) -> dict[str, tuple[Count, float]]:
     return {name: _most(found) for name, found in counted.items()}
 
 
+def count_client_calls(run: Run, messages: int) -> tuple[Count, float]:
+    """The most frequent count of a client that sends one message, and its part of all."""
+    with run.place.fresh("client") as directory, _serving(directory, ()) as process:
+        output = _client(directory, messages)
+        _stop(directory, process)
+    return _most(json.loads(output.splitlines()[-1]))
+
+
 def _most(found: list[list[int]]) -> tuple[Count, float]:
     total = sum(n for _, _, n in found)
     python, builtin, most = max(found, key=lambda each: each[2])
@@ -193,6 +238,31 @@ def trace_calls(run: Run, messages: int, *, receiving: bool) -> tuple[str, ...]:
             raise
         lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
     return _usual(_requests(lines, pid), 2 if receiving else 1, messages)
+
+
+def trace_client_calls(run: Run, messages: int) -> tuple[str, ...]:
+    """The system calls of a client for one message, in order; empty where nothing can be traced."""
+    strace = shutil.which("strace")
+    if strace is None:
+        return ()
+    with run.place.fresh("traced") as directory, _serving(directory, ()) as process:
+        trace = directory / "trace"
+        command = [strace, "-f", "-qq", "-e", "signal=none", "-o", str(trace)]
+        try:
+            _client(directory, messages, *command)
+        except RuntimeError as error:
+            if "ptrace" in str(error).lower():
+                return ()  # a container that forbids tracing
+            raise
+        finally:
+            _stop(directory, process)
+        lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
+    found: list[tuple[str, ...]] = [()]
+    for call in filter(None, map(_LINE.match, lines)):
+        if call[2] in WRITES:
+            found.append(())
+        found[-1] += (call[2],)
+    return Counter(found).most_common(1)[0][0]
 
 
 def _requests(lines: list[str], pid: int) -> list[tuple[str, ...]]:
@@ -228,7 +298,7 @@ def measure(run: Run) -> Outcome:
     messages = run.dose(200, 50)
     table = Table(NAME, "counts", "Calls for one message of 1 KiB, one at a time", _COLUMNS)
     table.note = "Upkeep of the store is left out: it is due by the clock."
-    with run.bar(NAME, 1 + len(CASES)) as bar:
+    with run.bar(NAME, 3 + len(CASES)) as bar:
         bar.step("Python calls")
         counted = count_calls(run, messages)
         for case, (names, receiving) in CASES.items():
@@ -236,6 +306,10 @@ def measure(run: Run) -> Outcome:
             parts = [counted[name] for name in names]
             traced = trace_calls(run, messages, receiving=receiving)
             table.rows.append(_row(case, parts, traced))
+        bar.step("Python calls, client")
+        parts = [count_client_calls(run, messages)]
+        bar.step("system calls, client")
+        table.rows.append(_row("durable send, client", parts, trace_client_calls(run, messages)))
     first = table.rows[0]
     goals = [_goal("calls for a durable send", _calls_of(first), GOAL_CALLS, AIM_CALLS)]
     if isinstance(system := first["system"], int) and system:
@@ -268,5 +342,13 @@ def _goal(name: str, value: int, required: int, aim: int) -> Goal:
     return Goal(NAME, name, value, required, aim, at_most=True)
 
 
+def _run_child(home: str, *switches: str) -> None:
+    match switches:
+        case ("client", messages):
+            run_client(Path(home), int(messages))
+        case _:
+            run_server(Path(home), counting="count" in switches)
+
+
 if __name__ == "__main__":
-    run_server(Path(sys.argv[1]), counting="count" in sys.argv[2:])
+    _run_child(*sys.argv[1:])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.calls import Count, OnTheLoop, count_calls
+from benchmarks.calls import Count, OnTheLoop, count_calls, count_client_calls
 from benchmarks.place import Place
 from benchmarks.run import Run
 
@@ -17,6 +17,7 @@ MOST = {
     "on_receive": Count(125, 77),
     "on_end": Count(115, 110),
 }
+MOST_OF_A_CLIENT = Count(29, 32)  # that sends a durable message
 MESSAGES = 24
 
 
@@ -47,3 +48,10 @@ def test_a_second_count_is_the_first(
 ) -> None:
     again = count_calls(Run(Place(tmp_path), quick=True), MESSAGES)
     assert {name: again[name][0] for name in MOST} == {name: counted[name][0] for name in MOST}
+
+
+def test_a_client_takes_no_more_calls_for_a_message_than_it_did(tmp_path: Path) -> None:
+    (python, builtin), share = count_client_calls(Run(Place(tmp_path), quick=True), MESSAGES)
+    assert share > 0.5, "messages that are alike take as many calls"
+    assert python <= MOST_OF_A_CLIENT.python, "Python calls"
+    assert builtin <= MOST_OF_A_CLIENT.builtin, "calls of builtins"
