@@ -17,7 +17,7 @@ MOST = {
     "on_receive": Count(125, 77),
     "on_end": Count(115, 110),
 }
-MOST_OF_A_CLIENT = Count(29, 32)  # that sends a durable message
+MOST_OF_A_CLIENT = Count(27, 32)  # that sends a durable message
 MESSAGES = 24
 
 

@@ -70,15 +70,13 @@ class Consuming:
     def at_hand(self) -> Message | None:
         """The next message where nothing has to be asked for it; None: `next` sees to it."""
         ready = self._ready
-        if (
-            len(ready) <= self._least
-            or self._locked_in != self._core.generation
-            or self._doubtful
-            or self._clock() - self._ended_at > END_AFTER_S
-        ):
+        if len(ready) <= self._least or self._locked_in != self._core.generation or self._doubtful:
             return None
-        if self._current is not None:
-            self._finished.append(self._current.lookup_id)
+        if not self._at_once:  # else nothing has to be ended
+            if self._clock() - self._ended_at > END_AFTER_S:
+                return None
+            if self._current is not None:
+                self._finished.append(self._current.lookup_id)
         self._current = message = ready.popleft()
         return message
 
@@ -140,7 +138,8 @@ class Consuming:
 
     def _put_down(self) -> None:
         if self._current is not None:
-            self._finished.append(self._current.lookup_id)
+            if not self._at_once:
+                self._finished.append(self._current.lookup_id)
             self._current = None
 
     def _ask(self, waited: float = 0) -> None:
@@ -213,7 +212,7 @@ class Consuming:
     def _end_finished(self) -> None:
         self._ended_at = self._core.clock()
         finished, self._finished = self._finished, []
-        if finished and not self._at_once:
+        if finished:
             request = EndRequest(self._handle, finished, self._locked_in)
             self._core.submit(request)
             self._ends.append(request)

@@ -121,10 +121,14 @@ class SocketLink:
         """Without waiting; the reader sees to the rest."""
         connection = self._socket
         if len(data) == 1 and self._plain and not self._left and connection is not None:
-            rest = self._written(connection, data[0])
-            if not rest:
+            whole = data[0]  # where nothing is left nobody else writes, and no lock is needed
+            try:
+                sent = connection.send(whole)
+            except BlockingIOError:
+                sent = 0
+            if sent == len(whole):
                 return
-            data = [rest]
+            data = [whole[sent:]]
         with self._lock:
             connection = self._socket
             if connection is None:
@@ -135,14 +139,6 @@ class SocketLink:
                 _write_some(connection, self._left)
                 if self._left:
                     self.wake()
-
-    def _written(self, connection: socket.socket, data: bytes) -> bytes:
-        """Writes without the lock, which nothing needs where nothing is left; returns the rest."""
-        try:
-            sent = connection.send(data)
-        except BlockingIOError:
-            return data
-        return b"" if sent == len(data) else data[sent:]
 
     def read(self, timeout: float | None, room: memoryview | None = None) -> bytes | memoryview:
         """Bytes of the queue manager."""
@@ -167,7 +163,10 @@ class SocketLink:
                 with self._lock:
                     _write_some(connection, self._left)
             if events & ~select.POLLOUT:
-                return self._receive(connection, room)
+                if self._plain:
+                    return self._receive(connection, room)
+                with self._lock:  # TLS does not read in one thread while it writes in another
+                    return self._receive(connection, None)
         return b""
 
     def look(self) -> bytes | memoryview:
@@ -178,19 +177,10 @@ class SocketLink:
         """What TLS has decrypted already; the system does not report it."""
         if isinstance(connection, ssl.SSLSocket):
             with self._lock:
-                return self._try_receive(connection, None) if connection.pending() else None
+                return self._receive(connection, None) if connection.pending() else None
         return None
 
     def _receive(self, connection: socket.socket, room: memoryview | None) -> bytes | memoryview:
-        """TLS does not read in one thread while it writes in another."""
-        if self._plain:
-            return self._try_receive(connection, room)
-        with self._lock:
-            return self._try_receive(connection, None)
-
-    def _try_receive(
-        self, connection: socket.socket, room: memoryview | None
-    ) -> bytes | memoryview:
         size = self._read_size
         try:
             if room is not None:
