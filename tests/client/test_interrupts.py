@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import pytest
 
 import posthouse
+from posthouse.client.core import UNANSWERED_MAX
 from tests.client.serving import Serving
 
 PLACES = "/posthouse/", "threading.py", "socket.py", "selectors.py"
@@ -115,6 +116,41 @@ def test_a_session_goes_on_after_ctrl_c_anywhere(server: Serving, path: str) -> 
     thread.join(LIMIT_S)
     assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
     assert len(places) > 50
+
+
+def send_and_go_on(server: Serving, path: str, interrupted_at: list[int]) -> None:
+    """Sends with Ctrl-C in every place there is: that message is there once or not at all.
+
+    As many follow as may be unanswered: an answer that Ctrl-C has lost would hold up the last.
+    """
+    after = [b"after it"] * (UNANSWERED_MAX + 1)
+    with posthouse.connect(server.home) as manager:
+        queue = manager.queue(path)
+        queue.send(b"opens the queue")
+        for at in count(1):
+            queue.purge()
+            try:
+                with interrupted(at) as interrupt:
+                    queue.send(b"cut off")
+            except KeyboardInterrupt:
+                interrupted_at.append(at)
+            for body in after:
+                queue.send(body)
+            bodies = [message.body for message in queue.receive_many(100, timeout=5)]
+            assert bodies in ([b"cut off", *after], after)
+            if not interrupt.came:
+                return
+
+
+def test_a_session_sends_on_after_ctrl_c_anywhere(server: Serving, path: str) -> None:
+    with posthouse.connect(server.home) as manager:
+        manager.create_queue(path)
+    places: list[int] = []
+    thread = threading.Thread(target=send_and_go_on, args=(server, path, places), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive(), f"it hangs after Ctrl-C in call {len(places)}"
+    assert len(places) > 20
 
 
 def test_ctrl_c_in_a_wait_keeps_the_connection(server: Serving, path: str) -> None:

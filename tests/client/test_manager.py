@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +170,18 @@ def test_drafts_differ(manager: Manager, path: str) -> None:
     queue.send_many([Draft(b"low", priority=1), Draft(b"high", priority=6, label="now")])
     assert [message.body for message in queue.browse()] == [b"high", b"low"]
     assert [queue.receive(timeout=0).body for _ in range(2)] == [b"high", b"low"]
+
+
+def test_frames_that_the_system_takes_in_parts_arrive_whole(server: Serving, path: str) -> None:
+    """Each is larger than the buffer of the socket."""
+    bodies = [b"%04d" % number * 1_000 for number in range(500)]
+    with posthouse.connect(server.home) as manager:
+        queue = manager.create_queue(path)
+        link: Any = manager._channel._link
+        link._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
+        queue.send_many(bodies)
+        assert manager._channel.core.generation == 1, "in the first connection"
+        assert [message.body for message in queue.receive_many(500, 0)] == bodies
 
 
 def test_a_refused_message_among_many(manager: Manager, path: str) -> None:
