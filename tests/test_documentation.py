@@ -151,28 +151,62 @@ def test_every_ruling_that_a_rule_names_is_explained() -> None:
 
 CITED = re.compile(
     r"[Dd]ecisions? (\d+(?:(?:, | and )\d+)*)"
-    r"|([Ss]tate-machines \d+(?:\.\d+)?(?: [a-z]\b)?|design\.md \d|errata \d+\.\d+|wire-advice \d)"
+    r"|[Qq]ms-facts(?:\.md)?( \d+(?:\.\d)?(?:(?:, |-| and )\d+(?:\.\d)?)*)?"
+    r"|([Ss]tate-machines \d+(?:\.\d+)?(?: [a-z]\b)?|[\w-]+-facts \d|errata \d+\.\d+"
+    r"|wire-advice \d|(?:[Cc]ontract|[Dd]esign|[Hh]ouse)(?:\.md|,) ?(?:section )?\d)"
 )
 
 
 def cited_points(text: str) -> set[str]:
     """The decisions and facts that a source file names."""
     points = set()
-    for numbers, fact in CITED.findall(text):
-        points |= set(re.findall(r"\d+", numbers)) if numbers else {fact.lower()}
+    for found in CITED.finditer(text):
+        numbers, netware, fact = found.groups()
+        if numbers:
+            points |= set(re.findall(r"\d+", numbers))
+        elif fact:
+            points.add(fact.lower())
+        else:
+            sections = re.findall(r"\d+(?:\.\d)?", netware or "")
+            points |= {f"qms-facts {section}" for section in sections} or {"qms-facts"}
     return points
+
+
+def test_each_way_to_cite_is_found() -> None:
+    text = "decisions 13, 14 and 98; (qms-facts 1.1-1.3; 5); qms-facts.md; Qms-facts 3, 7.1"
+    sections = {f"qms-facts {one}" for one in ("1.1", "1.3", "3", "7.1")}
+    assert cited_points(text) == {"13", "14", "98", "qms-facts"} | sections
+    papers = "(contract, section 3) Design, 5: design.md 4, windows-facts 2"
+    found = {"contract, section 3", "design, 5", "design.md 4", "windows-facts 2"}
+    assert cited_points(papers) == found
 
 
 def test_every_decision_and_fact_that_the_code_cites_is_on_its_page() -> None:
     words = (DOCS / "decisions.md").read_text(encoding="utf-8")
     known = set(re.findall(r"^\| ([^|]+) \|", words, re.MULTILINE))
+    files = [
+        path
+        for folder in ("src", "tests", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        if path != Path(__file__)
+    ]
     cited = {
         point: path.name
-        for path in (ROOT / "src").rglob("*.py")
+        for path in files
         for point in cited_points(path.read_text(encoding="utf-8"))
     }
-    assert len(cited) > 90
+    assert len(cited) > 120
     assert {point: name for point, name in cited.items() if point not in known} == {}
+
+
+def test_every_page_that_the_code_cites_is_there() -> None:
+    cited = {
+        name: path.name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"\bdocs/[a-z-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 15
+    assert {name: file for name, file in cited.items() if not (ROOT / name).exists()} == {}
 
 
 def test_every_line_of_the_threat_model_has_a_test_that_exists() -> None:

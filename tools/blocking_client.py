@@ -18,7 +18,7 @@ FILES: Final = {
     "aio_transaction.py": "transaction.py",
 }
 HEADS: Final = {
-    "manager.py": '''"""The blocking client: queue managers, queues, cursors (contract, section 4).
+    "manager.py": '''"""The blocking client: queue managers, queues, cursors (docs/python.md).
 
 Objects of one session may be used by several threads at a time.
 

@@ -72,7 +72,7 @@ __all__ = ["__version__", "aio", "errors", "open", *_PLACES]
 
 
 def open(home: str | PathLike[str], *, name: str | None = None) -> QueueManagerClient:
-    """A queue manager in this process, on a home that no other process has (contract, section 4).
+    """A queue manager in this process, on a home that no other process has (docs/python.md).
 
     The same names as `connect`; what is durable is so when its call returns. `close` stops it.
     """

@@ -1,4 +1,4 @@
-"""The asyncio client: the names of `posthouse`, awaited (contract, section 4)."""
+"""The asyncio client: the names of `posthouse`, awaited (docs/python.md)."""
 
 from posthouse.client.aio_connect import Connecting as Connecting
 from posthouse.client.aio_connect import connect as connect

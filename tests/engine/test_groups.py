@@ -1,4 +1,4 @@
-"""Named groups: leases with epochs, claims, acknowledgments, operators (design, section 3)."""
+"""Named groups: leases with epochs, claims, acknowledgments, operators (docs/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The asyncio client: queue managers, queues, cursors (contract, section 4).
+"""The asyncio client: queue managers, queues, cursors (docs/python.md).
 
 Objects of one session belong to one event loop; any number of tasks may use them. A receive that is
 cancelled while it waits takes nothing; cancelled while the end of a message is under way it returns

@@ -1,4 +1,4 @@
-"""Bodies: Python values to bytes and a body type, and back (contract, section 4).
+"""Bodies: Python values to bytes and a body type, and back (docs/python.md).
 
 - `bytes` go as they are, without a type.
 - `str` goes as VT_BSTR, UTF-16: what Windows programs write and read as a string. Another text type

@@ -1,4 +1,4 @@
-"""Databases in a transaction, by the two-phase methods of the Python DB-API (design, 6).
+"""Databases in a transaction, by the two-phase methods of the Python DB-API (docs/architecture.md).
 
 Every database is prepared first; then the queue manager's commit, one record of its log, is the
 decision for all; then the databases are told, and that is confirmed to the queue manager. Who

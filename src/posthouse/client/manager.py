@@ -1,4 +1,4 @@
-"""The blocking client: queue managers, queues, cursors (contract, section 4).
+"""The blocking client: queue managers, queues, cursors (docs/python.md).
 
 Objects of one session may be used by several threads at a time.
 

@@ -21,7 +21,7 @@ Delivery = Literal["express", "recoverable", "transactional"]
 
 
 class Message:
-    """A message of a queue. The names are those of its JSON form (contract, section 3).
+    """A message of a queue. The names are those of its JSON form (docs/api.md).
 
     `queue` is the name by which the queue was opened, `lookup_id` the number of the message in it;
     later ones are greater. `in_doubt` shows that it may have been read before: a session broke

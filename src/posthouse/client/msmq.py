@@ -1,4 +1,4 @@
-"""`posthouse.msmq`: the queues of any MSMQ, Windows included (contract, section 4).
+"""`posthouse.msmq`: the queues of any MSMQ, Windows included (docs/remote-read.md).
 
 Messages are sent over the binary protocol: through a local queue manager, through an embedded one,
 or straight from this process. They are read over remote read.

@@ -1,4 +1,4 @@
-"""The upgrade from HTTP to a client session, on the client's side (design, section 5)."""
+"""The upgrade from HTTP to a client session, on the client's side (docs/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message as JSON: what the API, the command line and exports show (contract, section 3)."""
+"""A message as JSON: what the API, the command line and exports show (docs/api.md)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SOCKET_PATH_MAX: Final = 107  # sun_path without its NUL
 
 
 def default_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """`$POSTHOUSE_HOME`, else the usual place for a user's data (contract, section 2)."""
+    """`$POSTHOUSE_HOME`, else the usual place for a user's data (docs/python.md)."""
     named = environment.get(HOME_VARIABLE, "")
     return Path(named) if named else Path.home() / ".local" / "share" / "posthouse"
 

@@ -1,4 +1,4 @@
-"""Transaction tokens: the way a transaction travels to another queue manager (design, section 6).
+"""Transaction tokens: the way a transaction travels to another queue manager.
 
 A token names the coordinator, where it is asked, the transaction and the end of its validity, and
 carries a code that only holders of the shared key can make. Anything else, a token of the Windows

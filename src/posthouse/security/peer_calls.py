@@ -1,4 +1,4 @@
-"""Calls between queue managers that share a transaction, signed with their key (design, section 6).
+"""Calls between queue managers that share a transaction, signed with their key.
 
 A call is a text that goes where a token goes, in the header of a request; its answer is signed too,
 and bound to the call. Both are worthless elsewhere: they name who calls whom, about which

@@ -1,4 +1,4 @@
-"""The steps of `posthouse demo` (contract, section 1).
+"""The steps of `posthouse demo` (README.md).
 
 Shops send orders to ALPHA, which is killed meanwhile. The first orders go to BETA in transactions
 that both share, the others over the binary protocol; the warehouse receives them there. Orders by

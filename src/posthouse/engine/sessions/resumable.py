@@ -1,4 +1,4 @@
-"""Results of the last requests of client sessions, so that a session can resume (design, 5).
+"""Results of the last requests of client sessions, so that a session can resume.
 
 A client that lost an answer asks again with the same request id and gets what was decided the first
 time; nothing is done twice. So the result of a request is kept in the step that it belongs to:

@@ -1,4 +1,4 @@
-"""Transactions as protocols use them: begin, commit, prepare, share (design, section 6)."""
+"""Transactions as protocols use them: begin, commit, prepare, share (docs/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The participant: parts of transactions that other queue managers coordinate (design, section 6).
+"""The participant: parts of transactions that other queue managers coordinate.
 
 A client begins such a part with the coordinator's token. From its vote on only the coordinator
 decides: the prepared part survives restarts and asks for the decision until it is known. Only

@@ -1,4 +1,4 @@
-"""Messages as Arrow tables: the schema, and rows made one by one (contract, section 3).
+"""Messages as Arrow tables: the schema, and rows made one by one (docs/api.md).
 
 Imports pyarrow: import this module only where pyarrow is installed.
 """

@@ -1,4 +1,4 @@
-"""Converts between stored packets, messages to send and their JSON (contract, section 3)."""
+"""Converts between stored packets, messages to send and their JSON (docs/api.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions that have not ended, peers, and the calls of peers (design, section 6)."""
+"""Transactions that have not ended, peers, and the calls of peers (docs/architecture.md)."""
 
 from __future__ import annotations
 
