@@ -13,7 +13,6 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import QueueAccessType
 from posthouse.engine.settings import EngineSettings
@@ -453,7 +452,7 @@ class House:
         assert len(self.groups) == 0
         assert not self.manager.ledger.locks
         for queue in self.manager.queues.all():
-            assert all(books.balanced for books in lines_of(self.manager.ledger, queue))
+            assert all(books.balanced for books in self.manager.queues.books_apart(queue))
 
 
 def ignore(answer: Answer) -> None:

@@ -387,14 +387,23 @@ def test_what_only_tests_call_is_noticed(tmp_path: Path) -> None:
 
 
 # What users call so, in the blocking and in the asyncio client, and beside it in the engine.
-NAMED_TWICE = {"Consumer", "Cursor", "Part", "Queue", "QueueManagerClient", "Transaction"}
+MANAGERS = ["client/aio_manager.py", "client/manager.py"]
+TRANSACTIONS = ["client/aio_transaction.py", "client/transaction.py"]
+NAMED_TWICE = {
+    "Consumer": MANAGERS,
+    "Cursor": [*MANAGERS, "engine/queues/queue.py"],
+    "Part": TRANSACTIONS,
+    "Queue": [*MANAGERS, "engine/queues/queue.py"],
+    "QueueManagerClient": MANAGERS,
+    "Transaction": [*TRANSACTIONS, "engine/transactions/transaction.py"],
+}
 
 
 def test_a_class_name_is_used_once() -> None:
-    """Across engine, store, protocols and client: whoever searches for a name finds one class."""
+    """Across engine, store, protocols and client: a search for a name finds one class."""
     several = tree().class_names({"engine", "store", "protocols", "client"})
-    several = {name: found for name, found in several.items() if not name.startswith("_")}
-    assert several.keys() == NAMED_TWICE, several
+    assert {name: found for name, found in several.items() if name[0] != "_"} == NAMED_TWICE
+    assert len(several) <= 12, several
 
 
 def test_no_test_imports_another() -> None:
@@ -426,8 +435,38 @@ def test_only_facades_of_the_engine_are_called() -> None:
     assert [line for module in inside for line in tree().reaches(module)] == []
 
 
+def test_others_import_facades_and_values_of_the_engine() -> None:
+    """Also for types alone: a module that has the ledger in hand is for the engine."""
+    outside = [module for module in modules() if module.package != "engine"]
+    assert [line for module in outside for line in tree().inner_imports(module)] == []
+
+
 def test_the_modules_of_the_engine_are_in_layers() -> None:
     assert tree().knot("engine") == []
+
+
+# Bytes of their own: keys and records of the log, structures of the wire, formats of bodies.
+BYTES = {"engine", "formats", "rpc", "security", "store", "wire"}
+STRUCT_ELSEWHERE = {
+    "model/message_ids.py": "identifiers, which are 16 bytes and a number wherever they stand",
+    "model/print_jobs.py": "the print record, which queues never look into",
+    "protocols/arrow/ipc_frames.py": "frames of Arrow",
+    "protocols/http/background_work.py": "the credentials of a local socket",
+    "protocols/remote_read/receiving.py": "stubs of NDR",
+    "protocols/remote_read/stubs.py": "stubs of NDR",
+    "spark/rows/variants.py": "variants of Spark",
+}
+
+
+def test_structures_of_bytes_are_where_bytes_are_read() -> None:
+    found = {
+        module.name
+        for module in modules()
+        if module.package not in BYTES
+        for _, dotted in module.imports()
+        if dotted.split(".")[0] == "struct"
+    }
+    assert found <= STRUCT_ELSEWHERE.keys(), found - STRUCT_ELSEWHERE.keys()
 
 
 def test_only_wire_has_the_places_of_a_packet() -> None:
@@ -456,6 +495,11 @@ BAD = [
         "from posthouse.wire.packet.packet_fields import summarize\n_FLAGS_AT = 2",
         test_only_wire_has_the_places_of_a_packet,
     ),
+    ("engine/a.py", "x = int.from_bytes(packet[4:8])", test_only_wire_has_the_places_of_a_packet),
+    ("engine/a.py", "x = one.packet[PLACE]", test_only_wire_has_the_places_of_a_packet),
+    ("protocols/a.py", "import struct", test_structures_of_bytes_are_where_bytes_are_read),
+    ("cli/a.py", "from struct import Struct", test_structures_of_bytes_are_where_bytes_are_read),
+    ("store/a.py", "class A: ...\ndef f():\n    class A: ...", test_a_class_name_is_used_once),
     ("engine/a.py", "x = row[11] & 1", test_rows_and_summaries_are_read_by_name),
     ("wire/a.py", "x = seen[4:6]", test_rows_and_summaries_are_read_by_name),
     ("wire/a.py", "import posthouse.engine", test_imports_point_down),
@@ -546,6 +590,9 @@ ENGINE = {
         ("manager.part.value.deeper", 1),
         ("def f(manager):\n    part = manager.part\n    part.call()\n    part.inner.x", 1),
         ("def f(manager):\n    core = manager.core\n    core.x\n    core.y()", 3),
+        ("self._part = manager.part\nself._part.call()", 0),
+        ("self._part = manager.part\nself._part.inner.x", 1),
+        ("def f(one: Facade): one.inner.x; one.call()", 1),
     ],
 )
 def test_the_count_of_reaches_notices(text: str, count: int, tmp_path: Path) -> None:
@@ -558,21 +605,87 @@ def test_the_count_of_reaches_notices(text: str, count: int, tmp_path: Path) -> 
     assert found.imported["engine/manager.py"] == {"engine/b.py"}
 
 
+INNER = {
+    "engine/ledger/ledger.py": "class Ledger: ...",
+    "engine/rules.py": "from posthouse.engine.ledger.ledger import Ledger",
+    "engine/values.py": "class Value: ...",
+    "engine/b.py": "from posthouse.engine.rules import Rules\nclass Facade: ...",
+    "engine/manager.py": "from posthouse.engine.b import Facade\nclass QueueManager: ...",
+    "engine/logins.py": "from posthouse.engine.b import Facade",
+}
+FOR_TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("from posthouse.engine.manager import QueueManager", 0),
+        ("from posthouse.engine.b import Facade", 0),
+        ("from posthouse.engine.values import Value", 0),
+        ("from posthouse.engine.logins import Logins", 0),
+        ("from posthouse.engine.rules import CONSTANT", 1),
+        ("import posthouse.engine.rules", 1),
+        ("from posthouse.engine import rules", 1),
+        (FOR_TYPES + "from posthouse.engine.rules import Rules", 1),
+        ("def f():\n    from posthouse.engine.ledger.ledger import Ledger", 1),
+    ],
+)
+def test_an_import_of_the_inner_engine_is_noticed(text: str, count: int, tmp_path: Path) -> None:
+    for package in (*MAY_IMPORT, "engine/ledger"):
+        (tmp_path / package).mkdir(exist_ok=True)
+    for name, source in {**INNER, "protocols/a.py": text}.items():
+        (tmp_path / name).write_text(source)
+    found = SourceTree(tmp_path, {"part": ("engine/b.py", "Facade")})
+    assert found.inner == {"engine/ledger/ledger.py", "engine/rules.py"}
+    assert len(found.inner_imports(found.by_name["protocols/a.py"])) == count
+
+
 def test_a_knot_of_types_is_noticed() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
     assert knot_of(graph) == ["b", "c"]
 
 
+# What two parts of the engine, made one after the other, tell each other by a function.
+HOOKS = {
+    "core": {"damage_ended", "serve", "ordinals_in_use", "queue_emptied"},
+    "sending": {"signed"},
+    "transfer": {"seal"},
+    "certificates": {"directory", "on_keys"},
+    "directory": {"keys_changed", "own_keys", "own_signing_keys"},
+    "changes": {"follow"},
+    "outcomes": {"stream_ended"},
+    "targets": {"is_forbidden"},
+    "self": {"bindery"},  # of the accounts
+}
+
+
 def test_parts_of_the_engine_get_what_they_need_as_arguments() -> None:
-    """The ledger that all parts share has no other part, but for what happens to its messages."""
-    (manager,) = (one for one in modules() if one.name == "engine/manager.py")
-    assigned = {
-        target.attr
-        for node in ast.walk(ast.parse(manager.text))
+    """No part is put into another, or into the ledger, once that is made; some functions are."""
+    assert late_names(tree().by_name["engine/manager.py"].text) == HOOKS
+
+
+def late_names(text: str) -> dict[str, set[str]]:
+    """What the constructor of QueueManager assigns to the parts that it has made."""
+    (made,) = (
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    chains = [
+        ast.unparse(target).split(".")
+        for node in ast.walk(made)
         if isinstance(node, ast.Assign)
         for target in node.targets
-        if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "core"
-    }
-    hooks = {"damage_ended", "serve", "ordinals_in_use", "queue_emptied"}
-    clock_and_turn = {"now_ms", "utc", "turn", "effects"}
-    assert assigned - clock_and_turn == hooks
+    ]
+    found: dict[str, set[str]] = {}
+    for first, *rest in chains:
+        if rest and (first != "self" or len(rest) > 1):
+            found.setdefault(first, set()).add(rest[-1])
+    return found
+
+
+def test_a_part_that_comes_late_is_noticed() -> None:
+    text = "class Q:\n def __init__(self):\n  self.a = a = A()\n  {}\n def f(self): self.a.x = 1"
+    assert late_names(text.format("self.b = B(a)")) == {}
+    assert late_names(text.format("a.part = self.a")) == {"a": {"part"}}
+    assert late_names(text.format("self.a.inner.part = a")) == {"self": {"part"}}

@@ -215,18 +215,19 @@ def twins_in(body: list[ast.stmt]) -> list[str]:
 def imports_of_tests(root: Path) -> list[str]:
     """Where a test module, or something of one, is imported below `tests`."""
     return [
-        f"{path.relative_to(root)}: {node.module}"
+        f"{path.relative_to(root)}: {ast.unparse(node)}"
         for path in sorted((root / "tests").rglob("*.py"))
-        if re.search(r"^ *from .*\btest_", found := text(path), re.MULTILINE)
+        if re.search(r"^ *(from|import) .*\btest_", found := text(path), re.MULTILINE)
         for node in ast.walk(ast.parse(found))
-        if isinstance(node, ast.ImportFrom) and names_a_test(node)
+        if isinstance(node, ast.Import | ast.ImportFrom) and names_a_test(node)
     ]
 
 
-def names_a_test(node: ast.ImportFrom) -> bool:
+def names_a_test(node: ast.Import | ast.ImportFrom) -> bool:
     """Whether it imports a test module, or something of one."""
-    names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-    return any(name.startswith("test_") for name in names)
+    module = str(node.module) if isinstance(node, ast.ImportFrom) else ""
+    names = [module, *(alias.name for alias in node.names)]
+    return any(part.startswith("test_") for name in names for part in name.split("."))
 
 
 # The name of each line, in the order of the printed list, and how it reads.

@@ -38,6 +38,11 @@ FACADES: dict[str, tuple[str, str]] = {
     "returning": ("engine/messages/returning.py", "Returning"),
     "poison": ("engine/messages/poison.py", "Poison"),
 }
+# Functions for one protocol or page each, which go through the facades, too.
+CALLS = {"engine/machine/health.py", "engine/sessions/calls.py", "engine/transfer/remote_reads.py"}
+# What a facade gives that is more than a value: who has one may name its class.
+GIVEN = {"engine/transfer/outgoing_cursor.py": "OutgoingCursor"}
+LEDGER = "engine/ledger/ledger.py"
 # What they give that is a value: its own fields may be read.
 VALUES = {("machine", "settings"), ("machine", "state"), ("machine", "name")}
 # Modules in which `manager` is something else: a queue manager as its clients see it.
@@ -188,7 +193,7 @@ class SourceTree:
         places = defaultdict(list)
         for module in self.modules:
             if packages is None or module.package in packages:
-                for node in module.tree.body:
+                for node in module.nodes:
                     if isinstance(node, ast.ClassDef):
                         places[node.name].append(module.name)
         return {name: found for name, found in places.items() if len(found) > 1}
@@ -287,6 +292,29 @@ class SourceTree:
             if self.is_reach(rest)
         ]
 
+    @cached_property
+    def inner(self) -> set[str]:
+        """Modules of the engine that have the ledger in hand, other than through a facade."""
+        doors = {file for file, _ in self._facades.values()} | CALLS | {"engine/manager.py"}
+        graph = {name: targets - doors for name, targets in self.imported.items()}
+        return {
+            name
+            for name in self.by_name
+            if name.startswith("engine/")
+            and name not in doors
+            and (name == LEDGER or LEDGER in reachable(name, graph))
+        }
+
+    def inner_imports(self, module: Module) -> list[str]:
+        """What a module imports of the engine beside facades and values, for types included."""
+        return [
+            f"{module.name}:{line}: imports {dotted}"
+            for line, dotted in module.imports()
+            for target in (dotted, dotted.rpartition(".")[0])
+            if (file := self.dotted.get(target)) in self.inner
+            and GIVEN.get(str(file)) != dotted.rpartition(".")[2]
+        ]
+
     def uses(self, module: Module) -> list[tuple[int, Chain]]:
         """What a module names of the queue manager, or of a part of it under a local name."""
         known = self._aliases(module)
@@ -301,22 +329,35 @@ class SourceTree:
                 continue
             chain = chain_of(node)
             rest = past_the_manager(chain)
-            if not rest and chain and (part := known.get(chain[0])):
-                rest = (*part, *chain[1:])
+            if not rest:
+                rest = next(
+                    ((*known[chain[:n]], *chain[n:]) for n in (1, 2) if chain[:n] in known), ()
+                )
             if rest:
                 found.append((node.lineno, rest))
         return found
 
-    def _aliases(self, module: Module) -> dict[str, Chain]:
-        """Local names of parts of the queue manager: `stages = desk.manager.stages`."""
-        found = {}
+    def _aliases(self, module: Module) -> dict[Chain, Chain]:
+        """Other names of parts of the queue manager.
+
+        `stages = desk.manager.stages`, `self._stages = manager.stages`, `stages: Stages`.
+        """
+        found: dict[Chain, Chain] = {}
         for node in module.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 rest = past_the_manager(chain_of(node.value))
-                target = node.targets[0]
-                if rest and rest[0] in self.parts_of_the_manager and isinstance(target, ast.Name):
-                    found[target.id] = rest
+                target = chain_of(node.targets[0])
+                if rest and rest[0] in self.parts_of_the_manager and 1 <= len(target) <= 2:
+                    found[target] = rest
+            elif isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name):
+                part = self._part_of_class.get(node.annotation.id)
+                found |= {(node.arg,): (part,)} if part else {}
         return found
+
+    @cached_property
+    def _part_of_class(self) -> dict[str, str]:
+        """The part of the queue manager that has each class of a facade."""
+        return {name: part for part, (_, name) in self._facades.items()}
 
 
 def name_of(node: ast.stmt) -> str:
@@ -357,7 +398,8 @@ def uses_the_engine(module: Module) -> bool:
 
 
 def places_in(module: Module) -> Iterator[str]:
-    """How a module that reads packets shows where something is in them."""
+    """How a module that has packets in hand shows where something is in them."""
+    yield from (ast.unparse(node) for node in module.nodes if cuts_a_packet(node))
     imported = [
         name.name
         for node in module.nodes
@@ -377,6 +419,15 @@ def places_in(module: Module) -> Iterator[str]:
             parts = [part for end in (node.lower, node.upper) if end for part in ast.walk(end)]
             names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
             yield from (name for name in names if name.endswith("_at"))
+
+
+def cuts_a_packet(node: ast.AST) -> bool:
+    """Whether it takes bytes of what is called a packet: `packet[4:8]`, `packet[at]`."""
+    return (
+        isinstance(node, ast.Subscript)
+        and chain_of(node.value)[-1:] == ("packet",)
+        and not isinstance(node.slice, ast.Call)  # of a function of `wire`
+    )
 
 
 def ends_of(index: ast.expr) -> list[ast.expr | None]:

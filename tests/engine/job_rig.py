@@ -173,7 +173,7 @@ class JobRig(Rig):
         self.check_books()
         core, queues = self.manager.ledger, self.manager.jobs
         files = core.queues[JOB_FILES]
-        for books in lines_of(core, files):
+        for books in lines_of(core.state, core.locks, files):
             assert books.balanced
         chunks = [number for job in queues.jobs.values() for number in job.file.chunks]
         assert sorted(chunks) == sorted(n for _, n in files.state.order.forward())

@@ -132,7 +132,7 @@ class Paper:
         core = self.manager.ledger
         assert self._known(facts(core.state)) == self._known(facts(replay(self.log)))
         for queue in self.manager.queues.all():
-            for books in lines_of(core, queue):
+            for books in lines_of(core.state, core.locks, queue):
                 assert books.balanced, (queue.name, books)
         for number, row in core.state.table.items():
             held = number in core.locks or number in core.state.pending

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.ledger.effects import Effects, Event, Read
 from posthouse.engine.ledger.records import (
     CHANGE,
@@ -301,5 +300,5 @@ class Rig:
     def check_books(self) -> None:
         """Every queue's books balance, durable and express lines apart."""
         for queue in self.manager.queues.all():
-            for books in lines_of(self.manager.ledger, queue):
+            for books in self.manager.queues.books_apart(queue):
                 assert books.balanced, (queue.name, books)

@@ -11,7 +11,6 @@ from posthouse.engine.ledger.books import (
     Books,
     SenderBooks,
     books_of,
-    lines_of,
     machine_books,
     sender_books_of,
 )
@@ -63,7 +62,7 @@ def test_a_message_is_counted_once_by_its_end(rig: PostRig, way: str, recoverabl
     assert books(rig) == {"accepted": 1, way: 1}
     rig.advance(100)
     assert books(rig) == {"accepted": 1, way: 1}
-    lines = lines_of(rig.manager.ledger, rig.queue("orders"))
+    lines = rig.manager.queues.books_apart(rig.queue("orders"))
     assert [line.accepted for line in lines] == ([1, 0] if recoverable else [0, 1])
 
 

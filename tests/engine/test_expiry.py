@@ -278,7 +278,7 @@ def test_what_happens_to_one_of_several_that_are_held_does_not_concern_the_other
     rig.check_books()
 
 
-# -- clocks that are set (design, section 3)
+# -- clocks that are set
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])

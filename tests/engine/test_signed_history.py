@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from posthouse.directory import objects
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.message import MessageId
 from posthouse.model.message_classes import NACK_BAD_SIGNATURE
 from posthouse.model.message_values import HashAlgorithm

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.names import parse_format_name
 from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope

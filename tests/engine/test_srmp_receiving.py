@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
-from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import MessageId

@@ -13,8 +13,9 @@ from posthouse.engine.settings import EngineSettings
 from posthouse.engine.transfer.incoming_sequences import NAMES_MAX
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.settings import RedirectSettings
-from posthouse.engine.transfer.srmp.redirects import host_of, is_link_local, url_text, web_name
+from posthouse.engine.transfer.srmp.web_names import is_link_local, url_text, web_name
 from posthouse.model.errors import InvalidParameter
+from posthouse.model.urls import host_of
 from posthouse.wire.srmp.message import SrmpMessage
 from tests.engine.letters import FAR_GUID
 from tests.engine.web import FAR, ORDERS, SEQUENCE, STREAMED, WebRig

@@ -8,7 +8,7 @@ import pytest
 
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.settings import RedirectSettings
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.message import HashAlgorithm
 from posthouse.model.message_classes import ACK_REACH_QUEUE, ACK_RECEIVE, NACK_QUEUE_PURGED
 from posthouse.security.xml_signatures import sign

@@ -7,8 +7,7 @@ from typing import Any
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.protocol_interface import Peer
 from posthouse.engine.transfer.sequence_values import IncomingTransactionalTransferInfo
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
-from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
 from posthouse.model.guids import format_guid
 from posthouse.model.names import parse_format_name
 from posthouse.wire.packet.packet import Packet

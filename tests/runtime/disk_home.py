@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
@@ -130,7 +129,7 @@ class Home:
 
     def check_books(self) -> None:
         for queue in self.manager.queues.all():
-            for books in lines_of(self.manager.ledger, queue):
+            for books in self.manager.queues.books_apart(queue):
                 assert books.balanced, (queue.name, books)
 
     # -- damage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.message_values import HashAlgorithm
 from posthouse.security.message_security import Signer
 from posthouse.security.xml_signatures import sign

@@ -45,12 +45,7 @@ from posthouse.model.message_classes import (
     is_about_receiving,
     is_negative,
 )
-from posthouse.model.message_ids import (
-    MESSAGE_ID_SIZE,
-    NULL_MESSAGE_ID,
-    MessageId,
-    TxSequenceId,
-)
+from posthouse.model.message_ids import MESSAGE_ID_SIZE, NULL_MESSAGE_ID, MessageId, TxSequenceId
 from posthouse.model.message_values import (
     ACK_BITS,
     ACK_FULL_REACH_QUEUE,
@@ -159,6 +154,7 @@ __all__ = [
     "check_label",
     "class_code",
     "class_name",
+    "complete_transaction",
     "is_about_receiving",
     "is_negative",
     "journal_bits",
@@ -398,3 +394,20 @@ def _check_size(message: Message) -> None:
             f"the message has {size} bytes; a packet holds at most {MESSAGE_SIZE_MAX}",
             "Split the body over several messages, or send a reference to it.",
         )
+
+
+def complete_transaction(message: Message, number: int | None) -> None:
+    """The attributes for a transaction of that number, or for none.
+
+    They are the queue manager's: an object sent before may still have some. Choice: no connector
+    application, whose values would stay, runs inside the engine.
+    """
+    message.first_in_transaction = message.last_in_transaction = False
+    message.transaction_sequence_number = message.transaction_previous_sequence_number = 0
+    if number is None:
+        message.transaction_identifier = 0
+        message.transactional_message_sequence_identifier = None
+    else:
+        message.transaction_identifier = number
+        message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
+        message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.outgoing_sequences import SEQUENCED as SEQUENCED_LANE
-from posthouse.engine.transfer.outgoing_sequences import is_numbered
+from posthouse.engine.transfer.sequence_values import SEQUENCED as SEQUENCED_LANE
+from posthouse.engine.transfer.sequence_values import is_numbered
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.model.message_classes import (
     ACK_RECEIVE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from operator import attrgetter
 
-from posthouse.engine.ledger.books import lines_of
 from posthouse.engine.ledger.order import START
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.queues.queue import Queue as EngineQueue
@@ -164,7 +163,7 @@ ASPECTS = (
 
 def _check_queue(world: World, engine: EngineQueue, queue: Queue) -> list[tuple[int, int, Letter]]:
     found = _check_contents(world, engine, queue)
-    durable, express = lines_of(world.manager.ledger, engine)
+    durable, express = world.manager.queues.books_apart(engine)
     if not (durable.balanced and express.balanced):
         raise Different(f"books of {queue.name} do not balance: {durable}, {express}")
     definition, outgoing = engine.definition, engine.outgoing

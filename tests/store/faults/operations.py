@@ -15,7 +15,7 @@ from posthouse.engine.messages.reading import MessageSeekAction
 from posthouse.engine.queues.queue import OutgoingQueueState
 from posthouse.engine.transactions.transaction import Transaction
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.errors import QueueNotFound
 from posthouse.model.guids import format_guid
 from posthouse.model.message import (

@@ -1,4 +1,4 @@
-"""Access tokens as records of the log, and the callers they stand for (contract, section 2).
+"""Access tokens as records of the log, and the callers they stand for (docs/security.md).
 
 A token belongs to a user, or to the administrator that every queue manager has. Only a hash of its
 secret is kept. A token gives the caller of its user as that is now, narrowed to the
@@ -48,13 +48,15 @@ class Granted(NamedTuple):
 class Tokens:
     """The access tokens of this queue manager."""
 
+    gone: Callable[[list[str]], None]  # told of their ends
+
     def __init__(self, core: Ledger, accounts: Accounts) -> None:
         self.core = core
         self.accounts = accounts
         self._administrator = Caller.administrator()
         self._tokens: dict[str, Token] = {}
         self._granted: dict[str, tuple[Caller, Granted]] = {}
-        self.gone: Callable[[list[str]], None] = lambda token_ids: None  # told of their ends
+        self.gone = lambda token_ids: None
         accounts.followers.append(self._user_goes)
         self._lapsed: list[str] = []  # of services that the last stop has ended
         for key, value in core.state.of_table(TABLE_ACCOUNT):

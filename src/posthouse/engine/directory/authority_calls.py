@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from posthouse.directory.authority import AuthorityAway, Refused
-from posthouse.directory.mirror import Interrupted, Order, Stored
-from posthouse.directory.objects import DirectoryObject
+from posthouse.directory.mirror import Action, Interrupted, Order, Stored
+from posthouse.directory.objects import DirectoryObject, QueueManager
 from posthouse.model.errors import NoDs
 
 T = TypeVar("T")
@@ -67,3 +67,21 @@ class Asking:
             return call()
         finally:
             self._asked, self._next = [], 0
+
+
+def enters(order: Order) -> bool:
+    """Whether an order enters something."""
+    return order.action is Action.CREATE
+
+
+def enters_us(order: Order) -> bool:
+    """Whether an order enters the queue manager itself."""
+    return enters(order) and isinstance(order.value, QueueManager)
+
+
+def ends_entering(order: Order, answer: Answered) -> bool:
+    """Whether nothing else of ours is to be entered: it would be entered for another of our name.
+
+    And where the authority does not answer once, it need not be asked for all the rest.
+    """
+    return isinstance(answer, AuthorityAway) or (isinstance(answer, Refused) and enters_us(order))

@@ -39,8 +39,8 @@ from posthouse.engine.transfer.arrivals import (
     source_of,
 )
 from posthouse.engine.transfer.message_history import MessageHistory
-from posthouse.engine.transfer.outgoing_sequences import is_numbered
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.sequence_values import is_numbered
 from posthouse.model.bounded_tables import Bounded
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message_classes import (

@@ -16,7 +16,7 @@ from posthouse.directory import objects
 from posthouse.directory.authority import AuthorityAway, Changes, Refused
 from posthouse.directory.base import equals
 from posthouse.directory.mirror import Action, News, Order
-from posthouse.engine.directory.authority_calls import Answered
+from posthouse.engine.directory.authority_calls import Answered, enters, enters_us
 from posthouse.engine.directory.public_queues import DirectoryOfQueues
 from posthouse.engine.ledger.records import TABLE_MANAGER, Change
 from posthouse.engine.queues.collection import Queues
@@ -130,7 +130,7 @@ class Mirroring:
         self._refreshed = core.utc
         self._note_faults([*changes.faults, *news.faults], whole=changes.whole)
         owed = self._owed()
-        if was_offline and not (self._kept_out and any(map(_enters_us, owed))):
+        if was_offline and not (self._kept_out and any(map(enters_us, owed))):
             self._went_online()
         return owed
 
@@ -179,7 +179,7 @@ class Mirroring:
         because it does not have it.
         """
         away = [answer for _, answer in answers if isinstance(answer, AuthorityAway)]
-        refused = any(isinstance(one, Refused) and _enters(order) for order, one in answers)
+        refused = any(isinstance(one, Refused) and enters(order) for order, one in answers)
         with self._core.one_step():
             for order, answer in answers:
                 self._take_entered(order, answer)
@@ -200,13 +200,13 @@ class Mirroring:
             if isinstance(stored, objects.Queue):
                 self._identified(order.value.identifier, stored)
             self._queues.service.refreshed([stored], self._core.now_ms)
-            if self._kept_out and _enters_us(order):
+            if self._kept_out and enters_us(order):
                 self._went_online()
 
     def _refused(self, order: Order, answer: Refused) -> None:
         """Facts 4: another object with our name stays as it is, and we stay offline."""
         key, cause = order.value.identifier, str(answer)
-        if _enters_us(order):
+        if enters_us(order):
             reason = f"it does not take this queue manager in: {cause}"
             self.away(reason)
             self._kept_out = reason
@@ -368,23 +368,6 @@ class Mirroring:
         if mirror is not None and self._queues.service.offline:
             return f"the directory cannot be asked: {mirror.reason}"
         return ""
-
-
-def _enters(order: Order) -> bool:
-    return order.action is Action.CREATE
-
-
-def _enters_us(order: Order) -> bool:
-    """Whether an order enters the queue manager itself."""
-    return _enters(order) and isinstance(order.value, objects.QueueManager)
-
-
-def ends_entering(order: Order, answer: Answered) -> bool:
-    """Whether nothing else of ours is to be entered: it would be entered for another of our name.
-
-    And where the authority does not answer once, it need not be asked for all the rest.
-    """
-    return isinstance(answer, AuthorityAway) or (isinstance(answer, Refused) and _enters_us(order))
 
 
 def _properties(value: objects.Queue) -> QueueProperties:

@@ -9,8 +9,8 @@ import msgspec
 from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.jobs.file_content import JobFile
 from posthouse.engine.jobs.files import check_readable, check_writable
-from posthouse.engine.jobs.history import ABANDONED, REMOVED, EndedJob
-from posthouse.engine.jobs.job import Job, JobDetails, JobEntry, JobQueue, JobState
+from posthouse.engine.jobs.history import ABANDONED, REMOVED
+from posthouse.engine.jobs.job import EndedJob, Job, JobDetails, JobEntry, JobQueue, JobState
 from posthouse.engine.jobs.job_states import JobEvent
 from posthouse.engine.jobs.shared import JobGround
 from posthouse.engine.ledger.records import Change

@@ -184,8 +184,8 @@ class JobFiles:
         for extent in extents:
             start, stop = max(extent.start, offset), min(extent.end, end)
             at = extent.offset + start - extent.start
-            packet = self.core.effects.packets[extent.number]
-            data[start - offset : stop - offset] = packet[at : at + stop - start]
+            stored = self.core.effects.packets[extent.number]
+            data[start - offset : stop - offset] = stored[at : at + stop - start]
         return bytes(data)
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 import msgspec
 
+from posthouse.engine.jobs.job import EndedJob
 from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.records import TABLE_JOB_HISTORY, Change
 
@@ -20,30 +21,6 @@ FINISHED, FAILED, REMOVED, ABANDONED, DESTROYED = (
 )
 RESULT_MAX = 4096
 _SERIAL = struct.Struct(">Q")
-
-
-class EndedJob(msgspec.Struct, array_like=True):
-    """A job that has ended."""
-
-    serial: int
-    queue_id: int
-    queue: str
-    number: int
-    outcome: str
-    client_id: int
-    client: str
-    job_type: int
-    description: str
-    size: int
-    entered: int  # UTC seconds
-    begun: int  # 0: no server ever had it
-    ended: int
-    attempts: int
-    server_id: int = 0
-    server: str = ""
-    charge: int = 0
-    result: str = ""
-    order: int = 0  # of the ends, which several of one second have too
 
 
 _encode = msgspec.msgpack.Encoder().encode

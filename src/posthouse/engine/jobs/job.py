@@ -393,3 +393,27 @@ class Station:
 
     def __repr__(self) -> str:
         return f"<Station {self.number} {self.label} object {self.object_id:08X}>"
+
+
+class EndedJob(msgspec.Struct, array_like=True):
+    """A job that has ended."""
+
+    serial: int
+    queue_id: int
+    queue: str
+    number: int
+    outcome: str
+    client_id: int
+    client: str
+    job_type: int
+    description: str
+    size: int
+    entered: int  # UTC seconds
+    begun: int  # 0: no server ever had it
+    ended: int
+    attempts: int
+    server_id: int = 0
+    server: str = ""
+    charge: int = 0
+    result: str = ""
+    order: int = 0  # of the ends, which several of one second have too

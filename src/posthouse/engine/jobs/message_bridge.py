@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from posthouse.engine.jobs.calls import Jobs
-from posthouse.engine.jobs.history import EndedJob
-from posthouse.engine.jobs.job import Job, JobQueue
+from posthouse.engine.jobs.job import EndedJob, Job, JobQueue
 from posthouse.engine.ledger.parts import (
     Accepting,
     ClaimedMessages,
@@ -32,6 +31,7 @@ from posthouse.model.errors import (
 )
 from posthouse.model.message import (
     ACK_RECEIVE,
+    INFINITE,
     NACK_RECEIVE_REJECTED,
     DeliveryGuarantee,
     Message,
@@ -45,7 +45,6 @@ from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.message import deserialize, serialize
 
 STEP = 64  # messages that submit jobs in one turn
-INFINITE = 0xFFFFFFFF
 _GUID_SIZE = 16
 
 

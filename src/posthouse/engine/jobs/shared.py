@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 from posthouse.engine.jobs.bindery.calls import Bindery
 from posthouse.engine.jobs.bindery.stations import Station
 from posthouse.engine.jobs.files import JobFiles
-from posthouse.engine.jobs.history import RESULT_MAX, EndedJob, JobHistory
-from posthouse.engine.jobs.job import KEY, Job, JobQueue, JobState, encode, pack_state
+from posthouse.engine.jobs.history import RESULT_MAX, JobHistory
+from posthouse.engine.jobs.job import KEY, EndedJob, Job, JobQueue, JobState, encode, pack_state
 from posthouse.engine.jobs.job_states import JOB_STATES, JobEvent, phase_of
 from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.parts import OpenedQueues, PacketReads

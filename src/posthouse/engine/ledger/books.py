@@ -1,11 +1,10 @@
-"""The books: counts of every queue, in which each accepted message ends once (design, 3)."""
+"""The books: counts of every queue, in which each accepted message ends once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import (
     ACCEPTED,
     EXPIRED,
@@ -16,6 +15,7 @@ from posthouse.engine.ledger.records import (
     RECEIVED,
     REJECTED,
 )
+from posthouse.engine.ledger.state import State
 from posthouse.engine.queues.queue import Queue
 
 
@@ -94,15 +94,15 @@ def books_of(queue: Queue) -> Books:
     return _books(line, state.count, queue.locked)
 
 
-def lines_of(core: Ledger, queue: Queue) -> tuple[Books, Books]:
+def lines_of(state: State, locks: Container[int], queue: Queue) -> tuple[Books, Books]:
     """A queue's durable and express books apart; this looks at every message."""
     express = locked_express = 0
     for _, number in queue.state.order.forward():
-        row = core.state.table.get(number)
+        row = state.table.get(number)
         assert row is not None
         if row.flags & FLAG_EXPRESS:
             express += 1
-            locked_express += number in core.locks
+            locked_express += number in locks
     durable = _books(queue.state.books, queue.state.count - express, queue.locked - locked_express)
     return durable, _books(queue.state.express_books, express, locked_express)
 

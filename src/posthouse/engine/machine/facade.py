@@ -11,10 +11,17 @@ from posthouse.engine.ledger.departed_messages import Departure
 from posthouse.engine.ledger.effects import Effects
 from posthouse.engine.ledger.incarnations import Incarnations
 from posthouse.engine.ledger.ledger import Ledger
-from posthouse.engine.ledger.records import Row
+from posthouse.engine.ledger.records import TABLE_MANAGER, Change, Row
 from posthouse.engine.ledger.spans import SpanNotes
 from posthouse.engine.machine.damage import Damage
-from posthouse.engine.machine.identity import ManagerRecord, provision, store
+from posthouse.engine.machine.identity import (
+    COPIED_REMEDY,
+    MANAGER_KEY,
+    ManagerRecord,
+    host_change,
+    kept_record,
+    pack_record,
+)
 from posthouse.engine.machine.shortages import scarcities
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.settings import EngineSettings
@@ -90,7 +97,7 @@ class MachineFacade:
 
     def provision(self) -> None:
         """Takes the record that is kept, or makes the first one."""
-        self.record = provision(self.core)
+        self.record = _provisioned(self.core)
         self._store_record()
         self.core.guid = self.record.identifier
 
@@ -111,7 +118,9 @@ class MachineFacade:
         self._store_record()
 
     def _store_record(self) -> None:
-        store(self.core, self.record)
+        change = Change()
+        self.core.define(TABLE_MANAGER, MANAGER_KEY, pack_record(self.record), change)
+        self.core.commit(change)
 
     # -- clocks and chance
 
@@ -244,3 +253,15 @@ class MachineFacade:
     def stops_compaction(self) -> str:
         """Damage that compaction cannot pass; empty: there is none."""
         return self.damage.stops_compaction
+
+
+def _provisioned(core: Ledger) -> ManagerRecord:
+    """The record of the queue manager that starts: the one that is kept, or the first (3.1.3)."""
+    record = kept_record(core.state) or ManagerRecord(core.new_guid(), core.utc, core.utc)
+    record.computer_name = core.settings.computer_name
+    core.host_change = host_change(record.host, core.settings.host)
+    if core.host_change:
+        core.event("host_changed", cause=core.host_change, remedy=COPIED_REMEDY)
+    record.host = core.settings.host or record.host
+    record.starts += 1
+    return record

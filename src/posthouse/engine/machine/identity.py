@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.ledger import Ledger
-from posthouse.engine.ledger.records import TABLE_MANAGER, Change
+from posthouse.engine.ledger.records import TABLE_MANAGER
 from posthouse.engine.ledger.state import State
 
 
@@ -25,18 +24,18 @@ class ManagerRecord(msgspec.Struct, omit_defaults=True):
     host: str = ""  # the computer and the place of the home at the last start (HostIdentity)
 
 
-_MANAGER_KEY = b"manager"
+MANAGER_KEY: Final = b"manager"
 COPIED_REMEDY: Final = (
     "Two copies of a home are one queue manager with one GUID, and messages go to either: start "
     "one of them only. A copy that is to be another queue manager needs a new home."
 )
-_encode = msgspec.msgpack.Encoder().encode
+pack_record = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ManagerRecord).decode
 
 
 def kept_record(state: State) -> ManagerRecord | None:
     """The record in a store; None: it is new."""
-    stored = state.definitions.get((TABLE_MANAGER, _MANAGER_KEY))
+    stored = state.definitions.get((TABLE_MANAGER, MANAGER_KEY))
     return None if stored is None else _decode(stored)
 
 
@@ -67,22 +66,3 @@ def host_change(before: str, now: str) -> str:
     if any(changed):
         return "the home is another folder than at the last start: it was copied or put back"
     return ""
-
-
-def provision(core: Ledger) -> ManagerRecord:
-    """The record of the queue manager that starts: the one that is kept, or the first (3.1.3)."""
-    record = kept_record(core.state) or ManagerRecord(core.new_guid(), core.utc, core.utc)
-    record.computer_name = core.settings.computer_name
-    core.host_change = host_change(record.host, core.settings.host)
-    if core.host_change:
-        core.event("host_changed", cause=core.host_change, remedy=COPIED_REMEDY)
-    record.host = core.settings.host or record.host
-    record.starts += 1
-    return record
-
-
-def store(core: Ledger, record: ManagerRecord) -> None:
-    """Keeps the record."""
-    change = Change()
-    core.define(TABLE_MANAGER, _MANAGER_KEY, _encode(record), change)
-    core.commit(change)

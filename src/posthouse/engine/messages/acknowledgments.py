@@ -35,6 +35,7 @@ from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import (
     ACK_RECEIVE,
+    INFINITE,
     NACK_MESSAGE_TOO_LARGE,
     DeliveryGuarantee,
     Message,
@@ -60,7 +61,6 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.packet.sequence_places import place_of
 
-INFINITE = 0xFFFFFFFF
 ORDER_ACK_S = 600  # who has not taken one by then sends again, and gets another
 ANSWERS_MAX = 10_000  # that wait for one machine, as far as it can ask for them again
 _NEGATIVE = 0x8000  # of a class: the message did not get where it was to go

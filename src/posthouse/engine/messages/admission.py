@@ -6,6 +6,7 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE, FLAG_TRANSACTIONAL
 from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.machine.shortages import scarcities
+from posthouse.engine.messages.room import Room
 from posthouse.engine.queues.queue import Queue, QueueRole
 from posthouse.model.errors import (
     IllegalPropertyValue,
@@ -15,10 +16,10 @@ from posthouse.model.errors import (
     TimedOutInTransit,
     TransactionUsage,
 )
+from posthouse.model.message import INFINITE
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.packet import Packet, is_encrypted
 
-INFINITE = 0xFFFFFFFF
 PRIVACY_OPTIONAL = 1
 _PRIVACY_NONE, _PRIVACY_BODY = 0, 2
 IN_TRANSACTION = (
@@ -28,25 +29,6 @@ IN_TRANSACTION = (
 OUTSIDE_TRANSACTIONS = (
     "Send it without a transaction: leave out --transactional, in Python transactional= and tx=."
 )
-
-
-class Room:
-    """What the messages of one batch take: each is admitted with those before it counted."""
-
-    __slots__ = ("bytes", "bytes_of")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.bytes_of: dict[int, int] = {}  # by the number of the queue
-
-    def of(self, queue: Queue) -> int:
-        """What they take in one queue."""
-        return self.bytes_of.get(queue.number, 0)
-
-    def take(self, queue: Queue, size: int) -> None:
-        """One more message of the batch has been admitted."""
-        self.bytes += size
-        self.bytes_of[queue.number] = self.bytes_of.get(queue.number, 0) + size
 
 
 class Admission:

@@ -16,12 +16,9 @@ from posthouse.engine.ledger.records import (
     Change,
     Row,
 )
-from posthouse.engine.ledger.rows import (
-    FINAL_ANSWER,
-    row_of,
-    wants_of,
-)
-from posthouse.engine.messages.admission import INFINITE, Admission, Room
+from posthouse.engine.ledger.rows import FINAL_ANSWER, row_of, wants_of
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.room import Room
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue
@@ -29,11 +26,11 @@ from posthouse.engine.transactions.transaction import Transaction
 from posthouse.engine.transfer.admin_queue_names import addressed, answerable
 from posthouse.model.errors import UnsupportedFormatNameOperation
 from posthouse.model.message import (
-    DeliveryGuarantee,
+    INFINITE,
     Message,
     MessageId,
     SenderIdentifierType,
-    TxSequenceId,
+    complete_transaction,
     limited_time_to_reach_queue,
     validate,
 )
@@ -62,23 +59,6 @@ def destination_name(core: Ledger, descriptor: OpenQueueDescriptor) -> str:
 def extra_of(host: str, wants: int) -> bytes:
     """What is kept beside a row: the host that a final answer is owed to."""
     return encode_extra(Extra(host=host)) if host and wants & FINAL_ANSWER else b""
-
-
-def complete_transaction(message: Message, number: int | None) -> None:
-    """The attributes for a transaction of that number, or for none.
-
-    They are the queue manager's: an object sent before may still have some. Choice: no connector
-    application, whose values would stay, runs inside the engine.
-    """
-    message.first_in_transaction = message.last_in_transaction = False
-    message.transaction_sequence_number = message.transaction_previous_sequence_number = 0
-    if number is None:
-        message.transaction_identifier = 0
-        message.transactional_message_sequence_identifier = None
-    else:
-        message.transaction_identifier = number
-        message.transactional_message_sequence_identifier = TxSequenceId(0, 0)
-        message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
 
 
 def _asks_at_once(queue: Queue, row: Row) -> bool:

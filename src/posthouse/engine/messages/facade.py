@@ -11,13 +11,14 @@ from posthouse.engine.ledger.order import QueuePosition
 from posthouse.engine.ledger.records import Row
 from posthouse.engine.ledger.state import State
 from posthouse.engine.machine.facade import MachineFacade
-from posthouse.engine.messages.admission import Admission, Room
+from posthouse.engine.messages.admission import Admission
 from posthouse.engine.messages.enqueue import Sending
 from posthouse.engine.messages.expiry import Expiry
 from posthouse.engine.messages.moving import Moving
 from posthouse.engine.messages.outcome import MessageOutcomes
 from posthouse.engine.messages.packet_reads import Fetching
 from posthouse.engine.messages.reading import MessageSeekAction
+from posthouse.engine.messages.room import Room
 from posthouse.engine.messages.waiting import WaitingReads
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.opening import Opening

@@ -38,6 +38,7 @@ from posthouse.model.errors import QueueError
 from posthouse.model.message import (
     ACK_REACH_QUEUE,
     ACK_RECEIVE,
+    INFINITE,
     NACK_PURGED,
     NACK_QUEUE_DELETED,
     NACK_QUEUE_PURGED,
@@ -49,7 +50,6 @@ from posthouse.model.names import parse_name
 from posthouse.wire.packet.packet_fields import times_of
 from posthouse.wire.srmp.stored_messages import came_over_http
 
-INFINITE = 0xFFFFFFFF
 # [MC-MQSRM] 3.1.7.3.2: over HTTP these leave no dead letter where the message was to be received.
 _NO_DEAD_LETTER_OF_HTTP = frozenset({NACK_QUEUE_DELETED, NACK_RECEIVE_REJECTED})
 

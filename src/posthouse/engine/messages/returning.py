@@ -21,7 +21,8 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.rows import TRANSACTION_HEADER
-from posthouse.engine.messages.admission import Admission, Room
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.room import Room
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.queues.queue import Queue, QueueRole

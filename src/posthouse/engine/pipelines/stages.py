@@ -26,8 +26,9 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
-from posthouse.engine.messages.admission import Admission, Room, check_protection
+from posthouse.engine.messages.admission import Admission, check_protection
 from posthouse.engine.messages.enqueue import destination_name
+from posthouse.engine.messages.room import Room
 from posthouse.engine.pipelines.stage import (
     ASKING,
     TRANSACTIONAL,

@@ -15,11 +15,7 @@ from posthouse.engine.messages.poison import Poison
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.deletion import QueueDeletion
 from posthouse.engine.queues.empty_reads import claimed, holders, no_message
-from posthouse.engine.queues.open_queues import (
-    OpenQueueDescriptor,
-    QueueAccessType,
-    QueueShareMode,
-)
+from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from posthouse.engine.queues.opening import Opening
 from posthouse.engine.queues.queue import Queue
 from posthouse.model.errors import AccessDenied, PropertyNotAllowed, QueueError
@@ -144,7 +140,7 @@ class QueuesFacade:
 
     def books_apart(self, queue: Queue) -> tuple[Books, Books]:
         """A queue's durable and express books apart; this looks at every message."""
-        return lines_of(self.core, queue)
+        return lines_of(self.core.state, self.core.locks, queue)
 
     # -- what readers find
 

@@ -1,6 +1,6 @@
 """Values of transactions with participants elsewhere, and how a decision is kept.
 
-Presumed abort (design, section 6): only a decision to commit is kept, until every participant has
+Presumed abort: only a decision to commit is kept, until every participant has
 confirmed it. Whatever is asked about and not found was aborted.
 """
 

@@ -10,7 +10,6 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import Change
 from posthouse.engine.ledger.rows import DELIVERY, FINAL_ACK
 from posthouse.engine.ledger.transfer_parts import MachineTransfer, SequenceOrigins
-from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.message_history import OTHER, MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
@@ -21,6 +20,7 @@ from posthouse.engine.transfer.sequence_values import (
     Standing,
 )
 from posthouse.model.errors import QueueError
+from posthouse.model.message import INFINITE
 from posthouse.model.message_classes import CLASS_BITS
 from posthouse.wire.packet.batch import Batch
 from posthouse.wire.packet.digest import content_digest, content_digests

@@ -9,20 +9,17 @@ from posthouse.engine.messages.acknowledgments import Acks
 from posthouse.engine.queues.queue import ConnectionAttempt, OutgoingQueueState, Queue
 from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor
 from posthouse.engine.transfer.outgoing_queues import Transfer
-from posthouse.engine.transfer.outgoing_sequences import (
-    OutgoingTransferInfo,
-    OutgoingTransferReport,
-)
+from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferInfo
 from posthouse.engine.transfer.peer_clocks import ClockDifference, Clocks
 from posthouse.engine.transfer.protocol_interface import Peer, Verdict
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.sequence_origins import TurnedAway
 from posthouse.engine.transfer.sequence_values import (
     IncomingTransactionalTransferInfo,
+    OutgoingTransferReport,
     SequenceInfo,
 )
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
-from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
 from posthouse.engine.transfer.srmp.state import Srmp
 from posthouse.model.names import FormatName
 from posthouse.wire.packet.packet_fields import PacketSummary

@@ -26,27 +26,21 @@ from posthouse.engine.ledger.records import (
 from posthouse.engine.ledger.row_columns import EXPIRES_WORD, QUEUE_WORD, SIZE_WORD, Rows
 from posthouse.engine.ledger.spans import DELIVER
 from posthouse.engine.queues.queue import ConnectionAttempt, Outgoing, OutgoingQueueState, Queue
-from posthouse.engine.transfer.outgoing_sequences import (
-    OutgoingTransferInfo,
-    Sequences,
-    is_numbered,
-)
+from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferInfo, Sequences
 from posthouse.engine.transfer.protocol_interface import Outbound
+from posthouse.engine.transfer.sequence_values import OURS, SEQUENCED, is_numbered
 from posthouse.model.errors import QueueError
 from posthouse.model.message_classes import NACK_COULD_NOT_ENCRYPT
 from posthouse.model.properties import ConnectionStatus
 from posthouse.wire.packet.packet_fields import PacketSummary, summarize
-from posthouse.wire.packet.patch import patch
+from posthouse.wire.packet.patch import addressed_to, patch
 from posthouse.wire.packet.sequence_places import Finder, placed
 
 Seal = Callable[[bytes, PacketSummary, int], bytes]  # of a packet that leaves, now
-_OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
 # Of each value of a row's flags, 1 or 0:
 _IS_ARRIVED = bytes(bool(flags & FLAG_ARRIVED) for flags in range(256))
 _IS_NUMBERED = bytes(map(is_numbered, range(256)))
 _IS_RECOVERABLE = bytes(not flags & FLAG_EXPRESS for flags in range(256))
-_ADDRESS = slice(32, 48)  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
-_SEQUENCED = 0  # the priority of transactional messages
 _BATCH = 256  # rows that are looked at together
 
 
@@ -138,7 +132,7 @@ class OutgoingCursor:
         self.queue = queue
         self.live = True
         self._marks = [0] * PRIORITIES  # lookup ids: up to there it has been
-        self._marks[_SEQUENCED] = self._outgoing.settled
+        self._marks[SEQUENCED] = self._outgoing.settled
         self._passed_over: dict[int, int] = {}  # locked when their turn came: number, priority
         self._again = self._again_end = 0  # sequenced messages between these are sent again
 
@@ -164,7 +158,7 @@ class OutgoingCursor:
                 break
             if self._passed_over:
                 self._choose_returned(priority, choice)
-            if priority == _SEQUENCED:
+            if priority == SEQUENCED:
                 self._choose_again(choice)
                 if self._again < self._again_end:
                     break  # what is new there does not overtake what is sent again
@@ -224,7 +218,7 @@ class OutgoingCursor:
 
     def _choose_again(self, choice: _Choice) -> None:
         """Sequenced messages that are sent once more; the others of their lane are not."""
-        lane = self.queue.state.order.lane(_SEQUENCED)
+        lane = self.queue.state.order.lane(SEQUENCED)
         while self._again < self._again_end and not choice.full:
             ids, numbers = lane.some_after(self._again, min(choice.room, _BATCH))
             if not ids or ids[0] > self._again_end:
@@ -286,7 +280,7 @@ class OutgoingCursor:
         packets, owner, finder = core.effects.packets, self._owner(), Finder()
         going = [packets[number] for number in numbers]
         if owner:
-            going = [_owned_by(packet, owner) for packet in going]
+            going = [addressed_to(packet, owner) for packet in going]
         for at in finder.careful(going):
             going[at] = self._cared_for(numbers[at], rows[at], going[at])
         numbered = rows.flags.translate(_IS_NUMBERED)
@@ -346,7 +340,7 @@ class OutgoingCursor:
             numbers = list(dict.fromkeys(numbers))
         rows: Sequence[Row] = (found := self._core.state.table.gather(numbers))
         columns = zip(found.word(QUEUE_WORD), found.flags, strict=True)
-        delivered = [q == mine and f & _OURS != FLAG_TRANSACTIONAL for q, f in columns]
+        delivered = [q == mine and f & OURS != FLAG_TRANSACTIONAL for q, f in columns]
         if not all(delivered):
             numbers, rows = list(compress(numbers, delivered)), list(compress(rows, delivered))
         self._outcomes.transferred_all(self.queue, numbers, rows)
@@ -354,7 +348,7 @@ class OutgoingCursor:
     def resend(self) -> None:
         """Sequenced messages without order acknowledgment are taken once more (3.1.6.5)."""
         self._again = self.transfer.sequences.unfinished_after(self.queue)
-        self._again_end = self._marks[_SEQUENCED]
+        self._again_end = self._marks[SEQUENCED]
         self._core.effects.active.add(self.queue.number)
 
     def reminder(self) -> list[Outbound]:
@@ -374,11 +368,11 @@ class OutgoingCursor:
 
     def send_again_behind(self, lookup_id: int) -> None:
         """Sequenced messages after this one have new places: what was taken is taken again."""
-        if self._marks[_SEQUENCED] <= lookup_id:
+        if self._marks[SEQUENCED] <= lookup_id:
             return
         begun = self._again < self._again_end
         self._again = min(self._again, lookup_id) if begun else lookup_id
-        self._again_end = self._marks[_SEQUENCED]
+        self._again_end = self._marks[SEQUENCED]
         self._core.effects.active.add(self.queue.number)
 
     def end(self) -> None:
@@ -420,7 +414,7 @@ class OutgoingCursor:
 
     def _reached(self, priority: int) -> int:
         """How far it has come in a priority; not far again when it sends again."""
-        again = priority == _SEQUENCED and self._again < self._again_end
+        again = priority == SEQUENCED and self._again < self._again_end
         return self._again if again else self._marks[priority]
 
     def _can_go_on(self, priority: int, mark: int) -> bool:
@@ -472,10 +466,3 @@ class _Choice:
         pairs = [p for p in zip(self.numbers, Rows(self.packed), strict=True) if p[0] in numbers]
         self.numbers = [number for number, _ in pairs]
         self.packed = bytearray(Rows.of([row for _, row in pairs]).packed)
-
-
-def _owned_by(packet: bytes, owner: bytes) -> bytes:
-    """The packet with this QueueManagerAddress."""
-    if packet[_ADDRESS] == owner:
-        return packet
-    return packet[: _ADDRESS.start] + owner + packet[_ADDRESS.stop :]

@@ -35,17 +35,15 @@ from posthouse.engine.transfer.outgoing_cursor import OutgoingCursor, Seal
 from posthouse.engine.transfer.outgoing_sequences import (
     SEQUENCE_NUMBER_MAX,
     OutgoingTransferInfo,
-    OutgoingTransferReport,
     Sequences,
-    is_numbered,
 )
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.sequence_values import SequenceInfo
-from posthouse.model.errors import (
-    MessageNotFound,
-    QueueNotFound,
-    UnsupportedOperation,
+from posthouse.engine.transfer.sequence_values import (
+    OutgoingTransferReport,
+    SequenceInfo,
+    is_numbered,
 )
+from posthouse.model.errors import MessageNotFound, QueueNotFound, UnsupportedOperation
 from posthouse.model.message_classes import NACK_BAD_DEST_QUEUE
 
 # States in which a protocol has a session, or works on one.

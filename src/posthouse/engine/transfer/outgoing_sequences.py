@@ -11,7 +11,6 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,7 +18,6 @@ from posthouse.engine.ledger.ledger import Ledger, ReservedCounter
 from posthouse.engine.ledger.parts import Endings, PacketReads
 from posthouse.engine.ledger.records import (
     FLAG_ARRIVED,
-    FLAG_REMOTE,
     FLAG_TRANSACTIONAL,
     KEPT,
     TABLE_OUTGOING,
@@ -29,25 +27,21 @@ from posthouse.engine.ledger.records import (
 )
 from posthouse.engine.ledger.row_columns import MOVE_WORD, Rows
 from posthouse.engine.queues.queue import Queue
-from posthouse.engine.transfer.sequence_values import SequenceInfo
-
-if TYPE_CHECKING:
-    pass
+from posthouse.engine.transfer.sequence_values import (
+    OURS,
+    SEQUENCED,
+    OutgoingTransferReport,
+    SequenceInfo,
+    is_numbered,
+)
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct(">Q")
 _START = struct.Struct("<IQ")  # queue, first lookup id
 SEQUENCE_NUMBER_MAX = 0xFFFFFFFF  # [MS-MQMQ] 2.2.20.5
-SEQUENCED = 0  # the priority of transactional messages
 _FOREVER = (1 << 64) - 1
 _FEW, _MANY = 64, 512  # rows that are looked at together
-_OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
-_UNFINISHED = _OURS | FLAG_ARRIVED
-
-
-def is_numbered(flags: int) -> bool:
-    """Whether a message of an outgoing queue has a place in a sequence of ours."""
-    return flags & _OURS == FLAG_TRANSACTIONAL
+_UNFINISHED = OURS | FLAG_ARRIVED
 
 
 class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
@@ -64,22 +58,6 @@ class OutgoingTransferInfo(msgspec.Struct, omit_defaults=True):
     resend_time: int = 0
     resend_count: int = 0
     peer: bytes = b""  # the queue manager that the messages were sent to
-
-
-class OutgoingTransferReport(NamedTuple):
-    """OutgoingTransferInfo as administrators see it ([MS-MQDMPR] 3.1.1.4)."""
-
-    first_non_ack: SequenceInfo | None
-    last_non_ack: SequenceInfo | None
-    last_ack: SequenceInfo | None
-    next_sequence: SequenceInfo
-    no_ack_count: int
-    no_read_count: int  # order-acknowledged, not yet reported as received
-    last_ack_time: int
-    last_ack_count: int
-    resend_count: int
-    resend_interval_s: int
-    resend_time: int
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from posthouse.engine.settings import host_key
 
+QUIET_MS = 60_000  # a machine that has come has sent by then what it has
+
 
 class Peer:
     """The queue manager at the other end of a session, as far as its door has it."""

@@ -25,14 +25,9 @@ from posthouse.engine.ledger.records import (
     WANT_DEAD_LETTER,
     Change,
 )
-from posthouse.engine.ledger.rows import (
-    DELIVERY,
-    flags_of,
-    row_of,
-    wants_of,
-)
+from posthouse.engine.ledger.rows import DELIVERY, flags_of, row_of, wants_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
-from posthouse.engine.messages.admission import INFINITE, Admission
+from posthouse.engine.messages.admission import Admission
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import DEADLETTER, Queue, QueueRole, QueueType
 from posthouse.engine.transfer.acknowledgment_targets import AllowedAnswers
@@ -69,6 +64,7 @@ from posthouse.model.errors import (
     TimedOutInTransit,
 )
 from posthouse.model.guids import NULL_GUID, format_guid
+from posthouse.model.message import INFINITE
 from posthouse.model.message_classes import (
     NACK_ACCESS_DENIED,
     NACK_BAD_DEST_QUEUE,

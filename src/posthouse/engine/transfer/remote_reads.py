@@ -27,8 +27,8 @@ from posthouse.model.errors import (
 )
 from posthouse.model.guids import NULL_GUID, format_guid
 from posthouse.model.message import NACK_RECEIVE_REJECTED
+from posthouse.wire.packet.patch import source_of
 
-_SOURCE: Final = slice(16, 32)  # of a packet: UserHeader.SourceQueueManager
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -94,7 +94,7 @@ def _dead_letter(manager: QueueManager, number: int) -> tuple[str, bool]:
 
 
 def _source_address(manager: QueueManager, read: Read, packet: bytes) -> str:
-    source = packet[_SOURCE]
+    source = source_of(packet)
     if not read.flags & FLAG_REMOTE or source == manager.machine.identifier:
         return _LOOPBACK
     known = manager.transfer.outgoing.machines.address_of(source)

@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from posthouse.engine.ledger.records import FLAG_REMOTE, FLAG_TRANSACTIONAL
 from posthouse.engine.queues.queue import Queue
 
 Place = tuple[int, int]  # sequence identifier and number
+SEQUENCED = 0  # the priority of transactional messages
+OURS = FLAG_TRANSACTIONAL | FLAG_REMOTE
 
 
 class SequenceInfo(NamedTuple):
@@ -85,3 +88,24 @@ class Judgment(NamedTuple):
     own: IncomingTransactionalTransferInfo | None
     origin: IncomingTransactionalTransferInfo | None = None
     like: IncomingTransactionalTransferInfo | None = None
+
+
+class OutgoingTransferReport(NamedTuple):
+    """OutgoingTransferInfo as administrators see it ([MS-MQDMPR] 3.1.1.4)."""
+
+    first_non_ack: SequenceInfo | None
+    last_non_ack: SequenceInfo | None
+    last_ack: SequenceInfo | None
+    next_sequence: SequenceInfo
+    no_ack_count: int
+    no_read_count: int  # order-acknowledged, not yet reported as received
+    last_ack_time: int
+    last_ack_count: int
+    resend_count: int
+    resend_interval_s: int
+    resend_time: int
+
+
+def is_numbered(flags: int) -> bool:
+    """Whether a message of an outgoing queue has a place in a sequence of ours."""
+    return flags & OURS == FLAG_TRANSACTIONAL

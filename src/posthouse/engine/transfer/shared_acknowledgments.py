@@ -26,7 +26,6 @@ from posthouse.wire.binary.order_acks import Origin, final_ack, order_queue_at
 from posthouse.wire.binary.order_acks import read_final_ack as read
 from posthouse.wire.packet.packet_fields import summarize
 
-QUIET_MS = 60_000  # a machine that has come has sent by then what it has
 AWAY_S = 16 * 3600  # whatever host claims its GUID meanwhile: a machine may be off for a night
 COPIES_MAX = 1000  # at once
 COPIED_MAX = 10_000

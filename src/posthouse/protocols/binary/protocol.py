@@ -12,8 +12,7 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import ORDER_QUEUE, Queue
 from posthouse.engine.settings import host_key
-from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.shared_acknowledgments import QUIET_MS
+from posthouse.engine.transfer.protocol_interface import QUIET_MS, Peer
 from posthouse.model.bounded_tables import Bounded
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.errors import RemoteProtocolError

@@ -6,12 +6,11 @@ Every check of the real work that can be made without doing it; nothing is made,
 from __future__ import annotations
 
 from posthouse.engine.manager import QueueManager
-from posthouse.engine.messages.admission import Room
-from posthouse.engine.messages.enqueue import complete_transaction
 from posthouse.engine.messages.returning import check_is_elsewhere
+from posthouse.engine.messages.room import Room
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor
 from posthouse.engine.queues.queue import Queue
-from posthouse.model.message import Message
+from posthouse.model.message import Message, complete_transaction
 from posthouse.model.properties import QueueAccessType
 from posthouse.security.access import Caller
 from posthouse.wire.packet.message import serialize

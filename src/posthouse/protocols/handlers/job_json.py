@@ -17,8 +17,7 @@ from posthouse.api.jobs import (
     ProgressJson,
 )
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.jobs.history import EndedJob
-from posthouse.engine.jobs.job import Job, JobQueue
+from posthouse.engine.jobs.job import EndedJob, Job, JobQueue
 from posthouse.engine.manager import QueueManager
 from posthouse.model.bindery import (
     NWOT_ARCHIVE_QUEUE,

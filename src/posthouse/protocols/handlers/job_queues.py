@@ -21,8 +21,7 @@ from posthouse.api.jobs import (
 )
 from posthouse.api.types import Done, Nothing
 from posthouse.engine.jobs.bindery.stations import Station
-from posthouse.engine.jobs.history import EndedJob
-from posthouse.engine.jobs.job import JobQueue
+from posthouse.engine.jobs.job import EndedJob, JobQueue
 from posthouse.engine.manager import QueueManager
 from posthouse.model.bindery import (
     NWOT_USER,

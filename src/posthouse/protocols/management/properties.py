@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from posthouse.engine.queues.queue import Outgoing, Queue, QueueRole, QueueType
 from posthouse.engine.transfer import sequence_values
-from posthouse.engine.transfer.outgoing_sequences import OutgoingTransferReport
+from posthouse.engine.transfer.sequence_values import OutgoingTransferReport
 from posthouse.model.properties import LOCAL_CONNECTION, OutgoingQueueState
 from posthouse.model.property_ids import Vt
 from posthouse.rpc.propvariant import NULL, Variant, text, texts, vector

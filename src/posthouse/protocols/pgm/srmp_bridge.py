@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.errors import MalformedPacket
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.names import MulticastName

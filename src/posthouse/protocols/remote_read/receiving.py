@@ -31,6 +31,7 @@ from posthouse.model.errors import (
     StatusAccessDenied,
     StatusInvalidHandle,
 )
+from posthouse.model.message import INFINITE
 from posthouse.protocols.engine_calls import Answer
 from posthouse.protocols.remote_read.actions import Action
 from posthouse.protocols.remote_read.open_queues import QueueContext, ignore
@@ -50,7 +51,6 @@ from posthouse.rpc.interface import BACKLOG_MAX, Call
 if TYPE_CHECKING:
     from posthouse.protocols.remote_read.protocol import RemoteRead
 
-INFINITE: Final = 0xFFFFFFFF
 _RECEIVED: Final = METHODS[Opnum.START_RECEIVE].response
 _RESULT: Final = struct.Struct("<I")
 OK: Final = _RESULT.pack(0)

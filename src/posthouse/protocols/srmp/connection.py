@@ -13,7 +13,7 @@ from typing import Protocol
 
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.formats.trace_headers import with_trace
 from posthouse.model.errors import RemoteProtocolError
 from posthouse.model.trace_context import TraceHeaders, is_tracestate, read_context

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
-from posthouse.engine.transfer.srmp.redirects import url_text
+from posthouse.engine.transfer.srmp.web_names import url_text
 from posthouse.model.names import DirectName, FormatName, Protocol
 from posthouse.model.urls import host_of
 from posthouse.protocols.srmp.network import Secure

@@ -13,7 +13,7 @@ from functools import partial
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.queue import HELD, OutgoingQueueState, Queue
 from posthouse.engine.settings import host_key
-from posthouse.engine.transfer.srmp.redirects import is_link_local
+from posthouse.engine.transfer.srmp.web_names import is_link_local
 from posthouse.model.enumerations import ConnectionStatus
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.model.next_hops import NextHop

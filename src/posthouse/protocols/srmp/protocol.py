@@ -11,8 +11,7 @@ from posthouse.engine.ledger.effects import Event
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import host_key
 from posthouse.engine.transfer.protocol_interface import Peer
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
-from posthouse.engine.transfer.srmp.receiving import SrmpVerdict
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.protocols.engine_calls import Answer, Desk
 from posthouse.protocols.srmp.connection import ResponseSlot, SrmpConnection

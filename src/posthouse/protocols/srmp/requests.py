@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
 
-from posthouse.engine.transfer.srmp.redirects import url_text
+from posthouse.engine.transfer.srmp.web_names import url_text
 from posthouse.formats.trace_headers import shown_trace
 from posthouse.model.errors import QueueError, RemoteProtocolError
 from posthouse.model.names import DirectName, Protocol

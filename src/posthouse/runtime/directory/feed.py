@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from posthouse.directory.authority import Authority, AuthorityAway, Changes, failure_of
 from posthouse.directory.mirror import Interrupted, Order, carry_out
 from posthouse.directory.objects import DirectoryObject
-from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded
-from posthouse.engine.directory.mirroring import ends_entering
+from posthouse.engine.directory.authority_calls import Answered, AuthorityNeeded, ends_entering
 from posthouse.engine.manager import QueueManager
 from posthouse.protocols.engine_calls import Call, Release
 from posthouse.runtime.driver import Driver, OnNeed, made_again

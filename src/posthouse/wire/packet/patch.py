@@ -31,6 +31,7 @@ BASE_FLAGS_AT = 2
 PACKET_SIZE_AT = 8
 TIME_TO_REACH_QUEUE_AT = 12
 SOURCE_GUID_AT = BASE_HEADER.size
+ADDRESS_AT = SOURCE_GUID_AT + 16  # QueueManagerAddress, [MS-MQMQ] 2.2.19.2
 SENT_TIME_AT = BASE_HEADER.size + 36  # MessageID follows it
 USER_FLAGS_AT = BASE_HEADER.size + 44
 TRANSACTION_NUMBER = TransactionFlags.of(transaction_number=0xFFFFF)
@@ -62,6 +63,17 @@ def stamp(
         (flags,) = U16.unpack_from(head, seen.security_at)
         U16.pack_into(head, seen.security_at, flags & UNVERIFIED)
     return _joined(head, packet)
+
+
+def addressed_to(packet: bytes, guid: bytes) -> bytes:
+    """The packet with this QueueManagerAddress."""
+    end = ADDRESS_AT + len(guid)
+    return packet if packet[ADDRESS_AT:end] == guid else packet[:ADDRESS_AT] + guid + packet[end:]
+
+
+def source_of(packet: bytes) -> bytes:
+    """SourceQueueManager: the queue manager that the message was first sent by."""
+    return packet[SOURCE_GUID_AT:ADDRESS_AT]
 
 
 def patch(

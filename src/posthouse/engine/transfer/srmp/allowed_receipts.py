@@ -6,8 +6,9 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.records import WANT_ARRIVAL
 from posthouse.engine.transfer.arrivals import Arriving
 from posthouse.engine.transfer.receiving import Receiving
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival, SrmpBatch
-from posthouse.engine.transfer.srmp.redirects import web_name
+from posthouse.engine.transfer.srmp.message_runs import SrmpBatch
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
+from posthouse.engine.transfer.srmp.web_names import web_name
 from posthouse.model.message_classes import NORMAL
 from posthouse.model.names import DirectName
 from posthouse.wire.packet.packet import Packet

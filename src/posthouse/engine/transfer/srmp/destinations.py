@@ -6,7 +6,8 @@ from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.destinations import Destinations
-from posthouse.engine.transfer.srmp.redirects import Redirects, web_name
+from posthouse.engine.transfer.srmp.redirects import Redirects
+from posthouse.engine.transfer.srmp.web_names import web_name
 from posthouse.model.names import DirectName
 
 _PLACES_MAX = 1024

@@ -8,43 +8,23 @@ and come in at once. Everything else looks at a state that has the run in it: se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from posthouse.engine.ledger.records import FLAG_REMOTE, Change
-from posthouse.engine.messages.admission import Admission, Room
+from posthouse.engine.messages.admission import Admission
+from posthouse.engine.messages.room import Room
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import Notes, ReceivedBatch, is_noted
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.protocol_interface import Peer
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival
 from posthouse.model.errors import QueueError
 from posthouse.security.access import Caller, Guard
 from posthouse.security.rights import WRITE_MESSAGE
 from posthouse.wire.packet.batch import Batch
-from posthouse.wire.packet.packet_fields import PacketSummary, summarize
-from posthouse.wire.srmp.mapping import packet_of
-from posthouse.wire.srmp.message import SrmpMessage
-from posthouse.wire.srmp.mime_parts import Parts
-from posthouse.wire.srmp.repeated_messages import MessageTemplate
+from posthouse.wire.packet.packet_fields import PacketSummary
 
 Accept = Callable[[Queue, Batch, int, None, bytes, str, Change], object]  # of `Sending`
 _ANYBODY = Caller.anonymous()
-
-
-class SrmpArrival(NamedTuple):
-    """A message that a door has read: from whom, its elements, its parts, its HTTP head."""
-
-    peer: Peer
-    message: SrmpMessage
-    parts: Parts
-    head: bytes
-    template: MessageTemplate | None = None  # of messages that differ in number and body only
-
-    def packed(self, utc: int) -> tuple[bytes, PacketSummary]:
-        """The packet that is kept of it, if nothing has to be verified; and its summary."""
-        if self.template is not None:
-            return self.template.packet(self.parts.payload)
-        packet = packet_of(self.message, self.parts, self.head, utc)
-        return packet, summarize(packet)
 
 
 def neighbours(arrivals: list[SrmpArrival]) -> Iterator[list[SrmpArrival]]:

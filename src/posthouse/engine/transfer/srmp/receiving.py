@@ -9,16 +9,11 @@ never shows of anything that a crash could undo. What is refused leaves no trace
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
 
 from posthouse.engine.accounts.certificates import Certificates
 from posthouse.engine.ledger.ledger import Ledger
 from posthouse.engine.ledger.parts import Accepting, AckSender, TraceReports
-from posthouse.engine.ledger.records import (
-    FLAG_AUTHENTICATED,
-    FLAG_REMOTE,
-    NEVER,
-)
+from posthouse.engine.ledger.records import FLAG_AUTHENTICATED, FLAG_REMOTE, NEVER
 from posthouse.engine.ledger.rows import row_of, wants_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.messages.admission import Admission
@@ -31,9 +26,11 @@ from posthouse.engine.transfer.receiving import Receiving
 from posthouse.engine.transfer.signed_history import Copy, SignedMessage
 from posthouse.engine.transfer.srmp.allowed_receipts import SrmpAnswers
 from posthouse.engine.transfer.srmp.destinations import WebDestinations, WebRefusal
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival, SrmpBatch, neighbours
-from posthouse.engine.transfer.srmp.redirects import Redirects, url_text, web_name
+from posthouse.engine.transfer.srmp.message_runs import SrmpBatch, neighbours
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.srmp.redirects import Redirects
 from posthouse.engine.transfer.srmp.streams import IncomingStreams, Key, StreamPlace
+from posthouse.engine.transfer.srmp.web_names import url_text, web_name
 from posthouse.model.errors import (
     AccessDenied,
     InsufficientResources,
@@ -71,13 +68,6 @@ _ANYBODY = Caller.anonymous()
 # 3.1.5.1.12: a signature proves who wrote a message, and gives no rights (decision 10).
 _EVERYBODY = Caller(EVERYONE, "everyone", frozenset((EVERYONE,)), True, False)
 _RECEIPTS = frozenset({SrmpKind.STREAM_RECEIPT, SrmpKind.FINAL_STREAM_RECEIPT})
-
-
-class SrmpVerdict(NamedTuple):
-    """The answer: 200 done with, 400 never, 500 not now; and why."""
-
-    status: int
-    why: str = ""
 
 
 DONE = SrmpVerdict(200)

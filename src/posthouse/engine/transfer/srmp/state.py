@@ -15,10 +15,11 @@ from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue, QueueRole, QueueType
 from posthouse.engine.transfer.peer_clocks import Clocks
 from posthouse.engine.transfer.receiving import Receiving
-from posthouse.engine.transfer.srmp.message_runs import SrmpArrival
-from posthouse.engine.transfer.srmp.receiving import SrmpReceiving, SrmpVerdict
-from posthouse.engine.transfer.srmp.redirects import Redirects, url_text
+from posthouse.engine.transfer.srmp.protocol_interface import SrmpArrival, SrmpVerdict
+from posthouse.engine.transfer.srmp.receiving import SrmpReceiving
+from posthouse.engine.transfer.srmp.redirects import Redirects
 from posthouse.engine.transfer.srmp.streams import IncomingStreams
+from posthouse.engine.transfer.srmp.web_names import url_text
 from posthouse.model.names import DirectName, FormatName
 
 

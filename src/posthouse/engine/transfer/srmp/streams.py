@@ -18,7 +18,6 @@ from posthouse.engine.ledger.records import KEPT, NEVER, PURGED, WANT_DEAD_LETTE
 from posthouse.engine.ledger.rows import flags_of
 from posthouse.engine.ledger.transfer_parts import MachineTransfer
 from posthouse.engine.messages.acknowledgments import ANSWERS_MAX, ORDER_ACK_S
-from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.queues.collection import Queues
 from posthouse.engine.queues.queue import Queue
 from posthouse.engine.transfer.arrivals import ReceivedBatch
@@ -28,6 +27,7 @@ from posthouse.engine.transfer.sequence_values import IncomingTransactionalTrans
 from posthouse.engine.transfer.sequence_values import SequenceClaim, Standing
 from posthouse.engine.transfer.shared_acknowledgments import AWAY_S, COPIES_MAX
 from posthouse.model.errors import QueueError, RemoteProtocolError
+from posthouse.model.message import INFINITE
 from posthouse.model.message_classes import ACK_RECEIVE
 from posthouse.model.names import DirectName, parse_format_name
 from posthouse.wire.binary.order_acks import FinalAck, Origin, read_final_ack
@@ -36,11 +36,7 @@ from posthouse.wire.packet.packet import Packet
 from posthouse.wire.packet.packet_fields import summarize
 from posthouse.wire.srmp.envelope import read_envelope
 from posthouse.wire.srmp.message import NEGATIVE_CLASSES, SrmpMessage, Stream
-from posthouse.wire.srmp.receipts import (
-    final_stream_receipt,
-    read_stream_receipt,
-    stream_receipt,
-)
+from posthouse.wire.srmp.receipts import final_stream_receipt, read_stream_receipt, stream_receipt
 from posthouse.wire.srmp.stored_messages import stored_parts
 
 Key = tuple[int, bytes, str, str]  # queue, GUID of the stream's sender, name of the queue, host

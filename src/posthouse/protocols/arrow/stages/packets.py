@@ -24,9 +24,9 @@ from posthouse.engine.ledger.records import (
     Row,
 )
 from posthouse.engine.ledger.rows import ARRIVAL_COLUMNS
-from posthouse.engine.messages.admission import INFINITE
 from posthouse.engine.pipelines.stage import ASKING, TRANSACTIONAL, StagedRun, StageTarget
 from posthouse.model.message import (
+    INFINITE,
     DeliveryGuarantee,
     Message,
     MessageId,
