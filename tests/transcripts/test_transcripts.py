@@ -12,18 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.transcripts import binary, http_api, ncp, pgm, remote_read, sessions, srmp
+from posthouse import protocols
+from tests.transcripts import binary, http_api, management, ncp, pgm, remote_read, sessions, srmp
 
 FOLDER = Path(__file__).parent
 PROTOCOLS: dict[str, dict[str, Callable[[], str]]] = {
     "binary": binary.CONVERSATIONS,
     "http-api": http_api.CONVERSATIONS,
+    "management": management.CONVERSATIONS,
     "ncp": ncp.CONVERSATIONS,
     "pgm": pgm.CONVERSATIONS,
     "remote-read": remote_read.CONVERSATIONS,
     "sessions": sessions.CONVERSATIONS,
     "srmp": srmp.CONVERSATIONS,
 }
+# Packages of protocols under another name there, and the parts of the HTTP API.
+FOLDERS = {"remote_read": "remote-read", "http": "http-api"}
+IN_HTTP = {"arrow", "handlers", "metrics"}
 ALL = [(protocol, name) for protocol, known in PROTOCOLS.items() for name in known]
 
 
@@ -41,3 +46,8 @@ def test_every_protocol_has_three_conversations_and_no_other_file_is_there() -> 
     assert {len(known) for known in PROTOCOLS.values()} == {3}
     found = {(file.parent.name, file.stem) for file in FOLDER.glob("*/*.txt")}
     assert found == set(ALL)
+
+
+def test_each_package_of_a_protocol_has_its_conversations() -> None:
+    packages = {path.parent.name for path in Path(protocols.__file__).parent.glob("*/__init__.py")}
+    assert {FOLDERS.get(name, name) for name in packages - IN_HTTP} == PROTOCOLS.keys()
