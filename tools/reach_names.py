@@ -42,7 +42,7 @@ FOR_TESTS = {
     *("encode_send", "encode_messages", "pack_srmp", "read_response", "read_fault"),
     *("encode_request", "decode_request", "encode_response"),
     *("fail_at", "fill_up", "flip_bit", "clone", "run_until_idle"),
-    *("read_sender", "machine_books", "queue_properties", "backup_embedded"),
+    *("read_sender", "backup_embedded"),
     *("built_in_functions", "apply_message"),
 }
 

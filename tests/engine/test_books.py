@@ -11,12 +11,12 @@ from posthouse.engine.ledger.books import (
     Books,
     SenderBooks,
     books_of,
-    machine_books,
     sender_books_of,
 )
 from posthouse.engine.ledger.state import State
 from tests.engine.letters import DEAD_LETTERS, FAR, JOURNAL, RECEIVE_ADMIN, PostRig
 from tests.engine.rig import MOVE, RECEIVE
+from tests.support.machine_books import machine_books
 
 ENDS = ("received", "expired", "purged", "rejected", "moved_away")
 

@@ -9,7 +9,6 @@ import pytest
 
 from posthouse.directory import objects
 from posthouse.directory.base import equals
-from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.ledger.records import TABLE_QUEUE
 from posthouse.engine.queues.queue import NOTIFY_QUEUE, ORDER_QUEUE, QueueType
 from posthouse.model.errors import (
@@ -34,6 +33,7 @@ from posthouse.wire.packet.message import deserialize
 from tests.engine.letters import ALICE, DEAD_LETTERS, DEAD_TRANSACTIONAL, PostRig
 from tests.engine.rig import MOVE, PEEK, RECEIVE, SEND, START_UTC
 from tests.engine.sessions import SessionRig
+from tests.support.machine_books import machine_books
 
 PUBLIC = r"ALPHA\invoices"
 EVERYTHING = {

@@ -10,7 +10,6 @@ from threading import Event
 import msgspec
 import pytest
 
-from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.queues.open_queues import OpenQueueDescriptor, QueueAccessType
 from posthouse.engine.settings import EngineSettings
@@ -39,6 +38,7 @@ from posthouse.store.disk import RealDisk
 from posthouse.store.doctor import check
 from posthouse.store.settings import StoreSettings
 from posthouse.wire.packet.message import deserialize
+from tests.support.machine_books import machine_books
 
 ADMIN = Caller.administrator()
 ORDERS = r".\private$\orders"

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.model.errors import ServiceNotAvailable
 from posthouse.model.properties import QueueProperties
@@ -33,6 +32,7 @@ from posthouse.runtime.serve import (
 )
 from posthouse.runtime.settings.file import SettingsError
 from tests.runtime.line_door import ADMIN, LineDoor
+from tests.support.machine_books import machine_books
 from tests.support.serve_rig import Rig, Visit, end
 
 

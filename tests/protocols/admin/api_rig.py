@@ -12,7 +12,6 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from posthouse.engine.ledger.books import machine_books
 from posthouse.engine.manager import QueueManager
 from posthouse.engine.settings import EngineSettings
 from posthouse.model.properties import QueueProperties
@@ -29,6 +28,7 @@ from posthouse.security.sids import ADMINISTRATORS
 from posthouse.store.disk import RealDisk
 from posthouse.store.log import LogStore
 from posthouse.store.settings import StoreSettings
+from tests.support.machine_books import machine_books
 
 T = TypeVar("T")
 ORDERS = r".\private$\orders"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import dataclass
 
 from posthouse.engine.ledger.records import (
@@ -114,8 +114,3 @@ def sender_books_of(queue: Queue, unacknowledged: int = 0) -> SenderBooks:
     failed = books.expired + books.purged + books.rejected + books.moved_away + books.lost_express
     unsent = books.waiting + books.locked - unacknowledged
     return SenderBooks(books.accepted, unsent, unacknowledged, books.received, failed)
-
-
-def machine_books(queues: Iterable[Queue]) -> dict[str, Books]:
-    """The books of every queue, by name."""
-    return {queue.name: books_of(queue) for queue in queues}

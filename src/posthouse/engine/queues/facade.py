@@ -214,9 +214,9 @@ class QueuesFacade:
         self.collection.guard(queue).require(caller, CHANGE_QUEUE_PERMISSIONS)
         self.collection.set_security(queue, caller, security)
 
-    def queue_properties(self, name: Name, caller: Caller) -> Queue:
+    def queue_properties(self, name: Name | Queue, caller: Caller) -> Queue:
         """A queue, for somebody who may look at its properties."""
-        queue = self._local(name)
+        queue = name if isinstance(name, Queue) else self._local(name)
         self.collection.guard(queue).require(caller, GET_QUEUE_PROPERTIES)
         return queue
 

@@ -89,9 +89,8 @@ def _readable(manager: QueueManager, context: Context, name: str) -> Queue:
     queue = find_queue(manager, name)
     if queue.outgoing is not None:
         context.require_administrator()
-    else:
-        manager.queues.guard(queue).require(context.caller, GET_QUEUE_PROPERTIES)
-    return queue
+        return queue
+    return manager.queues.queue_properties(queue, context.caller)
 
 
 def describe(
