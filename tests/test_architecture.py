@@ -240,7 +240,6 @@ APART: dict[str, tuple[str, ...]] = {
         "rpc/backpressure.py",
         "runtime/listen_errors.py",
         "runtime/machine_keys.py",
-        "wire/frames/large_frames.py",
     ),
     "the importer is of another package, and this belongs here": (
         "api/console.py",

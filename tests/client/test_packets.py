@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posthouse.client.packets import DEFAULTS, Draft, Options, PacketMaker, SendOptions, options
+from posthouse.client.requests import QueueHandle, SendRequest
 from posthouse.model.errors import (
     IllegalPropertySize,
     IllegalPropertyValue,
@@ -22,7 +23,7 @@ from posthouse.model.errors import (
 from posthouse.model.guids import NULL_GUID
 from posthouse.model.message import DeliveryGuarantee, Message, MessageId, TxSequenceId
 from posthouse.wire.frames import frames
-from posthouse.wire.frames.send_frames import PacketRun, Packets, encode_send_run
+from posthouse.wire.frames.send_frames import PacketRun, Packets, encode_send_run, size_of
 from posthouse.wire.packet.headers import PACKET_SIZE_MAX
 from posthouse.wire.packet.message import deserialize, serialize
 from tests.engine.rig import SEND, Rig
@@ -394,3 +395,31 @@ def test_an_unknown_keyword_is_refused_every_time() -> None:
     for _ in range(2):
         with pytest.raises(TypeError, match="label"):
             made.packet_of(b"", how, False)
+
+
+# -- large bodies
+
+
+@pytest.mark.parametrize("how", [Options(), Options(label="large", extension=b"ext", sign=True)])
+@pytest.mark.parametrize("size", [frames.LARGE, frames.LARGE + 1, 300_002])
+def test_a_large_body_is_sent_as_it_is(how: Options, size: int) -> None:
+    """It is not copied into a packet; small ones are, which costs less than another buffer."""
+    body, made = bytes([7]) * size, PacketMaker(DESTINATION, "ALPHA", protection=True)
+    for packets in (made.alone(body, how, True), *made.batches([body], how, True, 9)):
+        handle = QueueHandle(r".\private$\orders", SEND)
+        parts = SendRequest(handle, packets, size_of(packets), None).parts()
+        assert [part for part in parts if part is body]
+        assert as_packets(packets) == [made.packet(body, how, True)]
+    assert type(made.alone(body[: frames.LARGE - 1], how, True)) is list
+
+
+def test_a_large_body_that_may_change_is_copied_when_it_is_sent() -> None:
+    body = bytearray(frames.LARGE)
+    packets = maker().alone(body, DEFAULTS, False)
+    body[:] = b"x" * frames.LARGE
+    assert deserialize(as_packets(packets)[0]).body == bytes(frames.LARGE)
+
+
+def test_a_large_body_that_no_packet_holds_is_refused() -> None:
+    with pytest.raises(InsufficientResources):
+        maker().alone(bytes(PACKET_SIZE_MAX), DEFAULTS, False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from array import array
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from posthouse.engine.ledger.effects import Unreadable
 from posthouse.sim import SimDisk
+from posthouse.store.disk import Disk, RealDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.log import LogStore
 from posthouse.store.positions import PlaceColumns
@@ -136,3 +139,50 @@ def test_runs_are_all_records_in_order_and_each_can_be_read_at_once(
 def columns(places: list[tuple[int, int, int]]) -> PlaceColumns:
     """These places, of segment, offset and size."""
     return PlaceColumns(*[array("I", column) for column in zip(*places, strict=True)])
+
+
+# -- large packets
+
+BIG = 300_000
+ROOMY = StoreSettings(store_id=b"0123456789abcdef", segment_size=1 << 20)
+
+
+def with_large(disk: Disk) -> tuple[Rig, list[int]]:
+    """Five large messages in one segment, the first with a sender."""
+    rig = Rig(LogStore(disk, ROOMY), size=BIG)
+    numbers = [rig.send() for _ in range(3)]
+    rig.flush()
+    return rig, numbers
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_large_packet_is_read_without_a_copy(tmp_path: Path, many: bool) -> None:
+    """A record of which its packet is cut out would be there twice."""
+    rig, numbers = with_large(RealDisk(tmp_path))
+    store, wanted = rig.store, numbers if many else numbers[:1]
+    tracemalloc.start()
+    try:
+        found = store.read_many(wanted) if many else [(b"", store.read(wanted[0]))]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [packet for _, packet in found] == [packet_of(number, BIG) for number in wanted]
+    assert peak < len(wanted) * BIG + BIG // 2
+    assert store.read_many(numbers) == [(sender_of(n), packet_of(n, BIG)) for n in numbers]
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("place", [-1_000, -20, 0, BIG // 2, BIG - 1])
+def test_damage_of_a_large_record_is_found_wherever_it_is(place: int, many: bool) -> None:
+    disk = SimDisk()
+    rig, numbers = with_large(disk)
+    ((name, data),) = [(n, d) for n, d in disk.contents().items() if n.endswith(".log")]
+    if place == -1_000:
+        disk.cut(name, data.index(packet_of(numbers[1], BIG)) - 30)
+    else:
+        disk.flip_bit(name, data.index(packet_of(numbers[1], BIG)) + place, 0)
+    for read in (lambda: rig.store.read(numbers[1]), lambda: rig.store.read_many(numbers[1:])):
+        with pytest.raises(StoreDamaged) as caught:
+            read()
+        assert caught.value.place is not None
+    assert rig.store.read(numbers[0]) == packet_of(numbers[0], BIG)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from typing import Any, NamedTuple
 
 from posthouse.model.guids import parse_guid
+from posthouse.model.message import Message
+from posthouse.wire.packet.headers import OVER_HTTP
+from posthouse.wire.packet.message import serialize
+from posthouse.wire.packet.patch import PACKET_SIZE_AT, USER_FLAGS_AT
 from posthouse.wire.srmp.mime_parts import Parts, read_parts
+from posthouse.wire.srmp.stored_messages import pack_srmp
 from tests.wire.vectors import VECTORS
 
 GUID_TEXT = "caf195ea-615c-4264-ae08-11a4e60194c0"
@@ -27,6 +33,8 @@ SRMP = 'xmlns="http://schemas.xmlsoap.org/srmp/"'
 RP = 'xmlns="http://schemas.xmlsoap.org/rp/"'
 MARK = 'se:mustUnderstand="1"'
 BODY = "<se:Body></se:Body>"
+ENVELOPE = "<se:Envelope><se:Header>ä</se:Header><se:Body/></se:Envelope>"
+FRONT, BEHIND = b"POST / HTTP/1.1\r\n\r\n<xml/>", b"--boundary--\r\n"
 
 EXAMPLES = sorted(file.stem for file in (VECTORS / "srmp").glob("*.http"))
 
@@ -114,3 +122,20 @@ def envelope(*elements: str, body: str = BODY) -> bytes:
 def simple(*more: str, **changed: str | None) -> bytes:
     """A good envelope with Msmq, and more elements."""
     return envelope(path(), properties(), *more, msmq(**changed))
+
+
+def http_packet(body: bytes, envelope: str = ENVELOPE, **attributes: Any) -> bytes:
+    """A packet in stored form."""
+    debug = {key: attributes.pop(key) for key in list(attributes) if key.startswith("tracing")}
+    lists = {key: attributes.pop(key) for key in list(attributes) if "multi" in key}
+    plain = serialize(Message(body=body, **attributes))
+    traced = serialize(Message(body=body, **attributes, **debug))
+    whole = serialize(Message(body=body, **attributes, **debug, **lists))
+    compound = FRONT + body + BEHIND
+    headers = pack_srmp(envelope, compound, len(FRONT), len(body))
+    assert len(plain) <= len(traced) <= len(whole)
+    packet = bytearray(whole[: len(traced)] + headers + whole[len(traced) :])
+    (flags,) = struct.unpack_from("<I", packet, USER_FLAGS_AT)
+    struct.pack_into("<I", packet, USER_FLAGS_AT, flags | OVER_HTTP)
+    struct.pack_into("<I", packet, PACKET_SIZE_AT, len(packet))
+    return bytes(packet)

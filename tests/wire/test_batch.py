@@ -192,3 +192,31 @@ def test_a_batch_counts_what_it_takes_over() -> None:
     first.extend(second)
     assert (len(first), first.count, len(first.packets), len(first.ordinals)) == (2, 2, 2, 2)
     assert [each.packets for each in first.each()] == [[one] for one in first.packets]
+
+
+@given(messages(), st.booleans())
+def test_a_packet_in_the_frame_it_came_in_is_stamped_as_any(
+    message: Message, in_transaction: bool
+) -> None:
+    """It is copied there and nowhere before."""
+    packet = serialize(message)
+    number = 5 if in_transaction and summarize(packet).transaction_at else None
+    stamped = []
+    for data in (packet, memoryview(b"frame" + packet + b"next")[5 : 5 + len(packet)]):
+        (batch,) = split([data])  # type: ignore[list-item]
+        assert batch.packets[0] is data
+        batch.stamp(OURS, [7], 1_000, 100, number)
+        assert type(batch.packets[0]) is bytes
+        stamped.append((batch.packets, batch.head, batch.size))
+    assert stamped[0] == stamped[1]
+
+
+def test_a_batch_takes_its_packet_out_of_the_frame() -> None:
+    packet = packet_of(body=b"x" * 100)
+    (batch,) = split([memoryview(packet)])  # type: ignore[list-item]
+    batch.own()
+    assert type(batch.packets[0]) is bytes
+    assert batch.packets == [packet]
+    whole = split([packet])[0]
+    whole.own()
+    assert whole.packets[0] is packet

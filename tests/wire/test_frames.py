@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from contextlib import suppress
 from itertools import pairwise
 
@@ -396,10 +397,90 @@ def test_many_small_messages_are_cut_out_of_their_frame() -> None:
     assert {type(one.packet) for one in delivered} == {bytes}
 
 
-def test_large_requests_have_no_room_of_their_own() -> None:
+@pytest.mark.parametrize("step", [1, 9, 4_096, 70_000, 1 << 20])
+def test_a_large_send_is_read_into_one_buffer_where_its_packet_stays(step: int) -> None:
+    packet = bytes(range(256)) * (300 if step == 1 else 4_000)
+    small = frames.encode_send(3, 1, 0, 0, [b"small"])
+    large = frames.encode_send(4, 7, 5, 11, [packet])
+    splitter = frames.Splitter(takes=frames.SEND)
+    found = read_by_room(splitter, small + large + small + large, step)
+    assert [frames.decode_send(one.payload)[3] for one in found] == [[b"small"], [packet]] * 2
+    send = frames.decode_send(found[1].payload)
+    assert send[:3] == (7, 5, 11)
+    assert send.size == len(large) - frames.HEADER_SIZE
+    if step < len(packet):  # else it came whole
+        (view,) = send.packets
+        assert isinstance(view, memoryview)
+        assert view.readonly
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        frames.encode_send(3, 1, 0, 0, [b"x" * 100_000] * 2),
+        frames.encode_send(3, 1, 0, 0, [bytes((4 << 20) + 1)]),
+        large_frame(1)[0],
+    ],
+)
+def test_other_large_requests_have_no_room_of_their_own(frame: bytes) -> None:
+    """Which is memory for more than has come."""
+    splitter = frames.Splitter(takes=frames.SEND)
+    splitter.feed(frame[:80_000])
+    assert splitter.room() is None
+
+
+def test_clients_have_no_room_for_requests() -> None:
     splitter = frames.Splitter()
     splitter.feed(frames.encode_send(3, 1, 0, 0, [b"x" * 200_000])[:100_000])
     assert splitter.room() is None
+
+
+def test_a_large_send_takes_memory_once_while_it_is_read() -> None:
+    size, step = 4_000_000, 100_000
+    stream = frames.encode_send(3, 1, 0, 0, [bytes(size)])
+    splitter = frames.Splitter(takes=frames.SEND)
+    tracemalloc.start()
+    try:
+        found = read_by_room(splitter, stream, step)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 1
+    assert peak < size + 5 * step
+
+
+def test_room_that_is_left_takes_no_memory_and_the_frame_is_read_on() -> None:
+    packet = bytes(range(256)) * 4_000
+    stream = frames.encode_send(4, 7, 0, 0, [packet])
+    splitter = frames.Splitter(takes=frames.SEND)
+    tracemalloc.start()
+    try:
+        splitter.feed(stream[:80_000])
+        room = splitter.room()
+        assert room is not None
+        room[:1_000] = stream[80_000:81_000]
+        splitter.feed(room[:1_000])
+        del room
+        splitter.leave_room()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 100_000
+    assert splitter.pending == 81_000
+    (frame,) = read_by_room(splitter, stream[81_000:], 50_000)
+    assert frames.decode_send(frame.payload).packets == [packet]
+
+
+@pytest.mark.parametrize("step", [10, 5_000, 90_000])
+def test_pieces_may_lie_in_a_buffer_that_is_used_again(step: int) -> None:
+    sent = [b"a" * 300, b"b" * 100_000, b"c", b"d" * 70_000]
+    stream = b"".join(frames.encode_send(1, 1, 0, 0, [packet]) for packet in sent)
+    splitter, buffer, found = frames.Splitter(takes=frames.SEND), bytearray(step), []
+    for at in range(0, len(stream), step):
+        some = stream[at : at + step]
+        buffer[: len(some)] = some
+        found += splitter.feed(memoryview(buffer)[: len(some)])
+    assert [frames.decode_send(frame.payload).packets for frame in found] == [[p] for p in sent]
 
 
 def test_large_packets_of_an_answer_are_written_as_they_are() -> None:

@@ -21,15 +21,13 @@ from posthouse.wire.packet.renaming import with_direct_administration, with_dire
 from posthouse.wire.srmp.stored_messages import (
     came_over_http,
     document_form,
-    pack_srmp,
     soap_texts,
     stored_form,
     stored_parts,
     without_srmp,
 )
+from tests.wire.srmp import BEHIND, ENVELOPE, FRONT, http_packet
 
-ENVELOPE = "<se:Envelope><se:Header>ä</se:Header><se:Body/></se:Envelope>"
-FRONT, BEHIND = b"POST / HTTP/1.1\r\n\r\n<xml/>", b"--boundary--\r\n"
 GUID = bytes(range(16))
 TAILS: list[dict[str, Any]] = [
     {},
@@ -43,23 +41,6 @@ TAILS: list[dict[str, Any]] = [
         "extension": b"e",
     },
 ]
-
-
-def http_packet(body: bytes, envelope: str = ENVELOPE, **attributes: Any) -> bytes:
-    """A packet in stored form."""
-    debug = {key: attributes.pop(key) for key in list(attributes) if key.startswith("tracing")}
-    lists = {key: attributes.pop(key) for key in list(attributes) if "multi" in key}
-    plain = serialize(Message(body=body, **attributes))
-    traced = serialize(Message(body=body, **attributes, **debug))
-    whole = serialize(Message(body=body, **attributes, **debug, **lists))
-    compound = FRONT + body + BEHIND
-    headers = pack_srmp(envelope, compound, len(FRONT), len(body))
-    assert len(plain) <= len(traced) <= len(whole)
-    packet = bytearray(whole[: len(traced)] + headers + whole[len(traced) :])
-    (flags,) = struct.unpack_from("<I", packet, USER_FLAGS_AT)
-    struct.pack_into("<I", packet, USER_FLAGS_AT, flags | OVER_HTTP)
-    struct.pack_into("<I", packet, PACKET_SIZE_AT, len(packet))
-    return bytes(packet)
 
 
 @pytest.mark.spec("MS-MQDMPR 3.1.1.12/53")

@@ -125,8 +125,9 @@ def send(
 ) -> Operation[str]:
     """One message. Returns its identifier."""
     maker = handle.maker or (yield from _maker(core, handle))
-    packet = maker.packet(body, how, transaction is not None)
-    ordinals = yield from ask(core, SendRequest(handle, [packet], len(packet), transaction))
+    packets = maker.alone(body, how, transaction is not None)
+    request = SendRequest(handle, packets, size_of(packets), transaction)
+    ordinals = yield from ask(core, request)
     return core.message_id(ordinals[0])
 
 

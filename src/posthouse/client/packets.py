@@ -32,6 +32,7 @@ from posthouse.model.trace_context import (
     traceparent_of,
 )
 from posthouse.security.sids import ANONYMOUS
+from posthouse.wire.frames.frames import LARGE
 from posthouse.wire.frames.send_frames import PacketRun, Packets
 from posthouse.wire.packet.template import Template
 
@@ -193,6 +194,13 @@ class PacketMaker:
             self._by_keywords[known] = template
         return template.packet(body)
 
+    def alone(self, body: Body, how: Options, transactional: bool) -> Packets:
+        """The packets for the frame of one message; a large body is not copied."""
+        if type(body) is not bytes or len(body) < LARGE:
+            return [self.packet(body, how, transactional)]
+        front, back = self._template(how, how.body_type or 0, transactional).around(len(body))
+        return PacketRun(front, [body], back)
+
     def packets(
         self, bodies: Iterable[Body | Draft], how: Options, transactional: bool
     ) -> Iterable[bytes]:
@@ -224,7 +232,7 @@ class PacketMaker:
                 most = -(-BATCH_BYTES // (len(front) + size + len(back)))
                 rest = islice(source, min(most, count_max) - 1)
                 if _take_at_hand(taken, rest) if at_hand else _take_alike(taken, rest, size):
-                    alike = len(taken) >= RUN_MIN
+                    alike = len(taken) >= RUN_MIN or size >= LARGE
                     yield (
                         PacketRun(front, taken, back)
                         if alike

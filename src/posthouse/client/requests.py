@@ -19,6 +19,7 @@ from posthouse.wire.frames.send_frames import (
     Packets,
     encode_send_run,
     one_send_front,
+    send_run_parts,
 )
 
 
@@ -281,6 +282,8 @@ class SendRequest(Request):
         number, queue, request_id = self.number, self.handles[0].number, self.request_id
         packets, size = self.packets, self.size
         if isinstance(packets, PacketRun):
+            if packets.is_large:
+                return send_run_parts(number, queue, transaction, request_id, packets)
             return [encode_send_run(number, queue, transaction, request_id, packets)]
         if len(packets) == 1:
             front = one_send_front(number, queue, transaction, request_id, size)

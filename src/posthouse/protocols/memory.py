@@ -74,6 +74,7 @@ class Holder:
         "gone",
         "held",
         "lapsed",
+        "lapses",
         "reserved",
         "resume",
         "waiting",
@@ -96,6 +97,7 @@ class Holder:
         self.announced = 0  # size of the large packet that it may read; 0: none
         self.reserved = 0  # what of it has not come yet
         self.lapsed = False  # its packet came too slowly, and nothing is reserved for it
+        self.lapses: Callable[[], None] = _nothing  # the door lets go of memory for the rest of it
         self.waiting = False  # it asked to begin and was told to wait
         self.wanted = 0  # what it waits for, if that is a size
         self.closing = self.gone = False
@@ -167,6 +169,7 @@ class Holder:
     def lapse(self) -> None:
         """The reservation ends, not the packet: `may_begin` is to be asked before it goes on."""
         self._announce(0, lapsed=True)
+        self.lapses()
 
     def _announce(self, size: int, *, lapsed: bool = False) -> None:
         if (size > 0) != (self.announced > 0):
@@ -250,6 +253,7 @@ class Holder:
             if size:
                 self.give(kind, size)
         self.gone = True
+        self.lapses = _nothing
         self.close, self.resume = _ignore_reason, _nothing  # or it keeps its session, as a circle
         self._account.left(self)
 

@@ -31,7 +31,9 @@ from posthouse.store.memory import release_memory
 from posthouse.store.open_files import SegmentFiles
 from posthouse.store.positions import LogPosition, PlaceColumns
 from posthouse.store.read import (
+    LARGE,
     checked_record,
+    large_packet,
     packets_of,
     runs_of,
     unreadable,
@@ -224,6 +226,8 @@ class LogStore:
         if place is None:
             payload = self._express_payload(number)
             return payload[block_size(payload) :]
+        if place.size >= LARGE:
+            return self._large(place)[1]
         record = self._record(place)
         return record[HEADER_SIZE + block_size(record, HEADER_SIZE) :]
 
@@ -259,6 +263,13 @@ class LogStore:
             place = (segment.number, offset, run.sizes[0]) if alone else None
             raise unreadable(segment.name, offset, error, place) from error
 
+    def _large(self, place: LogPosition) -> tuple[bytes, bytes]:
+        segment = self._segment(place.segment)
+        try:
+            return large_packet(self._files.open(segment), segment.name, place[:3])
+        except OSError as error:
+            raise unreadable(segment.name, place.offset, error, place[:3]) from error
+
     def _record(self, place: LogPosition) -> bytes:
         segment = self._segment(place.segment)
         try:
@@ -281,6 +292,8 @@ class LogStore:
         place = self.ledger.positions.get(number)
         if place is None:
             return self._express_parts(number)
+        if place.size >= LARGE:
+            return self._large(place)
         record = self._record(place)
         packet_at = HEADER_SIZE + block_size(record, HEADER_SIZE)
         return sender_of(record, HEADER_SIZE), record[packet_at:]

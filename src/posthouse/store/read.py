@@ -15,6 +15,8 @@ from posthouse.store.index import BLOCK_SIZES, BLOCK_SIZES_AT
 from posthouse.store.positions import LogPosition, PlaceColumns
 
 WRONG = "the record of a message has a wrong checksum"
+LARGE = 1 << 16  # packets from this size on are read by themselves, or they would be copied
+_BEGUN = 512  # bytes of a large record that are read at first: mostly more than what is not packet
 GAP_MAX = 4096  # between two records: cheaper to read than to go around
 RUN_MAX = 1 << 20
 # Of a message's record up to its sender: the checksum, and the sizes of sender and extra.
@@ -33,6 +35,23 @@ def verified(data: bytes, name: str, place: LogPosition) -> bytes:
     if len(data) != place.size or crc32(memoryview(data)[4:]) != CRC.unpack_from(data)[0]:
         raise StoreDamaged(name, place.offset, WRONG, place[:3])
     return data
+
+
+def large_packet(file: File, name: str, place: tuple[int, int, int]) -> tuple[bytes, bytes]:
+    """Sender and packet of a record, verified; the packet is not copied out of its record."""
+    _, offset, size = place
+    begun = file.read(offset, min(size, _BEGUN))
+    if len(begun) < _FRONT.size:
+        raise StoreDamaged(name, offset, WRONG, place)
+    crc, sender_size, extra_size = _FRONT.unpack_from(begun)
+    packet_at = _FRONT.size + sender_size + extra_size
+    if packet_at > min(len(begun), size):
+        begun = file.read(offset, min(packet_at, size))
+    packet = file.read(offset + packet_at, max(size - packet_at, 0))
+    whole = len(packet) == size - packet_at
+    if not whole or crc32(packet, crc32(memoryview(begun)[CRC.size : packet_at])) != crc:
+        raise StoreDamaged(name, offset, WRONG, place)
+    return begun[_FRONT.size : _FRONT.size + sender_size], packet
 
 
 def runs_of(places: PlaceColumns) -> Iterator[PlaceColumns]:
@@ -60,6 +79,9 @@ def packets_of(file: File, name: str, run: PlaceColumns) -> list[tuple[bytes, by
     """Senders and packets of records that lie close together, in one read; each is verified."""
     (segment, *_), offsets, sizes = run
     start, size = offsets[0], offsets[-1] + sizes[-1] - offsets[0]
+    if size >= LARGE * len(offsets):
+        places = [(segment, *place) for place in zip(offsets, sizes, strict=True)]
+        return [large_packet(file, name, place) for place in places]
     data = file.read(start, size)  # on the loop, also where the disk has to be asked
     view, packets, known, unpack = memoryview(data), [], len(data), _FRONT.unpack_from
     for offset, size in zip(offsets, sizes, strict=True):

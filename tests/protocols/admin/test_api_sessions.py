@@ -6,6 +6,8 @@ import asyncio
 import json
 import socket
 import time
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -366,6 +368,66 @@ def test_reading_goes_on_when_both_memory_and_the_client_allow_it(tmp_path: Path
         assert await peer.answer() == (1,)
 
     with_api(tmp_path, work)
+
+
+def tracked(work: Callable[[], None]) -> int:
+    """The most memory that was taken meanwhile."""
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    work()
+    return tracemalloc.get_traced_memory()[1] - before
+
+
+def test_a_large_packet_is_read_into_its_frame_while_memory_is_reserved_for_it(
+    tmp_path: Path,
+) -> None:
+    """The frame has all its memory at once; one that comes too slowly gives it back."""
+
+    async def work(rig: ApiRig) -> None:
+        await rig.create()
+        peer = await Peer.connect(rig, rig.tokens["operate"])
+        await peer.ask(payloads.Hello())
+        opened = await peer.ask(payloads.Open(ORDERS, QueueAccessType.SEND), 2)
+        assert isinstance(opened, payloads.Opened)
+        (connection,) = [one for one in rig.server.open if one.session is not None]
+        holder, memory = connection._holder, rig.admin.memory
+        assert holder is not None
+        message = Message(body=b"x" * 2_000_000)
+        message.destination_queue_format_name = r"DIRECT=OS:ALPHA\private$\orders"
+        data = frames.encode_send(3, opened.queue, 0, 0, [serialize(message)])
+
+        async def bring(part: bytes, whole: int) -> None:
+            peer.writer.write(part)
+            while holder.bytes[Buffer.RECEIVE.value] < whole:
+                await rig.desk.call(lambda m: None)
+
+        await bring(data[:100_000], 100_000)
+        assert holder.reserved == len(data) - 100_000
+        room = connection.get_buffer(-1)
+        assert len(room) == holder.reserved
+        room[:200_000] = data[100_000:300_000]
+        assert tracked(lambda: connection.buffer_updated(200_000)) < 100_000  # not copied
+        assert len(connection.get_buffer(-1)) == holder.reserved == len(data) - 300_000
+        del room
+        before, _ = tracemalloc.get_traced_memory()
+        memory.close_slow(0)
+        memory.close_slow(10**9)
+        memory.close_slow(2 * 10**9)
+        after, _ = tracemalloc.get_traced_memory()
+        assert (holder.lapsed, holder.reserved) == (True, 0)
+        assert before - after > 1_500_000
+        assert connection.session is not None
+        assert connection.session.splitter.pending == 300_000
+        assert len(connection.get_buffer(-1)) < len(data) - 300_000  # until it is announced again
+        peer.writer.write(data[300_000:])
+        assert await peer.answer() == (1,)
+        assert memory.reserved == 0
+
+    tracemalloc.start()
+    try:
+        with_api(tmp_path, work)
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_control_socket_takes_sessions_without_a_token(tmp_path: Path) -> None:

@@ -7,15 +7,29 @@ from typing import Any
 
 import pytest
 
+from posthouse.model.message import HashAlgorithm
 from posthouse.model.properties import MessageSeekAction
 from posthouse.protocols.memory import ANSWERS, SMALL_REQUEST, Buffer, Holder, MemoryAccount
+from posthouse.security.sids import ANONYMOUS
 from posthouse.wire.frames import frames, payloads
 from posthouse.wire.packet.message import deserialize
-from tests.protocols.admin.session_rig import RECEIVE, Client, SessionRig, packets
+from posthouse.wire.packet.packet_fields import summarize
+from tests.protocols.admin.session_rig import (
+    ORDERS,
+    RECEIVE,
+    SEND,
+    Client,
+    SessionRig,
+    packet,
+    packets,
+)
+from tests.wire.srmp import http_packet
 
 MIB = 1 << 20
 LIMIT = 16 * MIB
 LARGE = 2 * MIB
+ORDERS_DIRECT = r"DIRECT=OS:ALPHA\private$\orders"
+ADMIN = r"DIRECT=OS:ALPHA\private$\answers"
 
 
 class Reader:
@@ -204,3 +218,71 @@ def test_a_client_that_does_not_read_has_nothing_more_fetched(street: Street) ->
     assert reader.client.waits(request)
     reader.client.session.hold(False)
     assert len(reader.client.answer(request)) == 1
+
+
+# -- large packets are read where their frames are put together
+
+
+def put_by_room(client: Client, queue: int, packet: bytes, tx: int = 0) -> int:
+    """A SEND whose bytes are read as a connection with memory reserved reads them."""
+    request, splitter, at = client.next_request(), client.session.splitter, 0
+    stream = frames.encode_send(request, queue, tx, 0, [packet])
+    while at < len(stream):
+        room = splitter.room()
+        some = stream[at : at + 50_000]
+        if room is None:
+            client.session.receive(some)
+        else:
+            some = some[: len(room)]
+            room[: len(some)] = some
+            client.session.receive(room[: len(some)])
+        at += len(some)
+    assert splitter.pending == 0
+    return request
+
+
+@pytest.mark.parametrize(
+    ("how", "leaves"),
+    [
+        ({}, False),
+        ({"acknowledgements_requested": 0x0F, "administration_queue_format_name": ADMIN}, False),
+        ({"sender_identifier": ANONYMOUS, "hash_algorithm": HashAlgorithm.SHA_512}, False),
+        ({"label": "x" * 240, "extension": b"e" * 100_000}, False),
+        ({}, True),
+        ({"acknowledgements_requested": 0x0F, "administration_queue_format_name": ADMIN}, True),
+    ],
+)
+def test_a_packet_read_into_its_frame_is_sent_as_any_other(
+    rig: SessionRig, how: dict[str, Any], leaves: bool
+) -> None:
+    """Whatever of it is looked at: headers, signature, queue names, body."""
+    rig.create("answers")
+    name = r"DIRECT=OS:BETA\private$\orders" if leaves else ORDERS
+    client = rig.client()
+    opened = client.ask(payloads.Open(name, SEND), payloads.Opened)
+    sent = packet(b"x" * 300_000, to=opened.destination, **how)
+    answers = [client.answer(put_by_room(client, opened.queue, sent)) for _ in range(2)]
+    answers += [client.send(opened.queue, [sent]), client.send(opened.queue, [sent])]
+    assert [len(answer) for answer in answers] == [1] * 4, answers
+    manager = rig.desk.manager
+    found = [manager.messages.packet(number) for number, _ in manager.ledger.state.table.items()]
+    found = [one for one in found if len(one) > 1_000]  # not acknowledgments
+    several = [summarize(one)._replace(ordinal=0) for one in found]
+    assert several == several[:1] * 4
+    assert [deserialize(one).body for one in found] == [b"x" * 300_000] * 4
+
+
+def test_a_packet_that_came_over_http_is_sent_again_from_its_frame(rig: SessionRig) -> None:
+    client = rig.client()
+    sent = http_packet(b"x" * 300_000, destination_queue_format_name=ORDERS_DIRECT)
+    assert len(client.answer(put_by_room(client, client.open(), sent))) == 1
+    assert client.bodies(client.open(access=RECEIVE)) == [b"x" * 300_000]
+
+
+def test_a_packet_that_is_none_is_refused_from_its_frame_too(rig: SessionRig) -> None:
+    client = rig.client()
+    queue, bad = client.open(), bytearray(packet(b"x" * 300_000))
+    bad[4:8] = b"NONE"
+    refused = client.answer(put_by_room(client, queue, bytes(bad)))
+    assert isinstance(refused, payloads.Refusal)
+    assert "packet 0 of the batch is not a message" in refused.cause

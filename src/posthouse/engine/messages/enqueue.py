@@ -287,6 +287,8 @@ class Sending:
         admitted: list[tuple[Batch, int]] = []
         for whole in batches:
             goes = leaves or whole.head.user_flags & OVER_HTTP
+            if goes or whole.head.security_at or whole.head.ack_flags:
+                whole.own()  # more is read of it than its headers
             for part in addressed(core.guid, self._registry, queue, whole) if goes else (whole,):
                 batch, flags, seen = part, 0, part.head
                 if seen.security_at:

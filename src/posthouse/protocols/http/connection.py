@@ -41,6 +41,7 @@ from posthouse.protocols.memory import (
 )
 from posthouse.protocols.sessions.protocol import ClientSession
 from posthouse.security.access import Caller
+from posthouse.wire.frames.frames import LARGE
 
 if TYPE_CHECKING:
     from posthouse.protocols.http.server import AdminDoor
@@ -85,6 +86,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._calls: dict[object, Call] = {}  # of the API, under way
         self._ending = False
         self._waiting = b""  # frames that wait for the next turn
+        self._room_ahead: memoryview | None = None  # of the large frame that is being read
         self._written = 0  # bytes, in this round of the loop
         self._pinned = 0  # bytes of large answers, of which some are not sent yet
         self._timer: asyncio.TimerHandle | None = None
@@ -110,24 +112,35 @@ class HttpConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go; few while much is held, for they cannot be put back.
 
+        Those of a large packet that has memory reserved go where its frame is put together.
         Few also for HTTP: what aiohttp keeps of a body that is not asked for is not counted.
         """
-        admin, memory = self.admin, self.admin.memory
+        admin, memory, holder = self.admin, self.admin.memory, self._holder
+        session = self.session
+        room = None
+        if session is not None and holder is not None and holder.announced and not self._waiting:
+            room = session.splitter.room()
+        self._room_ahead = room  # also where nothing comes after all
+        if room is not None:
+            return room
         has_room = 4 * (memory.held + memory.reserved) < memory.limit
-        return admin.buffer if has_room and self.session is not None else admin.small_buffer
+        return admin.buffer if has_room and session is not None else admin.small_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hands received bytes to the session, the HTTP server or the login that has the
         connection.
         """
-        data, session = bytes(self.admin.buffer[:nbytes]), self.session
+        session, room, self._room_ahead = self.session, self._room_ahead, None
+        received = self.admin.buffer[:nbytes] if room is None else room[:nbytes]
         if session is not None:
             if self._waiting or self.admin.turns.is_crowded(known=True):
-                self._wait(data)
+                self._wait(bytes(received))
             else:
-                session.receive(data)
+                session.receive(bytes(received) if nbytes < LARGE and room is None else received)
                 self._count(session)
-        elif self.http is not None:
+            return
+        data = bytes(received)
+        if self.http is not None:
             self._hand_over(self.http, data)
         elif self._login is not None:
             self._head += data  # of the session that may begin
@@ -324,6 +337,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._holder = self.admin.memory.open(self._address, self._too_much, self._resume)
         self._answers = self.admin.memory.open(self._address, self._too_much, self._fetch_on)
         self.admission.prove()
+        self._holder.lapses = self._leave_room
         self.session = session = ClientSession(
             self.admin.desk,
             identity.caller.seeing_masked(self.admin.services.views[identity.role].patterns),
@@ -468,6 +482,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.session is not None:
             self._count(self.session)  # what waited asks again
             self._pause(self.session.paused)
+
+    def _leave_room(self) -> None:
+        """A large packet comes too slowly: no memory is kept for the rest of it."""
+        self._room_ahead = None
+        if self.session is not None:
+            self.session.splitter.leave_room()
 
     def _fetch_on(self) -> None:
         """There is memory for answers again."""

@@ -134,7 +134,7 @@ class ClientSession:
         self._deferred: deque[FetchRequest] = deque()  # until there is memory for their answers
         self._software = software
         self._greeted = False
-        self.splitter = Splitter(limits.frame_size_max)
+        self.splitter = Splitter(limits.frame_size_max, takes=frames.SEND)
         self._backlog: deque[Frame] = deque()  # frames that came while there was too much to do
         self._held = False  # the connection cannot take more answers at the moment
         self._unread = 0  # bytes of answers that came nevertheless
@@ -145,8 +145,8 @@ class ClientSession:
 
     # -- in
 
-    def receive(self, data: bytes) -> None:
-        """Bytes of the client, cut anywhere."""
+    def receive(self, data: bytes | memoryview) -> None:
+        """Bytes of the client, cut anywhere, in a buffer that may be used again afterwards."""
         if self.closed:
             return
         backlog = self._backlog

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from posthouse.model.errors import MalformedPacket, QueueError, RemoteProtocolError, Truncated
-from posthouse.wire.frames.large_frames import LargeAnswer, LargeSend
+from posthouse.wire.frames.large_frames import LargeFrame, LargeSend
 from posthouse.wire.frames.payloads import (
     Abort,
     Begin,
@@ -53,6 +53,7 @@ from posthouse.wire.frames.payloads import (
     Voted,
     Welcome,
 )
+from posthouse.wire.packet.headers import PACKET_SIZE_MAX
 
 UPGRADE: Final = "posthouse/1"  # the protocol that `GET /api/v1/session` upgrades to
 FRAME_SIZE_MAX: Final = 64 << 20
@@ -219,7 +220,8 @@ def _large_send(payload: LargeSend) -> Send:
     assert count == 1
     if size != len(payload.packet):
         raise MalformedPacket("the packets of a SEND do not have the announced length")
-    return Send(queue, transaction, request_id, [payload.packet], len(payload) + size)
+    packets = [payload.packet]
+    return _frame(Send, (queue, transaction, request_id, packets, len(payload) + size))
 
 
 def decode_read(payload: bytes) -> Read:
@@ -469,13 +471,14 @@ class Splitter:
     follows.
     """
 
-    __slots__ = ("_answer", "_chunks", "_need", "broken", "pending", "size_max")
+    __slots__ = ("_chunks", "_large", "_need", "_takes", "broken", "pending", "size_max")
 
-    def __init__(self, size_max: int = FRAME_SIZE_MAX) -> None:
+    def __init__(self, size_max: int = FRAME_SIZE_MAX, *, takes: int = MESSAGES) -> None:
         self.size_max = size_max
         self.broken: RemoteProtocolError | None = None
+        self._takes = takes  # the kind of large frames that are read into buffers: also SEND
         self._chunks: list[bytes | bytearray] = []  # of a frame that is not whole yet
-        self._answer: LargeAnswer | None = None  # one that is read into its own buffer
+        self._large: LargeFrame | None = None  # one that is read into its own buffer
         self.pending = 0  # bytes in them
         self._need = HEADER_SIZE
 
@@ -485,26 +488,36 @@ class Splitter:
         return max(self._need, self.pending) if self.pending else 0
 
     def room(self) -> memoryview | None:
-        """Where to read the rest of a large answer; what is read there is fed as any other bytes.
+        """Where to read the rest of a large frame; what is read there is fed as any other bytes.
 
-        Each of its bytes is copied once: by whom the body of its message is taken. Small messages
-        are cut out of the frame as usual, which costs less than a view of each.
+        Each of its bytes is copied once: by whom the body of its message is taken, or where its
+        packet is stamped. Small messages are cut out of the frame as usual, which costs less than
+        a view of each. The frame takes all its memory at once, so reserve that before.
         """
-        if self._answer is None:
+        if self._large is None:
             begun = self._chunks[0] if self._chunks and self._need > LARGE else b""
-            if len(begun) < HEADER_SIZE + 4 or begun[4] != MESSAGES:
+            if len(begun) < _LARGE_SEND_AT or begun[4] != self._takes:
                 return None
-            if self._need < LARGE * _LENGTH.unpack_from(begun, HEADER_SIZE)[0]:
+            if self._takes == SEND:
+                count = _SEND.unpack_from(begun, HEADER_SIZE)[3]
+                if count != 1 or self._need > _LARGE_SEND_AT + PACKET_SIZE_MAX:
+                    return None
+            elif self._need < LARGE * _LENGTH.unpack_from(begun, HEADER_SIZE)[0]:
                 return None
-            self._answer, self._chunks = LargeAnswer(self._need, self._chunks), []
-        return self._answer.room
+            self._large, self._chunks = LargeFrame(self._need, self._chunks), []
+        return self._large.room
+
+    def leave_room(self) -> None:
+        """Keeps no memory for what has not come of a large frame."""
+        if self._large is not None:
+            self._chunks, self._large = [self._large.filled_part()], None
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """The frames that these bytes complete."""
+        """The frames that these bytes complete; their buffer may be used again afterwards."""
         frames: list[Frame] = []
         if self.broken is not None:
             return frames
-        if self._answer is not None or self._chunks:
+        if self._large is not None or self._chunks:
             data = self._completed(data, frames)
             if self.pending:
                 return frames
@@ -521,10 +534,10 @@ class Splitter:
             if stop > end:
                 self._need = stop - at
                 break
-            frames.append(_frame(Frame, (kind, request, data[at + HEADER_SIZE : stop])))
+            frames.append(_frame(Frame, (kind, request, bytes(data[at + HEADER_SIZE : stop]))))
             at = stop
         if at < end:
-            self._hold(data[at:])  # type: ignore[arg-type]
+            self._hold(bytes(data[at:]))
         return frames
 
     def _completed(self, data: bytes | memoryview, frames: list[Frame]) -> bytes:
@@ -532,18 +545,20 @@ class Splitter:
 
         With `pending` bytes left it is not whole now either. A large one is put among the frames.
         """
-        if self._answer is not None:
-            answer = self._answer
-            rest, self.pending = answer.take(data), answer.filled
+        if self._large is not None:
+            large = self._large
+            rest, self.pending = large.take(data), large.filled
             if self.pending < self._need:
                 return b""
-            view = answer.whole()
+            view = large.whole()
             _, kind, request = _HEADER.unpack_from(view)
-            frames.append(_frame(Frame, (kind, request, view[HEADER_SIZE:])))
-            self._answer, self.pending = None, 0
+            payload: bytes | memoryview = view[HEADER_SIZE:]
+            if kind == SEND:
+                payload = LargeSend(bytes(view[HEADER_SIZE:_LARGE_SEND_AT]), view[_LARGE_SEND_AT:])
+            frames.append(_frame(Frame, (kind, request, payload)))
+            self._large, self.pending = None, 0
             return rest
-        assert type(data) is bytes
-        self._hold(data)
+        self._hold(bytes(data))
         if self.pending < self._need:
             return b""
         if self._need > LARGE:

@@ -6,18 +6,21 @@ from collections.abc import Iterable
 
 
 class LargeSend(bytes):
-    """The payload of a SEND of one large packet: its fields, and apart from them the packet."""
+    """The payload of a SEND of one large packet: its fields, and apart from them the packet.
 
-    packet: bytes
+    That is a view of the frame's buffer if the frame was read into one.
+    """
 
-    def __new__(cls, fields: bytes, packet: bytes) -> LargeSend:
+    packet: bytes | memoryview
+
+    def __new__(cls, fields: bytes, packet: bytes | memoryview) -> LargeSend:
         """Both parts."""
         made = super().__new__(cls, fields)
         made.packet = packet
         return made
 
 
-class LargeAnswer:
+class LargeFrame:
     """The buffer of one frame, filled as its bytes come; its messages stay there."""
 
     __slots__ = ("_filled", "_view", "size")
@@ -53,3 +56,7 @@ class LargeAnswer:
     def whole(self) -> memoryview:
         """All of it, to be read only."""
         return self._view.toreadonly()
+
+    def filled_part(self) -> bytes:
+        """What has come, in bytes of their own."""
+        return bytes(self._view[: self._filled])

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from posthouse.wire.frames.frames import HEADER_SIZE, SEND
+from posthouse.wire.frames.frames import HEADER_SIZE, LARGE, SEND
 
 _FRONT: Final = struct.Struct("<IBIIIQI")  # frame header; queue, transaction, request id, count
 _FRONT_OF_ONE: Final = struct.Struct("<IBIIIQII")  # with the size of its packet
@@ -30,6 +30,19 @@ class PacketRun:
 
     def __len__(self) -> int:
         return len(self._bodies)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether they are sent in parts: copies of their bodies would cost more."""
+        return len(self._bodies[0]) >= LARGE
+
+    def parts_after(self, head: bytes) -> list[bytes]:
+        """All of them after these bytes, in parts; the bodies are not copied."""
+        between, parts = self._back + self._front, [head + self._front]
+        for body in self._bodies:
+            parts += (body, between)
+        del parts[-1]
+        return [*parts, self._back] if self._back else parts
 
     def after(self, head: bytes) -> bytes:
         """All of them after these bytes, copied once."""
@@ -58,8 +71,20 @@ def encode_send_run(
     request: int, queue: int, transaction: int, request_id: int, run: PacketRun
 ) -> bytes:
     """A whole SEND frame of packets that are alike."""
+    return run.after(_run_front(request, queue, transaction, request_id, run))
+
+
+def send_run_parts(
+    request: int, queue: int, transaction: int, request_id: int, run: PacketRun
+) -> list[bytes]:
+    """A SEND frame of large packets that are alike, in parts."""
+    return run.parts_after(_run_front(request, queue, transaction, request_id, run))
+
+
+def _run_front(
+    request: int, queue: int, transaction: int, request_id: int, run: PacketRun
+) -> bytes:
     count = len(run)
     sizes = _SIZE.pack(run.packet_size) * count
     size = _FRONT.size - _LENGTH_SIZE + len(sizes) + run.size
-    front = _FRONT.pack(size, SEND, request, queue, transaction, request_id, count)
-    return run.after(front + sizes)
+    return _FRONT.pack(size, SEND, request, queue, transaction, request_id, count) + sizes

@@ -120,6 +120,11 @@ class Batch:
             singles.append(single)
         return singles
 
+    def own(self) -> None:
+        """Takes a packet that is a view out of the frame that it came in."""
+        if isinstance(self.packets[0], memoryview):
+            self.packets = [bytes(packet) for packet in self.packets]
+
     def stamp(
         self,
         source_guid: bytes,
@@ -147,7 +152,7 @@ class Batch:
         for packet, body, seen, ordinal in zip(packets, bodies, self.looks, ordinals, strict=True):
             if seen is not known:  # neighbours that look the same have all headers in common
                 known = seen
-                front = packet[:TIME_TO_REACH_QUEUE_AT] + identity
+                front = bytes(packet[:TIME_TO_REACH_QUEUE_AT]) + identity
                 front += packet[_ADDRESS_AT:SENT_TIME_AT]
             stamped.append(b"".join((front, pair(sent_time, ordinal), middle, body[rest:])))
         self.packets, self.ordinals, self.sent_time = stamped, ordinals, sent_time
