@@ -14,7 +14,6 @@ from posthouse.client.packets import Draft, Options, SendOptions, options
 from posthouse.client.requests import QueueHandle, SendRequest, TransactionHandle
 from posthouse.model.enumerations import MessageSeekAction, QueueAccessType, QueueShareMode
 from posthouse.model.errors import InvalidParameter
-from posthouse.wire.frames.frames import LARGE
 
 Seek = Literal["first", "previous", "current", "next", "last"]
 
@@ -67,8 +66,6 @@ class OpenQueue:
         """The request for one message; None: `send` sees to what it needs besides."""
         handle = self._handles.get(QueueAccessType.SEND)
         if handle is None or handle.maker is None or (transactional and tx is None):
-            return None
-        if isinstance(body, bytes) and len(body) >= LARGE:
             return None
         packet = handle.maker.packet_of(body, how, tx is not None)
         return SendRequest(handle, [packet], len(packet), tx)

@@ -220,8 +220,7 @@ def _large_send(payload: LargeSend) -> Send:
     assert count == 1
     if size != len(payload.packet):
         raise MalformedPacket("the packets of a SEND do not have the announced length")
-    packets = [payload.packet]
-    return _frame(Send, (queue, transaction, request_id, packets, len(payload) + size))
+    return _frame(Send, (queue, transaction, request_id, [payload.packet], len(payload) + size))
 
 
 def decode_read(payload: bytes) -> Read:
@@ -513,7 +512,7 @@ class Splitter:
             self._chunks, self._large = [self._large.filled_part()], None
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """The frames that these bytes complete; their buffer may be used again afterwards."""
+        """The frames that these bytes complete; a large view may change afterwards."""
         frames: list[Frame] = []
         if self.broken is not None:
             return frames
@@ -534,7 +533,8 @@ class Splitter:
             if stop > end:
                 self._need = stop - at
                 break
-            frames.append(_frame(Frame, (kind, request, bytes(data[at + HEADER_SIZE : stop]))))
+            whole = data[at + HEADER_SIZE : stop]
+            frames.append(_frame(Frame, (kind, request, whole if end < LARGE else bytes(whole))))
             at = stop
         if at < end:
             self._hold(bytes(data[at:]))

@@ -152,7 +152,7 @@ class Batch:
         for packet, body, seen, ordinal in zip(packets, bodies, self.looks, ordinals, strict=True):
             if seen is not known:  # neighbours that look the same have all headers in common
                 known = seen
-                front = bytes(packet[:TIME_TO_REACH_QUEUE_AT]) + identity
+                front = b"" + packet[:TIME_TO_REACH_QUEUE_AT] + identity  # bytes of a view too
                 front += packet[_ADDRESS_AT:SENT_TIME_AT]
             stamped.append(b"".join((front, pair(sent_time, ordinal), middle, body[rest:])))
         self.packets, self.ordinals, self.sent_time = stamped, ordinals, sent_time

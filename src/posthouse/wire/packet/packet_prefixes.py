@@ -36,6 +36,4 @@ def has_user_header(packet: bytes, seen: PacketSummary, header: bytes | None) ->
     """Whether a packet has this `user_header`, and ends with its body too."""
     if header is None or seen.base_flags & BASE_TAIL:
         return False
-    if isinstance(packet, memoryview):  # of a large frame
-        return packet[USER_HEADER_AT : USER_HEADER_AT + len(header)] == header
-    return packet.startswith(header, USER_HEADER_AT)
+    return packet[USER_HEADER_AT : USER_HEADER_AT + len(header)] == header
