@@ -230,11 +230,12 @@ def begun(office: SparkOffice, number: int) -> bool:
     return bool(found and found[0]["progress"] and found[0]["progress"]["text"] == "asleep")
 
 
+@pytest.mark.soak  # `test_jobs_of_all_kinds_are_serviced_on_one_machine` has them all
 def test_jobs_of_all_kinds_are_serviced_on_a_cluster(
-    office: SparkOffice, spark_cluster: Cluster, tmp_path: Path, dose: Dose
+    office: SparkOffice, spark_cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The server's session leaves a core to programs. Of the six jobs usually two run here."""
-    sets, programs = dose(0, soak=15), dose(1, soak=10)
+    """The server's session leaves a core to programs."""
+    sets, programs = 15, 10
     numbers = [six(office) for _ in range(sets)]
     counted = submit(office, SQL, b"SELECT count(*) AS n FROM queues.orders")
     refused = submit(office, SQL, b"DROP TABLE queues.orders")

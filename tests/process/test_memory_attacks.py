@@ -224,7 +224,7 @@ def test_memory_stays_below_its_setting(tmp_path: Path, dose: Dose, name: str) -
         flood = Flood(kind, street.endpoints[kind.endpoint], dose(6, 10), dose(12, 50))
         for round_ in range(dose(2, 20)):
             flood.open()
-            flood.run(dose(1, 3))
+            flood.run(dose(5, 30) / 10)
             street.queue.send(b"small", recoverable=True)  # those are always read
             assert street.queue.count() == round_ + 1
             flood.close()

@@ -30,6 +30,7 @@ def post(tmp_path: Path) -> Iterator[Post]:
         yield Post(tmp_path, running)
 
 
+@pytest.mark.soak  # `test_of_several_attempts_the_one_that_was_committed_counts` has the rule
 def test_of_two_attempts_of_a_task_one_is_sent(post: Post, spark_cluster: Cluster) -> None:
     stream = post.stream("queue", "dawdles")
     sent = post.fill(stream)

@@ -91,7 +91,7 @@ def bodies_of(batch: int, part: int) -> list[bytes]:
 def test_batches_are_there_once_and_whole_however_often_the_server_is_killed(
     tmp_path: Path, dose: Dose
 ) -> None:
-    chance, kills = Random(5), dose(8, 100)
+    chance, kills = Random(5), dose(5, 100)
     with ExitStack() as running:
         office = SparkOffice(tmp_path / "office", running)
         office.create("orders")

@@ -31,7 +31,7 @@ WAYS: dict[str, Callable[[int], StrangerTrial]] = {
     "routed": StrangerRoutedTrial,
 }
 CHUNK = 5
-SEEDS = {"binary": (40, 1_000), "srmp": (35, 800), "routed": (25, 400)}  # in `make test`, in soak
+SEEDS = {"binary": (15, 1_000), "srmp": (10, 800), "routed": (10, 400)}  # in `make test`, in soak
 CHUNKS = [(way, chunk) for way, (usual, _) in SEEDS.items() for chunk in range(usual // CHUNK)]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 120
 FAILED = "the sink failed"
 # Each kind of sink, streams that consume and that do not, and most of what can happen, in few runs.
-SHORT = (0, 1, 5)
+SHORT = (0, 5, 48)
 
 
 class SparkHistory(History):
