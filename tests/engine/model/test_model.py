@@ -35,7 +35,7 @@ from tests.engine.model.parts import OUT, Descriptor, Transaction
 from tests.engine.model.tally import TALLY
 
 SOAK = os.environ.get("POSTHOUSE_SOAK") == "1"
-EXAMPLES, STEPS = (3000, 200) if SOAK else (150, 60)
+EXAMPLES, STEPS = (3000, 200) if SOAK else (80, 60)
 
 EVERYTHING = frozenset({"arrival", "receive", "no_arrival", "no_receive", "dead", "journal"})
 ASKS = [

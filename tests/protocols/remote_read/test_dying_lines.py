@@ -297,7 +297,7 @@ def test_a_line_that_is_cut_anywhere_loses_nothing_and_doubt_is_told(
     monkeypatch: pytest.MonkeyPatch, dose: Dose, work: Work, noticed: Noticed
 ) -> None:
     count, figures = places(monkeypatch, work).net.places, Counter[str]()
-    usual = 4 if noticed is not Noticed.BOTH else 1 if work in USUAL else 2
+    usual = 4 if noticed is not Noticed.BOTH else 2 if work in USUAL else 3
     for place in range(1, count + 1, dose(usual, 1)):
         figures += tried(monkeypatch, work, cut_at=place, noticed=noticed)
     print(dict(figures))
