@@ -28,15 +28,15 @@ REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 # Seconds of test time, all workers together, that `make test` may spend on a group. With the
 # collection they make eleven minutes on two processors.
 BUDGET_SECONDS = {
-    "engine": 100.0,
-    "store": 150.0,
-    "process": 700.0,
-    "protocols": 330.0,
+    "engine": 90.0,
+    "store": 100.0,
+    "process": 500.0,
+    "protocols": 180.0,
     "rpc": 40.0,
     "client": 60.0,
-    "documentation": 20.0,
-    "console": 90.0,
-    "spark": 800.0,
+    "documentation": 30.0,
+    "console": 100.0,
+    "spark": 450.0,
 }
 BUDGET_SECONDS_ELSE = 60.0
 
@@ -44,7 +44,7 @@ settings.register_profile(
     "default",
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=40,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
