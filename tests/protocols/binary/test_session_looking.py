@@ -14,6 +14,7 @@ from posthouse.wire.packet.packet_fields import (
     PacketSummary,
     ordinals_of,
     own_summaries,
+    require_properties,
     summarize,
 )
 from tests.protocols.binary.session_rig import user_message
@@ -51,6 +52,7 @@ def one_by_one(packets: list[bytes]) -> tuple[list[PacketSummary], bool]:
     for packet in packets:
         try:
             look = summarize(packet)
+            require_properties(look)
         except RemoteProtocolError:
             return seen, True
         if look.user_flags & 1 << 25:
@@ -98,3 +100,14 @@ def test_messages_that_differ_in_their_numbers_only_are_looked_at_alike() -> Non
     looks = look_at(rows).seen
     assert all(look is looks[0] for look in looks)
     assert own_summaries(rows, looks) == [summarize(row) for row in rows]
+
+
+def test_a_message_without_properties_is_refused_after_others_like_it() -> None:
+    """Endpoints refuse it, and a look at each message has to do so too."""
+    packet = user_message(1)
+    bare = bytearray(packet)
+    bare[62] &= ~0x20  # the flag for its MessagePropertiesHeader
+    packets = [packet] * 5 + [bytes(bare)]
+    seen, _, error = look_at(packets)
+    assert "MessagePropertiesHeader" in str(error)
+    assert (own_summaries(packets, seen), True) == one_by_one(packets)
