@@ -121,7 +121,7 @@ class SocketLink:
         """Without waiting; the reader sees to the rest."""
         connection = self._socket
         if len(data) == 1 and self._plain and not self._left and connection is not None:
-            whole = data[0]  # where nothing is left nobody else writes, and no lock is needed
+            whole = data[0]  # where nothing is left no other thread writes: no lock
             try:
                 sent = connection.send(whole)
             except BlockingIOError:
