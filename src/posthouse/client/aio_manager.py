@@ -461,10 +461,10 @@ class Consumer:
     A message belongs to the reader until the next one is asked for or `done` is called; then it is
     gone for good. When the reader stops, the message in hand and those not yet seen go back. A
     message may come again after a broken session; then `in_doubt` is set. With `prefetch` the next
-    batch is on its way while this one is worked on. With `at_once` messages leave the queue as they
-    are sent to the reader, which is quicker; those under way when it stops or the connection breaks
-    are lost. With `lookup_id` only that message is taken, and `MessageNotFound` is raised if it is
-    not there.
+    batch, or two small ones, are on their way while this one is worked on. With `at_once` messages
+    leave the queue as they are sent to the reader, which is quicker; those under way when it stops
+    or the connection breaks are lost. With `lookup_id` only that message is taken, and
+    `MessageNotFound` is raised if it is not there.
     """
 
     def __init__(self, channel: AioChannel, consuming: Consuming) -> None:
