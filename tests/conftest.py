@@ -30,13 +30,14 @@ REQUIRE_PEERS = os.environ.get("POSTHOUSE_REQUIRE_PEERS") == "1"
 BUDGET_SECONDS = {
     "engine": 90.0,
     "store": 100.0,
-    "process": 500.0,
-    "protocols": 180.0,
+    "process": 600.0,
+    "protocols": 220.0,
     "rpc": 40.0,
     "client": 60.0,
-    "documentation": 30.0,
-    "console": 100.0,
-    "spark": 450.0,
+    "documentation": 40.0,
+    "console": 180.0,
+    "spark": 550.0,
+    "runtime": 80.0,
 }
 BUDGET_SECONDS_ELSE = 60.0
 
