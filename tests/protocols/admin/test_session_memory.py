@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -270,6 +271,20 @@ def test_a_packet_read_into_its_frame_is_sent_as_any_other(
     several = [summarize(one)._replace(ordinal=0) for one in found]
     assert several == several[:1] * 4
     assert [deserialize(one).body for one in found] == [b"x" * 300_000] * 4
+
+
+def test_an_open_queue_does_not_keep_the_frame_of_a_large_packet(rig: SessionRig) -> None:
+    """It keeps the front of the last packet, which it compares with the next one's."""
+    client, sent = rig.client(), packet(b"x" * LARGE)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(4):
+            assert len(client.answer(put_by_room(client, client.open(), sent))) == 1
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 5 * LARGE  # the messages themselves, on the disk of the rig
 
 
 def test_a_packet_that_came_over_http_is_sent_again_from_its_frame(rig: SessionRig) -> None:

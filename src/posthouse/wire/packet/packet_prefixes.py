@@ -20,16 +20,17 @@ def session_packets(packets: list[bytes]) -> list[int]:
     return [at for at, packet in enumerate(packets) if packet[BASE_FLAGS_AT] & _SESSIONS_OWN]
 
 
-def user_header(packet: bytes, seen: PacketSummary) -> bytes | None:
+def user_header(packet: bytes | memoryview, seen: PacketSummary) -> bytes | None:
     """UserHeader and queue names of a packet that ends with its body and is not protected.
 
-    None: others that begin alike may differ in what follows.
+    None: others that begin alike may differ in what follows. They are bytes of their own: who
+    keeps them does not keep the frame that a large packet came in.
     """
     if seen.security_at or seen.user_flags & USER_TAIL or seen.base_flags & BASE_TAIL:
         return None
     end = seen.transaction_at or seen.properties_at or seen.body_at
     assert end >= NAMES_AT
-    return packet[USER_HEADER_AT:end]
+    return bytes(packet[USER_HEADER_AT:end])
 
 
 def has_user_header(packet: bytes, seen: PacketSummary, header: bytes | None) -> bool:
