@@ -7,7 +7,8 @@ import inspect
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import count
 from types import FrameType
 from typing import Any, NoReturn
@@ -177,3 +178,34 @@ def patched_poll(manager: posthouse.QueueManagerClient) -> Iterator[None]:
     poll, link._poll = link._poll, InterruptedPoll()
     yield
     link._poll = poll
+
+
+def test_after_a_write_that_ctrl_c_cut_off_nothing_is_written_to_the_connection(
+    server: Serving, path: str
+) -> None:
+    """Else another thread's frame would be taken for the rest of the message that was cut off."""
+    with posthouse.connect(server.home) as manager:
+        queue = manager.create_queue(path)
+        link: Any = manager._channel._link
+        for cut_off in ("_write_begun", "_rest_begun"):
+            generation = manager._channel.core.generation
+            setattr(link, cut_off, True)
+            link._left += [memoryview(b"half of it")] * (cut_off == "_rest_begun")
+            queue.send(cut_off.encode())
+            assert manager._channel.core.generation == generation + 1
+        bodies = [message.body for message in queue.receive_many(2, timeout=5)]
+        assert bodies == [b"_write_begun", b"_rest_begun"]
+
+
+def test_other_threads_go_on_after_ctrl_c(server: Serving, path: str) -> None:
+    """The lock is free again, and the thread that reads notices that the connection was ended."""
+    with posthouse.connect(server.home) as manager, ThreadPoolExecutor(2) as threads:
+        queue = manager.create_queue(path)
+        for at in count(1):
+            waits = threads.submit(queue.receive, timeout=LIMIT_S)
+            with suppress(KeyboardInterrupt), interrupted(at) as interrupt:
+                queue.count()
+            threads.submit(queue.send, b"goes on").result(LIMIT_S)
+            assert waits.result(LIMIT_S).body == b"goes on"
+            if not interrupt.came:
+                return

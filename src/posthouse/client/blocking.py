@@ -208,7 +208,7 @@ class Channel:
         Then requests that cannot be repeated go to a new connection, instead of getting lost.
         """
         try:
-            with self._changed:
+            with self.core.lock:
                 if self._others_are_reading() or not self._connected:
                     return
                 self._reader = get_ident()
@@ -221,7 +221,7 @@ class Channel:
             self._stop_reading()
 
     def _stop_reading(self) -> None:
-        with self._changed:
+        with self.core.lock:
             if not self._others_are_reading():
                 self._reader = 0
                 self._changed.notify_all()
@@ -236,7 +236,7 @@ class Channel:
 
     def _others_read(self, request: Request) -> bool:
         """Waits while another thread reads. False: it is this one's turn."""
-        with self._changed:
+        with self.core.lock:
             while self._others_are_reading() and not request.done:
                 self._idle.add(get_ident())
                 self._changed.wait(self._patience(request.deadline))
@@ -346,12 +346,13 @@ class Channel:
                 self._reason = lost_connection(error)
                 self.core.lost()
                 self._link.disconnect()
+                self._link.wake()  # who reads: the system does not report what we closed
 
     def close(self) -> None:
         """Ends the session; who waits gets an error."""
         if self._forked:
             return
-        with self._changed:
+        with self.core.lock:
             if self._closed:
                 return
             self._closed = True

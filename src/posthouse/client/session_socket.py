@@ -75,6 +75,7 @@ class SocketLink:
         self._woken_file = self._woken.fileno()
         self._plain = not address.tls
         self.idle = 0
+        self._write_begun = self._rest_begun = False  # and not ended, if by Ctrl-C
         self._lock = threading.Lock()  # of what is written, and of all that TLS does
 
     def open(self, timeout: float) -> bytes:
@@ -120,6 +121,9 @@ class SocketLink:
     def write(self, data: list[bytes]) -> None:
         """Without waiting; the reader sees to the rest."""
         connection = self._socket
+        if self._write_begun:
+            raise _cut_off()
+        self._write_begun = True
         if len(data) == 1 and self._plain and not self._left and connection is not None:
             whole = data[0]  # where nothing is left no other thread writes: no lock
             try:
@@ -127,18 +131,19 @@ class SocketLink:
             except BlockingIOError:
                 sent = 0
             if sent == len(whole):
+                self._write_begun = False
                 return
             data = [whole[sent:]]
         with self._lock:
             connection = self._socket
-            if connection is None:
-                return
-            waiting = bool(self._left)
-            self._left.extend(map(memoryview, data))
-            if not waiting:
-                _write_some(connection, self._left)
-                if self._left:
-                    self.wake()
+            if connection is not None:
+                waiting = bool(self._left)
+                self._left.extend(map(memoryview, data))
+                if not waiting:
+                    _write_some(connection, self._left)
+                    if self._left:
+                        self.wake()
+            self._write_begun = False
 
     def read(self, timeout: float | None, room: memoryview | None = None) -> bytes | memoryview:
         """Bytes of the queue manager."""
@@ -161,7 +166,7 @@ class SocketLink:
                 continue
             if events & select.POLLOUT:
                 with self._lock:
-                    _write_some(connection, self._left)
+                    self._write_rest(connection)
             if events & ~select.POLLOUT:
                 if self._plain:
                     return self._receive(connection, room)
@@ -198,6 +203,13 @@ class SocketLink:
             self._read_size = READ_SIZE
         return data
 
+    def _write_rest(self, connection: socket.socket) -> None:
+        if self._left and (self._write_begun or self._rest_begun):
+            raise _cut_off()
+        self._rest_begun = True
+        _write_some(connection, self._left)
+        self._rest_begun = False
+
     def wake(self) -> None:
         """One byte is enough, and more are not harm."""
         with contextlib.suppress(BlockingIOError):
@@ -208,6 +220,7 @@ class SocketLink:
         with self._lock:
             connection, self._socket = self._socket, None
             self._left.clear()
+            self._write_begun = self._rest_begun = False
         if connection is not None:
             connection.close()
 
@@ -231,6 +244,11 @@ def _tune(connection: socket.socket) -> None:
     for name, value in _KEEPALIVE:
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _cut_off() -> OSError:
+    """How much of it the system took is not known: what followed would be taken for its rest."""
+    return ConnectionAbortedError("Ctrl-C cut off a write")
 
 
 def _write_some(connection: socket.socket, left: deque[memoryview]) -> None:
