@@ -23,8 +23,8 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-# What a kind of file system or a sandbox answers that does not have the call.
-_NOT_OFFERED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ESPIPE})
+# What a file system or a sandbox answers that does not have the call; EINTR: it was not begun.
+_NOT_OFFERED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ESPIPE, errno.EINTR})
 _WRITE = 2  # SYNC_FILE_RANGE_WRITE: begin to write the changed pages, wait for nothing
 
 
