@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from posthouse.engine.ledger.records import EXPRESS
 from posthouse.sim import SimDisk
 from posthouse.store.errors import StoreDamaged
 from posthouse.store.express import CLEAN_NAME, ExpressMessages, read_marker
@@ -63,8 +64,7 @@ def test_memory_is_counted_for_as_long_as_messages_are_in_it(
 ) -> None:
     """Those that were spilled, or are gone already, give nothing back."""
     express = ExpressMessages(SimDisk(), SETTINGS, SETTINGS.store_id)
-    count = len(sizes)
-    express.put_all(range(count), [b"h" * 7] * count, [b"p" * size for size in sizes])
+    express.put_all([(EXPRESS, n, b"h" * 7, b"p" * size) for n, size in enumerate(sizes)])
     full = express.memory_bytes
     assert full >= sum(sizes) + 7 * len(sizes)
     spilled = data.draw(st.integers(0, len(sizes)))

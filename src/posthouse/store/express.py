@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from errno import EDQUOT, ENOSPC
 from itertools import chain, compress, repeat
-from operator import not_
+from operator import itemgetter, not_
 from typing import NamedTuple
 
 import msgspec
 
-from posthouse.engine.ledger.records import EXPRESS
+from posthouse.engine.ledger.records import EXPRESS, Record
 from posthouse.model.large_tables import LargeTable
 from posthouse.store.checkpoint import TEMPORARY_SUFFIX, write_file
 from posthouse.store.checksum import crc32
@@ -46,6 +46,8 @@ CLEAN_MAGIC = b"PHCLEAN\0"
 _CLEAN_HEAD = struct.Struct("<8sHxxQQII")  # ..., position, size and checksum of the body, of this
 _OVERHEAD = 200  # of an entry in memory
 _SPILL_BYTES = 1 << 20
+_number: Callable[[Record], int] = itemgetter(1)
+_parts: Callable[[Record], tuple[bytes, bytes]] = itemgetter(2, 3)  # head and packet
 
 
 def express_name(number: int) -> str:
@@ -120,13 +122,11 @@ class ExpressMessages:
         self.memory[number] = (head, packet)
         self.memory_bytes += len(head) + len(packet) + _OVERHEAD
 
-    def put_all(
-        self, numbers: Sequence[int], heads: Sequence[bytes], packets: Sequence[bytes]
-    ) -> None:
-        """Several new messages, by column."""
-        self.memory.update(zip(numbers, zip(heads, packets, strict=True), strict=True))
-        size = sum(map(len, heads)) + sum(map(len, packets))
-        self.memory_bytes += size + _OVERHEAD * len(numbers)
+    def put_all(self, records: Sequence[Record]) -> None:
+        """Several new messages."""
+        parts = list(map(_parts, records))
+        self.memory.update(zip(map(_number, records), parts, strict=True))
+        self.memory_bytes += sum(map(len, chain.from_iterable(parts))) + _OVERHEAD * len(parts)
 
     def drop(self, numbers: list[int], position: int) -> None:
         """Messages are gone; they stay readable until their end is synced and tidied away."""

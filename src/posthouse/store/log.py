@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
 
 from posthouse.engine.ledger.records import (
     CHANGE,
@@ -182,11 +181,7 @@ class LogStore:
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
         writer = self._writer
-        durable = records
-        for record in records:
-            if record[0] >= EXPRESS:
-                durable = [record for record in records if record[0] < EXPRESS]
-                break
+        durable, express, gone = _parted(records)
         if durable:
             writer.write(durable)
             if durable[GROUP_MIN - 1 :]:
@@ -195,20 +190,11 @@ class LogStore:
                 self._begin_segment()
         else:
             writer.check()
-        if durable is not records:
-            self._append_express(records)
+        if express:
+            self._express.put_all(express)
+        if gone:
+            self._express.drop(gone, writer.appended)
         return writer.appended
-
-    def _append_express(self, records: Sequence[Record]) -> None:
-        kinds, *columns = zip(*records, strict=True)
-        numbers = columns[0]
-        if EXPRESS in kinds:
-            if kinds.count(EXPRESS) < len(kinds):
-                columns = [tuple(compress(one, map(EXPRESS.__eq__, kinds))) for one in columns]
-            self._express.put_all(*columns)
-        if DROP in kinds:
-            gone = list(compress(numbers, map(DROP.__eq__, kinds)))
-            self._express.drop(gone, self._writer.appended)
 
     def sync(self) -> int:
         """Makes durable what was appended before the call; may run in another thread."""
@@ -443,3 +429,24 @@ class LogStore:
             if row is not None and row.flags & FLAG_EXPRESS:
                 waiting[row.queue] = waiting.get(row.queue, 0) + 1
         self._express.save(self._writer.appended, waiting)
+
+
+def _parted(records: Sequence[Record]) -> tuple[Sequence[Record], list[Record], list[int]]:
+    """What goes into the log, new express messages, and the numbers of those that are gone."""
+    for record in records:
+        if record[0] >= EXPRESS:
+            break
+    else:
+        return records, [], []
+    durable: list[Record] = []
+    express: list[Record] = []
+    gone: list[int] = []
+    for record in records:
+        kind = record[0]
+        if kind == EXPRESS:
+            express.append(record)
+        elif kind == DROP:
+            gone.append(record[1])
+        else:
+            durable.append(record)
+    return durable, express, gone
