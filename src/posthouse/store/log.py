@@ -43,6 +43,8 @@ from posthouse.store.segment import Segment
 from posthouse.store.settings import SET_ASIDE, StoreSettings
 from posthouse.store.writer import LogWriter
 
+_NO_RECORDS: list[Record] = []
+_NO_NUMBERS: list[int] = []
 _ROOM_STEP = 1 << 20  # bytes that are written between two looks at how much is free
 
 
@@ -181,7 +183,11 @@ class LogStore:
     def append(self, records: Sequence[Record]) -> int:
         """Writes one group with its mark; express records only go to memory."""
         writer = self._writer
-        durable, express, gone = _parted(records)
+        durable, express, gone = records, _NO_RECORDS, _NO_NUMBERS
+        for record in records:
+            if record[0] >= EXPRESS:
+                durable, express, gone = _parted(records)
+                break
         if durable:
             writer.write(durable)
             if durable[GROUP_MIN - 1 :]:
@@ -431,13 +437,8 @@ class LogStore:
         self._express.save(self._writer.appended, waiting)
 
 
-def _parted(records: Sequence[Record]) -> tuple[Sequence[Record], list[Record], list[int]]:
+def _parted(records: Sequence[Record]) -> tuple[list[Record], list[Record], list[int]]:
     """What goes into the log, new express messages, and the numbers of those that are gone."""
-    for record in records:
-        if record[0] >= EXPRESS:
-            break
-    else:
-        return records, [], []
     durable: list[Record] = []
     express: list[Record] = []
     gone: list[int] = []

@@ -433,6 +433,8 @@ class Order:
 
     def numbers(self, ids: list[int]) -> list[int]:
         """The numbers of messages with these identifiers, 0 for each that is not here."""
+        if len(ids) == 1:
+            return [self.number(ids[0])[1]]
         numbers: list[int] = []
         while (at := len(numbers)) < len(ids):
             wanted = ids[at : at + CHUNK]

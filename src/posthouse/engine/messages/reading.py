@@ -358,7 +358,8 @@ class MessageReading:
             ]
         if not held.issuperset(numbers):
             self._refuse_end(held, dict(zip(lookup_ids, numbers, strict=True)))
-        if len(set(numbers)) != len(numbers):  # a moved message answers to several identifiers
+        # A moved message answers to several identifiers.
+        if len(numbers) > 1 and len(set(numbers)) != len(numbers):
             raise TransactionSequence("a read is to end twice")
         return numbers
 
