@@ -33,7 +33,7 @@ RATES = [
 ]
 RATIO = Column("ratio", "Posthouse, times", hundredths)
 _TRACED = (
-    "syncs a group: calls from the first message of a group to its acknowledgement, seen by strace"
+    "syncs a group: calls from the first message of a group to its acknowledgment, seen by strace"
     " in a pass of its own; a group is 100 messages, or one where each waits"
 )
 _NOT_TRACED = "strace cannot look here: the syncs of Posthouse are counted by its own metrics only"
