@@ -6,6 +6,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import tracemalloc
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -101,6 +102,26 @@ def test_what_was_not_acknowledged_is_sent_again_and_taken_once(
     done.set()
     cutter.join()
     assert [message.body for message in there.receive_many(2000, timeout=0)] == bodies
+
+
+def test_large_messages_are_in_memory_a_few_at_a_time(
+    remote: posthouse.RemoteQueueManager, near: posthouse.QueueManagerClient, path: str
+) -> None:
+    """Also with small ones between them; the server of the fixture is in this process."""
+    there = near.create_queue(path)
+    sizes = [100, 1 << 20, 200, 100_000] * 40
+    tracemalloc.start()
+    try:
+        remote.queue(path).send_many(map(sized, sizes), recoverable=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [message.body for message in there.browse()] == [*map(sized, sizes)]
+    assert peak < sum(sizes)
+
+
+def sized(size: int) -> bytes:
+    return size.to_bytes(4, "little") * (size // 4)
 
 
 def test_a_transactional_send_needs_a_queue_manager(

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 from weakref import WeakKeyDictionary
 
-from posthouse.client.binary.sender import BinarySender
+from posthouse.client.binary.sender import BinarySender, portions
 from posthouse.client.bodies import Body
 from posthouse.client.manager import Queue, QueueManagerClient
 from posthouse.client.operations import MessageIds
@@ -56,6 +56,7 @@ BINARY_PORT: Final = 1801
 RECONNECT_S: Final = 30.0
 TIMEOUT_S: Final = 60.0  # more than a peer may take to acknowledge one express message
 BATCH: Final = 1024  # packets handed to a session at once
+BATCH_BYTES: Final = 16 << 20  # of them in memory
 _LOOK_S: Final = 0.05
 _LOCAL: Final = frozenset({"private$", "system$"})  # what a path without a computer begins with
 
@@ -358,12 +359,7 @@ class _QueueStraight(RemoteQueue):
                 "sequence until the other computer has it",
                 "Send through one: posthouse.msmq(host, via=posthouse.connect()) or home=.",
             )
-        ids, batch = MessageIds(self._sender.guid), []
-        for packet in self._maker.packets(bodies, options(how), False):
-            batch.append(packet)
-            if len(batch) == BATCH:
-                ids.add(self._sender.send(batch))
-                batch = []
-        if batch:
+        ids = MessageIds(self._sender.guid)
+        for batch in portions(self._maker.packets(bodies, options(how), False), BATCH_BYTES, BATCH):
             ids.add(self._sender.send(batch))
         return ids

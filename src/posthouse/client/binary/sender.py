@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from posthouse.client.binary.session import SenderSession
@@ -24,6 +25,7 @@ from posthouse.wire.packet.packet_fields import RECOVERABLE, summarize_all
 from posthouse.wire.packet.patch import stamp
 
 RECEIVE_SIZE: Final = 64 << 10
+PORTION_BYTES: Final = 256 << 10
 PAUSE_S: Final = 0.2  # before the next attempt to connect
 
 
@@ -61,7 +63,7 @@ class BinarySender:
     def send(self, packets: Iterable[bytes]) -> list[int]:
         """Sends packets; returns their ordinals when all are acknowledged."""
         with self._turn:
-            outbound = self._stamped(list(packets))
+            outbound = self._stamped(packets)
             self._unacknowledged.update((message.number, message) for message in outbound)
             self._waiting.extend(outbound)
             try:
@@ -74,28 +76,28 @@ class BinarySender:
     def post(self, packets: Iterable[bytes]) -> list[int]:
         """Puts packets on the wire and waits for nothing but room; for express messages."""
         with self._turn:
-            outbound = self._stamped(list(packets))
+            outbound = self._stamped(packets)
             self._waiting.extend(outbound)
             while self._waiting:
                 self._step(self._timeout_s)
             return [message.number for message in outbound]
 
-    def _stamped(self, packets: list[bytes]) -> list[Outbound]:
-        first, sent_time = self._ordinal + 1, int(time.time())
-        self._ordinal += len(packets)
-        return [
-            Outbound(
-                ordinal,
-                stamp(
-                    packet, source_guid=self.guid, ordinal=ordinal, sent_time=sent_time, seen=seen
-                ),
-                bool(seen.user_flags & RECOVERABLE),
-                False,
-            )
-            for ordinal, (packet, seen) in enumerate(
-                zip(packets, summarize_all(packets), strict=True), first
-            )
-        ]
+    def _stamped(self, packets: Iterable[bytes]) -> list[Outbound]:
+        stamped: list[Outbound] = []
+        for some in portions(packets):
+            sent_time = int(time.time())
+            for packet, seen in zip(some, summarize_all(some), strict=True):
+                self._ordinal += 1
+                whole = stamp(
+                    packet,
+                    source_guid=self.guid,
+                    ordinal=self._ordinal,
+                    sent_time=sent_time,
+                    seen=seen,
+                )
+                recoverable = bool(seen.user_flags & RECOVERABLE)
+                stamped.append(Outbound(self._ordinal, whole, recoverable, False))
+        return stamped
 
     def _finish(self) -> None:
         """Until everything is acknowledged, or nothing has come of it for too long."""
@@ -137,7 +139,8 @@ class BinarySender:
     def _write(self, connection: socket.socket, parts: list[bytes]) -> None:
         if parts:
             connection.settimeout(self._timeout_s)
-            connection.sendall(b"".join(parts))
+        for some in portions(parts):
+            connection.sendall(some[0] if len(some) == 1 else b"".join(some))
 
     def _connected(self, left_s: float) -> socket.socket:
         if self._socket is None:
@@ -158,3 +161,21 @@ class BinarySender:
         """Ends the session; there is no farewell in this protocol."""
         with self._turn:
             self._disconnect()
+
+
+def portions(
+    packets: Iterable[bytes], bytes_max: int = PORTION_BYTES, count_max: int = sys.maxsize
+) -> Iterator[list[bytes]]:
+    """Packets that are handled together; one that is larger than `bytes_max` comes alone.
+
+    Where nobody else keeps such a packet, it is not copied, and its memory serves the next one.
+    """
+    some, size = list[bytes](), 0
+    for packet in packets:
+        if some and (size + len(packet) > bytes_max or len(some) == count_max):
+            yield some
+            some, size = [], 0
+        some.append(packet)
+        size += len(packet)
+    if some:
+        yield some
