@@ -10,11 +10,17 @@ from posthouse.cli.main import run
 from posthouse.engine.transfer.message_history import MessageHistory
 from posthouse.engine.transfer.receiving import Receiving
 from posthouse.sim.routed import RoutedTrial
+from posthouse.sim.trial import PROTOCOLS, Trial
 
 
 def test_trials_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["selftest", "--seeds", "1"]) == 0
-    assert capsys.readouterr().out.startswith("2 trials passed: ")
+    shown = capsys.readouterr().out
+    assert shown.startswith("2 trials passed: ")
+    trials = [Trial(0, way).run().figures() for way in PROTOCOLS]
+    minutes = sum(figures["simulated_s"] for figures in trials) // 60
+    assert minutes > 0
+    assert shown.endswith(f" {minutes:,} simulated minutes.\n")
 
 
 def test_each_trial_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:

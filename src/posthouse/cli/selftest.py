@@ -94,7 +94,7 @@ def _tell(trials: int, totals: Counter[str]) -> None:
         f"{trials:,} trials passed: {totals['sent']:,} messages sent,"
         f" {totals['crashes']:,} crashes, {totals['cuts']:,} cuts,"
         f" {totals['connections']:,} connections,"
-        f" {totals['simulated_s'] // 3600:,} simulated hours."
+        f" {totals['simulated_s'] // 60:,} simulated minutes."
     )
     if totals["forged"]:
         say(
